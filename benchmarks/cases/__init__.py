@@ -5,6 +5,7 @@ seeding    beside a bare COPY
 sizes      backlog, history, campaigns: beside many, against beside few
 snapshot   under a held snapshot, against without
 reading    monitor, latency: status, ls and top while tasks are claimed
+watched    claims while all look on who may, beside claims while nobody does
 results    as Arrow, beside COPY
 siblings   ls while the tree grows
 counters   counts beside a recount
@@ -50,6 +51,7 @@ from benchmarks.cases import (
     strangers,
     touched,
     wal,
+    watched,
 )
 from benchmarks.findings import Finding
 from benchmarks.stage import Bench
@@ -67,6 +69,7 @@ CASES: Final[Mapping[str, Case]] = {
     "campaigns": sizes.campaigns,
     "snapshot": snapshot.held,
     "monitor": reading.monitor,
+    "watched": watched.by_all,
     "seeding": seeding.with_keys,
     "latency": reading.latency,
     "arrow": results.arrow,

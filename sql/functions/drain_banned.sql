@@ -1,10 +1,13 @@
--- drain_banned(): drains sessions that were being opened while their host or site was banned: neither ban()
--- nor admit() could see the other. Called by the keeper.
+-- drain_banned(since): drains sessions that were being opened while their host or site was banned: neither
+-- ban() nor admit() could see the other. Called by the keeper.
 --
--- Only for the first ten minutes of a ban are sessions looked at: nobody opens one for longer.
+-- since: of which bans sessions are looked at: those made later. Nobody opens a session for ten minutes, so a
+--     keeper goes back that far before its round, or before the last one of any keeper.
 --
 -- Locks: the sessions, skipping locked ones: the next round comes soon. Index: session_open, ban_pkey.
-create or replace function taskq.drain_banned()
+create or replace function taskq.drain_banned(
+    p_since timestamptz default clock_timestamp() - interval '10 min'
+)
 returns void
 language plpgsql
 as $$
@@ -17,7 +20,7 @@ begin
            array_agg(b.name) filter (where b.kind = 'site')
       into v_hosts, v_sites
       from taskq.ban b
-     where b.banned_at > v_now - interval '10 min'
+     where b.banned_at > p_since
        and (b.until > v_now) is not false;
     if v_hosts is null and v_sites is null then
         return;

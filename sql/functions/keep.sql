@@ -45,7 +45,7 @@ begin
     perform taskq.expire_ahead();
     promoted := taskq.promote();
     folded := taskq.fold();
-    perform taskq.drain_banned();
+    perform taskq.drain_banned(least(v_until, clock_timestamp()) - interval '10 min');
     select b.silent into held from taskq.brake b;
     -- The last, on its own: whatever keeps it from its work keeps nobody's tasks from being handed out.
     begin

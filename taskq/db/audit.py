@@ -9,7 +9,7 @@ from taskq.db.connections import Database, Row, Statements
 from taskq.db.queries import array
 from taskq.views import Violation
 
-#: Checks of tasks, in the order in which they run; those of campaigns run after them.
+#: Checks of tasks, in the order in which they run, and those of a campaign, which run after them.
 CHECKS: Final = (
     "halves",
     "twice",
@@ -24,7 +24,7 @@ CHECKS: Final = (
     "tallies",
     "delayed",
 )
-OF_CAMPAIGNS: Final = ("counts", "quota")
+OF_CAMPAIGNS: Final = ("counts", "banned", "quota")
 _PAGE: Final = 10_000
 _AT_A_TIME: Final = 100
 _LAST_ID: Final = 2**63 - 1

@@ -19,33 +19,17 @@ from taskq.db.connections import Database, Statements
 from taskq.errors import NotFound, SchemaError, TaskqError, Unavailable, UsageError
 from taskq.words import duration
 
-#: Statements that tell of campaigns, tasks, results and agents. A reader has no others.
+#: Statements that tell of campaigns, tasks, results, agents and servers. A reader has no others.
 READ: Final = frozenset(
     {
         *("campaign", "counts", "closed_by", "left_over", "refusals", "brake"),
-        *(
-            "agents",
-            "left_agents",
-            "places",
-            "bans",
-            "owners",
-            "sharing",
-            "scopes",
-            "paces",
-            "trend",
-            "usual_run",
-        ),
+        *("agents", "left_agents", "places", "bans", "scopes", "paces", "trend", "usual_run"),
+        *("owners", "sharing"),
         *("tasks", "find_tasks", "task_ids", "attempts", "latest_attempts"),
         *("failures", "failure_classes", "failure_causes", "failing_tasks"),
-        *(
-            "results",
-            "results_of",
-            "result_sample",
-            "best_results",
-            "best_of_groups",
-            "done_within",
-        ),
+        *("results", "results_of", "result_sample", "best_results", "best_of_groups"),
         *("done_within", "result_indexes", "blob", "blob_part"),
+        *("gateways", "server_load"),
     }
 )
 #: Seconds that a standby may be behind, unless the caller says otherwise.

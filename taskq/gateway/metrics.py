@@ -6,6 +6,7 @@ they are read.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -41,7 +42,8 @@ _TROUBLES: Final = {
 class Metrics:
     """The numbers of one gateway. waiting: claims kept back until there is something to claim.
 
-    throttled: by session, the time of the last heartbeat that said that everything fails there.
+    heard, throttled: by session, the time of the last heartbeat, and of the last one that said that
+    everything fails there.
     """
 
     exchanges: int = counter("Exchanges taken in")
@@ -55,6 +57,7 @@ class Metrics:
         "Connections cut: the client was too slow, or silent, or there were too many"
     )
     waiting: int = 0
+    heard: dict[int, float] = field(default_factory=dict)
     throttled: dict[int, float] = field(default_factory=dict)
     failures: Counter[str] = field(default_factory=Counter)
     _seconds: float = 0.0
@@ -65,15 +68,23 @@ class Metrics:
         self._seconds += seconds
         self._buckets[bisect_left(BUCKETS, seconds)] += 1
 
-    def note_trouble(self, session: int, at: float | None) -> None:
-        """Note when a session said that it is throttled; None: it is not, or has ended."""
-        if at is not None:
+    def note_heartbeat(self, session: int, *, throttled: bool) -> None:
+        """Note that a session was heard, and whether it said that it is throttled."""
+        self.beats += 1
+        self.heard[session] = at = time.monotonic()
+        if throttled:
             self.throttled[session] = at
         else:
             self.throttled.pop(session, None)
 
-    def forget_troubles(self, before: float) -> None:
-        """Forget the throttled sessions not heard here since then."""
+    def forget(self, session: int) -> None:
+        """Forget a session that has ended."""
+        self.heard.pop(session, None)
+        self.throttled.pop(session, None)
+
+    def forget_silent(self, before: float) -> None:
+        """Forget the sessions not heard here since then."""
+        self.heard = {session: at for session, at in self.heard.items() if at >= before}
         self.throttled = {session: at for session, at in self.throttled.items() if at >= before}
 
     def families(self, connections: int, queued: int, pool: Pool | None) -> Iterator[Metric]:

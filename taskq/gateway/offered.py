@@ -67,6 +67,7 @@ OFFERED: Final[Mapping[str, Offered]] = {
     **dict.fromkeys(("owners", "sharing"), _LOOK),
     **dict.fromkeys(("explain_due", "explain_refusals"), _LOOK),
     **dict.fromkeys(("explain_others", "explain_tokens", "bans"), _QUIET),
+    **dict.fromkeys(("gateways", "server_load"), _QUIET),
     **dict.fromkeys(("set_status", "cancel", "cancel_unbegun"), _LOOK),
     **dict.fromkeys(("retry", "prioritise"), _LOOK),
     **dict.fromkeys(("submit", "seed_tasks"), _LOOK),
@@ -76,7 +77,7 @@ OFFERED: Final[Mapping[str, Offered]] = {
     **dict.fromkeys(("index_results", "fill_index", "drop_index"), _SUBMIT),
 }
 #: About the whole queue, by names of others: for tokens that are for all of it.
-WHOLE: Final = frozenset({"explain_tokens", "bans"})
+WHOLE: Final = frozenset({"explain_tokens", "bans", "gateways", "server_load"})
 #: After these there may be tasks for agents that wait.
 WAKING: Final = frozenset({"set_status", "retry", "submit", "seed_tasks"})
 

@@ -38,7 +38,17 @@ ANSWER_S: Final = 60.0
 AGAIN_S: Final = 10.0
 END_S: Final = 5.0
 LOOK_S: Final = 1.0
-_SHOWN: Final = ("", "campaign", "hosts", "sites", "agents", "task", "live", "static/{name}")
+_SHOWN: Final = (
+    "",
+    "campaign",
+    "hosts",
+    "sites",
+    "agents",
+    "task",
+    "live",
+    "molecule",
+    "static/{name}",
+)
 #: What is served, with its method.
 PATHS: Final = {
     **{f"/{name}": "GET" for name in _SHOWN},

@@ -31,6 +31,7 @@ from taskq.gateway.log import log
 from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import MOST_AT_ONCE, ManagerQueries
 from taskq.gateway.pages import PagesProcess
+from taskq.gateway.presence import GatewayPresence
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
 from taskq.gateway.tls import ServerCertificate
@@ -171,13 +172,14 @@ class Gateway:
         # tenth of the time of an exchange.
         gc.freeze()
         gc.set_threshold(_OBJECTS_BETWEEN_GC, 20, 50)
-        refilling = self._refilling()
+        name = f"{socket.gethostname()}:{listener.getsockname()[1]}"
+        beside = [asyncio.create_task(GatewayPresence(service, name).run()), *self._refilling()]
         try:
             await server.serve([listener])
         finally:
-            if refilling is not None:
-                refilling.cancel()
-                await asyncio.wait([refilling])
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside, timeout=LAST_ANSWERS_S)
             try:
                 await asyncio.wait_for(service.close(), LAST_ANSWERS_S)
             except asyncio.TimeoutError:
@@ -190,14 +192,14 @@ class Gateway:
         announce(address)
         log.info("serving at %s", address)
 
-    def _refilling(self) -> asyncio.Task[None] | None:
+    def _refilling(self) -> Iterator[asyncio.Task[None]]:
         """Start a refiller, if there is a front and upkeep is among the duties."""
         front, upkeep = self.settings.front, self.duties.upkeep
         if front is None or upkeep is None:
-            return None
+            return
         from taskq.front.refiller import Refiller  # noqa: PLC0415  # the extra may be missing
 
-        return asyncio.create_task(Refiller(upkeep, front).run())
+        yield asyncio.create_task(Refiller(upkeep, front).run())
 
 
 class _Server(uvicorn.Server):

@@ -82,24 +82,24 @@ class Service:
         self._heartbeats = HeartbeatBatcher(database, min(BATCH_S, settings.lease_s / 8))
         front = settings.front is not None
         self._long_poll = LongPoll(database, found=self._batcher.forget, front=front)
-        self._front: Fronted | None = None
+        self.front: Fronted | None = None
         if settings.front is not None:
             from taskq.front.pool import Pool  # noqa: PLC0415  # the extra may be missing
             from taskq.gateway.fronted import Fronted  # noqa: PLC0415
 
             pool = Pool(database, settings.front, self._batcher.campaign_cache)
-            self._front = Fronted(self._batcher, pool, self.statements)
+            self.front = Fronted(self._batcher, pool, self.statements)
 
     async def start(self) -> None:
         """Start the background tasks of the front, if there is one."""
-        if self._front is not None:
-            await self._front.start()
+        if self.front is not None:
+            await self.front.start()
 
     async def close(self) -> None:
         """Finish all requests that were accepted, then close the connections."""
         self._long_poll.drain()
-        if self._front is not None:
-            await self._front.close()
+        if self.front is not None:
+            await self.front.close()
         await self._batcher.close()
         await self._heartbeats.close()
         await self._long_poll.close()
@@ -145,8 +145,8 @@ class Service:
             scope = Scope(row["path"], tuple(row["offers"]))
             self.identities.remember(session, AgentSession(row["session_id"], scope))
         heartbeat_s = lease_s / 4
-        if self._front is not None:  # a heartbeat must name pooled tasks before their deadline
-            heartbeat_s = min(heartbeat_s, self._front.heartbeat_s)
+        if self.front is not None:  # a heartbeat must name pooled tasks before their deadline
+            heartbeat_s = min(heartbeat_s, self.front.heartbeat_s)
         return Welcome(row["session_id"], heartbeat_s, lease_s, session)
 
     async def close_session(self, token: str, farewell: messages.SessionEndMessage) -> None:
@@ -161,7 +161,7 @@ class Service:
             why=clean(farewell.reason) or None,
             exit_code=farewell.exit_code,
         )
-        self.metrics.note_trouble(agent.session, None)
+        self.metrics.forget(agent.session)
         self.identities.forget(token)
 
     async def agent(self, token: str) -> AgentSession:
@@ -205,8 +205,8 @@ class Service:
             raise Busy
         self.metrics.exchanges += 1
         self.metrics.reports += len(reports)
-        if message.ahead and self._front is not None:
-            return self._front.submit(exchange, callback)
+        if message.ahead and self.front is not None:
+            return self.front.submit(exchange, callback)
         return self._batcher.submit(exchange, callback)
 
     def _wait_s(self) -> float:
@@ -217,10 +217,10 @@ class Service:
     def _has_tasks_for(self, agent: AgentSession, message: messages.Exchange) -> bool:
         """Tell whether the front has tasks for a claim, however busy the database is."""
         return (
-            self._front is not None
+            self.front is not None
             and message.ahead
             and not message.reports
-            and self._front.pool.has_entries(agent.scope_for(message.lifetime_s, message.without))
+            and self.front.pool.has_entries(agent.scope_for(message.lifetime_s, message.without))
         )
 
     def is_final(self, message: messages.Exchange, answer: Answer) -> bool:
@@ -275,6 +275,7 @@ class Service:
         """
         acks, timeline = answer.acks, answer.timeline
         message.reports = ()
+        self.metrics.heard[agent.session] = time.monotonic()
         heartbeat = asyncio.create_task(self._heartbeats.heartbeat(Heartbeat(agent.session)))
         turns = asyncio.create_task(self._turns(agent, message, answer))
         self.metrics.waiting += 1
@@ -344,7 +345,7 @@ class Service:
 
         Numbers that only the database knows are left out if it does not answer.
         """
-        self.metrics.forget_troubles(time.monotonic() - self.settings.lease_s)
+        self.metrics.forget_silent(time.monotonic() - self.settings.lease_s)
         troubles: tuple[int, ...] = ()
         campaigns = None
         with suppress(TaskqError, Busy, asyncio.TimeoutError):
@@ -355,7 +356,7 @@ class Service:
             self.metrics,
             connections=self._connections(),
             queued=self._batcher.waiting,
-            pool=None if self._front is None else self._front.pool,
+            pool=None if self.front is None else self.front.pool,
             troubles=troubles,
             campaigns=campaigns,
         )
@@ -366,8 +367,7 @@ class Service:
         """Renew a session; heartbeats of some seconds are batched and answered together."""
         if self._heartbeats.waiting >= MOST_BEATS:
             raise Busy
-        self.metrics.beats += 1
-        self.metrics.note_trouble(agent.session, time.monotonic() if message.trouble else None)
+        self.metrics.note_heartbeat(agent.session, throttled=bool(message.trouble))
         text = messages.heartbeat_text(message, agent.session)
         answer = await self._heartbeats.send(agent.session, text, len(message.held))
         if self.draining or self.settings.gateways:

@@ -28,6 +28,7 @@ from taskq.monitor.ticker import Ticker
 from taskq.monitor.tree import Tree
 from taskq.spec.model import check_path
 from taskq.web.access import Access, Viewer
+from taskq.web.molecules import Drawer
 from taskq.web.pages import Asked, Pages, levels_of
 from taskq.web.rendering import TYPES, render, static
 
@@ -63,7 +64,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 class WebApp:
     """The application; `asgi` is what a server calls."""
 
-    def __init__(self, pages: Pages, ticker: Ticker, access: Access) -> None:
+    def __init__(self, pages: Pages, ticker: Ticker, access: Access, drawer: Drawer) -> None:
+        self._drawer = drawer
         self._ticker = ticker
         self._access = access
         self._figures: tuple[Tree, dict[tuple[str, int], dict[str, str]]] = (Tree(), {})
@@ -78,6 +80,7 @@ class WebApp:
         routes = [Route(path, self._guarded(self._shown(page))) for path, page in shown.items()]
         routes += [
             Route("/live", self._guarded(self._live)),
+            Route("/molecule", self._guarded(self._molecule)),
             Route("/static/{name}", _static),
             Route("/sign-in", self._guarded(self._sign_in), methods=["POST"]),
             Route("/sign-out", self._guarded(self._sign_out), methods=["POST"]),
@@ -99,6 +102,15 @@ class WebApp:
     async def _viewer(self, request: Request) -> Viewer:
         cookie = request.cookies.get(self._access.cookie)
         return await asyncio.to_thread(self._access.viewer, request.headers, cookie)
+
+    async def _molecule(self, request: Request) -> Response:
+        """Send the picture of a molecule, which no page but ours may show."""
+        await self._viewer(request)
+        picture = await self._drawer.draw(request.query_params.get("smiles", ""))
+        if picture is None:
+            raise NotFound("this is no molecule that can be drawn")
+        headers = HEADERS | {"cache-control": "private, max-age=3600"}
+        return Response(picture, headers=headers, media_type="image/svg+xml")
 
     async def _live(self, request: Request) -> Response:
         """Send what changes on a page, as server-sent events."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from taskq.db.access import Queries
+from taskq.web.molecules import smiles_of
 
 #: Parts of a campaign that are looked at, and attempts that are read of each.
 STRETCHES: Final = 50
@@ -21,11 +22,12 @@ BINS: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A result among the best. task: its key."""
+    """A result among the best. key: of its task. smiles: a molecule that it is about, or empty."""
 
     key: str
     host: str
     value: float
+    smiles: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,9 @@ def _named(database: Queries, campaign: int, best: Sequence[tuple[float, int]]) 
     rows = database.rows("results_of", campaign=campaign, tasks=[task for _, task in best])
     known = {row["task_id"]: row for row in rows}
     return [
-        Hit(known[task]["key"], known[task]["host"], value)
+        Hit(row["key"], row["host"], value, smiles_of(row["payload"], row["result"]))
         for value, task in best
-        if task in known  # not removed meanwhile
+        if (row := known.get(task)) is not None  # not removed meanwhile
     ]
 
 

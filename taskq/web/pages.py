@@ -14,6 +14,7 @@ from taskq.client import Client
 from taskq.errors import UnknownCampaign
 from taskq.fleet.places import Place
 from taskq.monitor.readings import Readings
+from taskq.monitor.servers import read_servers
 from taskq.monitor.ticker import Ticker
 from taskq.monitor.tree import CampaignNode, Tree, parent, usual_levels
 from taskq.spec.model import check_path
@@ -21,6 +22,7 @@ from taskq.trend import Point, intervals
 from taskq.web.access import Viewer
 from taskq.web.charts import Line, histogram, timeline
 from taskq.web.hits import numeric_fields, read_hits
+from taskq.web.molecules import smiles_of
 from taskq.web.rendering import address, figure, number, render, visible
 from taskq.words import counted, rate
 
@@ -69,20 +71,33 @@ class Asked:
 class Pages:
     """The pages; each method returns one as HTML."""
 
-    def __init__(self, client: Client, ticker: Ticker, readings: Readings) -> None:
+    def __init__(
+        self, client: Client, ticker: Ticker, readings: Readings, *, draws: bool = False
+    ) -> None:
+        """draws: whether there are pictures of molecules."""
+        self._draws = draws
         self._client = client
         self._ticker = ticker
         self._readings = readings
 
     def _common(self, asked: Asked, page: str) -> dict[str, Any]:
-        return asked.common(page) | {"behind_s": self._client.behind_s}
+        return asked.common(page) | {"behind_s": self._client.behind_s, "draws": self._draws}
 
     async def overview(self, asked: Asked) -> str:
         """Return the tree of campaigns."""
         tree = await self._tree(asked.path)
         below = _below(tree, asked, "/")
+        servers = None
+        if asked.viewer.may("/"):  # they are the whole queue's
+            servers = await self._readings.get(
+                "servers", SAMPLE_S, lambda: read_servers(self._client.queries)
+            )
         return render(
-            "overview.html", **self._common(asked, "overview"), tops=asked.viewer.paths, **below
+            "overview.html",
+            **self._common(asked, "overview"),
+            tops=asked.viewer.paths,
+            servers=servers,
+            **below,
         )
 
     async def campaign(self, asked: Asked) -> str:
@@ -193,9 +208,11 @@ class Pages:
 
         def read() -> dict[str, Any]:
             campaign = self._client.campaign(path)
+            task, attempts = campaign.task(key), campaign.attempts(key)[::-1]
             return {
-                "task": campaign.task(key),
-                "attempts": campaign.attempts(key)[::-1],
+                "task": task,
+                "attempts": attempts,
+                "smiles": smiles_of(task.payload, *(one.result for one in attempts)),
                 "events": campaign.history(key),
                 "explanation": campaign.explain(key),
             }

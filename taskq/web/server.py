@@ -21,6 +21,7 @@ from taskq.monitor.readings import Readings
 from taskq.monitor.ticker import Ticker
 from taskq.web.access import Access
 from taskq.web.app import WebApp
+from taskq.web.molecules import Drawer
 from taskq.web.pages import Pages
 
 #: Connections that are served at a time; others are answered that this is too busy.
@@ -101,7 +102,9 @@ async def _serve(
     ticker = Ticker(client.queries)
     secure = site.certificate is not None or site.behind_tls
     access = Access(client.database, tokens=site.tokens, secure=secure)
-    app = WebApp(Pages(client, ticker, Readings()), ticker, access)
+    drawer = Drawer()
+    pages = Pages(client, ticker, Readings(), draws=drawer.can_draw)
+    app = WebApp(pages, ticker, access, drawer)
     config = uvicorn.Config(
         app.asgi,
         http="h11",
@@ -127,6 +130,7 @@ async def _serve(
         await server.serve([listener])
     finally:
         await ticker.close()
+        await drawer.close()
 
 
 class _Server(uvicorn.Server):

@@ -15,11 +15,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.own_server import own_server
-from tests.chaos.checker import DUPLICATED, FOREIGN, GAP, LOST, OVERLAP, PHANTOM, VANISHED
+from tests.chaos.checker import DUPLICATED, FOREIGN, GAP, INTRUDER, LOST, OVERLAP, PHANTOM, VANISHED
 from tests.chaos.plan import KINDS
 from tests.chaos.trial import Trial, run_trial
 
-_ANOMALIES = (LOST, DUPLICATED, PHANTOM, OVERLAP, FOREIGN, VANISHED, GAP)
+_ANOMALIES = (LOST, DUPLICATED, PHANTOM, OVERLAP, FOREIGN, VANISHED, GAP, INTRUDER)
 
 
 def main() -> int:
@@ -53,7 +53,8 @@ def _line(trial: Trial) -> str:
     text = (
         f"seed {trial.seed}: {trial.faults} faults ({trial.others.total()} more do not count), "
         f"{verdict.tasks:,} tasks, {verdict.executions:,} executions, "
-        f"{verdict.recovered} recovered; {found}; "
+        f"{verdict.recovered} recovered; {verdict.sweeps} sets moved, {verdict.bans} bans; "
+        f"{found}; "
         f"at rest after {trial.settled_s:.1f} s, {trial.took_s:.0f} s in all"
     )
     if trial.wrong:
@@ -65,8 +66,13 @@ def _totals(trials: list[Trial]) -> str:
     faults: Counter[str] = sum((one.counted for one in trials), Counter())
     tasks = sum(one.verdict.tasks for one in trials)
     executions = sum(one.verdict.executions for one in trials)
+    sweeps = sum(one.verdict.sweeps for one in trials)
+    bans = sum(one.verdict.bans for one in trials)
     lines = [
-        f"{len(trials)} runs, {faults.total():,} faults, {tasks:,} tasks, {executions:,} executions"
+        f"{len(trials)} runs, {faults.total():,} faults",
+        f"  {tasks:6,} tasks, {executions:,} executions",
+        f"  {sweeps:6,} sets of tasks moved",
+        f"  {bans:6,} bans",
     ]
     lines += [f"  {faults[kind]:6,} {kind}" for kind in KINDS]
     lines += [

@@ -10,12 +10,13 @@ Pure: it reads a history and nothing else.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.chaos.history import Attempt, History, Order, Task
+from tests.chaos.history import Attempt, History, Order, Sweep, Task
 
 FINAL = frozenset({"done", "failed", "cancelled"})
 REPORTED = frozenset({"done", "failed"})
@@ -27,6 +28,10 @@ OVERLAP = "overlap"
 FOREIGN = "foreign"
 GAP = "gap"
 VANISHED = "vanished"
+INTRUDER = "intruder"
+
+#: The time of a claim is that of its beginning, and it may see what is done right after that.
+_CLAIM_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -43,13 +48,16 @@ class Verdict:
     """What became of the tasks; clean if `anomalies` is empty.
 
     recovered: of those that are ok, the ones whose seeding was never acknowledged. executions: how
-    often payload code began.
+    often payload code began. sweeps: how many sets of tasks were cancelled or retried. bans: how
+    many there were.
     """
 
     tasks: int = 0
     ok: int = 0
     recovered: int = 0
     executions: int = 0
+    sweeps: int = 0
+    bans: int = 0
     anomalies: list[Anomaly] = field(default_factory=list)
 
     def count(self, kind: str) -> int:
@@ -68,6 +76,8 @@ def check(history: History) -> Verdict:
         *looked.of_results(),
         *looked.of_answers(),
         *looked.of_orders(),
+        *looked.of_sweeps(),
+        *looked.of_bans(),
     ]
     bad = {anomaly.key for anomaly in anomalies}
     good = [task.key for task in history.tasks if task.key not in bad]
@@ -76,6 +86,8 @@ def check(history: History) -> Verdict:
         ok=len(good),
         recovered=sum(key not in history.seeded for key in good),
         executions=len(history.executions),
+        sweeps=sum(one.ended < math.inf for one in history.sweeps),
+        bans=len(history.bans),
         anomalies=anomalies,
     )
 
@@ -93,7 +105,7 @@ class _Looked:
     def of_seeding(self) -> Iterator[Anomaly]:
         """Find what went in and is not there, is there twice, or did not go in."""
         there = Counter(task.key for task in self._history.tasks)
-        for key in sorted(self._history.seeded - there.keys()):
+        for key in sorted(self._history.seeded.keys() - there.keys()):
             yield Anomaly(LOST, key, "its seeding was acknowledged, and it is not there")
         for key, count in there.items():
             if count > 1:
@@ -214,8 +226,55 @@ class _Looked:
             task = tasks.get(key)
             if task is None or not last.moved:
                 continue
+            newest = max((one.claimed for one in self._attempts[task.task]), default=0.0)
             if last.verb == "cancel" and task.status != "cancelled":
                 yield Anomaly(VANISHED, key, f"it was cancelled, and is {task.status}")
-            newest = max((one.claimed for one in self._attempts[task.task]), default=0.0)
-            if last.verb == "retry" and newest < last.began:
+            if last.verb == "retry" and newest < last.began - _CLAIM_S and not self._swept(last):
                 yield Anomaly(VANISHED, key, f"it was retried, and is {task.status} since before")
+
+    def _swept(self, order: Order) -> bool:
+        """Tell whether a task may have been cancelled with others after an order."""
+        return any(
+            one.verb == "cancel" and one.word in order.key and one.ended > order.began
+            for one in self._history.sweeps
+        )
+
+    def of_sweeps(self) -> Iterator[Anomaly]:
+        """Find what went on after all like it were cancelled, or not after all were retried."""
+        failed = {
+            (one.task, one.lease): one.at
+            for one in self._history.answers
+            if one.outcome == "failed" and one.verdict == "accepted"
+        }
+        for sweep in self._history.sweeps:
+            if sweep.ended == math.inf:
+                continue
+            for task in self._history.tasks:
+                if sweep.word not in task.key:
+                    continue
+                last = (self._attempts[task.task] or [None])[-1]
+                if last is None or self._history.seeded.get(task.key, math.inf) > sweep.began:
+                    continue
+                reported = failed.get((task.task, last.lease), math.inf)
+                if sweep.verb == "cancel" and last.claimed > sweep.ended:
+                    if not self._retried(task.key, sweep):
+                        text = f"attempt {last.attempt} begins after all like it were cancelled"
+                        yield Anomaly(VANISHED, task.key, text)
+                elif task.status == "failed" and reported < sweep.began and sweep.verb == "retry":
+                    text = "it is as it was before all that had failed were retried"
+                    yield Anomaly(VANISHED, task.key, text)
+
+    def _retried(self, key: str, sweep: Sweep) -> bool:
+        """Tell whether a task may have been retried since a sweep began."""
+        retries = [one for one in self._history.orders if one.key == key]
+        others = [one for one in self._history.sweeps if one.word in key]
+        return any(one.verb == "retry" and one.ended > sweep.began for one in (*retries, *others))
+
+    def of_bans(self) -> Iterator[Anomaly]:
+        """Find agents that were let in while their host or site was banned."""
+        for ban in self._history.bans:
+            for session in self._history.sessions.values():
+                place = session.host if ban.kind == "host" else session.site
+                if place == ban.name and ban.since < session.asked < session.opened < ban.until:
+                    text = f"an agent was let in, and its {ban.kind} {ban.name} was banned"
+                    yield Anomaly(INTRUDER, session.host, text)

@@ -1,4 +1,4 @@
-"""Those who use a farm: one seeds, one cancels and retries, one changes priorities.
+"""Those who use a farm: one seeds, one cancels and retries, one steers sets of tasks, one bans.
 
 Each tries until it is acknowledged; the one who seeds gives up now and then.
 """
@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from taskq import Seed
 from taskq.errors import TaskqError
-from tests.chaos.farm import Farm
+from taskq.fleet.bans import PlaceKind
+from tests.chaos.farm import AGENTS, Farm
 from tests.chaos.history import Writer
 
 _CHUNK = 250
@@ -23,6 +27,13 @@ _RECENT = 200
 _PATIENCE = 0.5
 _ORDERS_PAUSE_S = 0.05
 _STEERING_PAUSE_S = 0.3
+_BANS_PAUSE_S = 2.0
+_BAN_S = 1.0
+_PLACES: tuple[tuple[PlaceKind, str], ...] = (
+    *(("host", name) for name in AGENTS),
+    ("site", "http"),
+    ("site", "direct"),
+)
 #: How tasks end, and how many of a thousand: what they do, and how long they take at most.
 _SORTS: tuple[tuple[int, dict[str, Any], float], ...] = (
     (965, {"good_from": 1}, 0.01),
@@ -125,14 +136,18 @@ class Operator:
 
 
 class Manager:
-    """Changes priorities of waiting tasks until it is told to stop. changed: of how many it did."""
+    """Changes priorities, and cancels and retries sets of tasks, until it is told to stop.
+
+    changed: of how many tasks it has changed the priority. swept: how many sets it has moved.
+    """
 
     def __init__(self, farm: Farm, seed: int, seeder: Seeder, stop: threading.Event) -> None:
         self._campaign = farm.clients_campaign
+        self._history = Writer(farm.history, "manager")
         self._draw = random.Random(seed)
         self._seeder = seeder
         self._stop = stop
-        self.changed = 0
+        self.changed = self.swept = 0
 
     def run(self) -> None:
         """Steer by keys and by a filter; what got no answer is not repeated."""
@@ -140,6 +155,17 @@ class Manager:
             if self._seeder.recent:
                 with suppress(TaskqError):
                     self.changed += self._steer()
+                with suppress(TaskqError):
+                    self._sweep()
+
+    def _sweep(self) -> None:
+        verb, word = self._draw.choice(("cancel", "retry")), f"{self._draw.randrange(100):02}"
+        word += self._draw.choice("0123456789") if verb == "cancel" else ""
+        self._history.note("sweeping", verb=verb, word=word)
+        act = self._campaign.cancel if verb == "cancel" else self._campaign.retry
+        moved = act(where=f'key ~ "{word}"')
+        self._history.note("swept")
+        self.swept += moved > 0
 
     def _steer(self) -> int:
         if self._draw.random() < 0.5:
@@ -148,3 +174,40 @@ class Manager:
             return self._campaign.prioritise(levels).changed
         where = f'state = "waiting" and key ~ "{self._draw.randrange(100):02}"'
         return self._campaign.set_priority(self._draw.randint(0, 3), where=where)
+
+
+class Warden:
+    """Bans a host or a site, and lifts the ban, until it is told to stop. banned: how often.
+
+    The last ban may stay: at the end all agents there must have been told to leave. It is beside
+    the database, so that no order of its own is carried out after it was given up.
+    """
+
+    def __init__(self, farm: Farm, seed: int, stop: threading.Event) -> None:
+        self._fleet = farm.client.fleet
+        self._history = Writer(farm.history, "warden")
+        self._draw = random.Random(seed)
+        self._stop = stop
+        self.banned = 0
+
+    def run(self) -> None:
+        """Ban one place at a time, for a while."""
+        while not self._stop.wait(_BANS_PAUSE_S):
+            place = self._draw.choice(_PLACES)
+            while not self._is_done(partial(self._fleet.ban, *place, why="chaos")):
+                time.sleep(_PAUSE_S)
+            self._history.note("banned", kind=place[0], name=place[1])
+            self.banned += 1
+            if self._stop.wait(self._draw.uniform(0, _BAN_S)):
+                return
+            self._history.note("lifting")
+            while not self._is_done(partial(self._fleet.unban, *place)):
+                time.sleep(_PAUSE_S)
+
+    @staticmethod
+    def _is_done(act: Callable[[], object]) -> bool:
+        try:
+            act()
+        except TaskqError:  # the server is coming up
+            return False
+        return True

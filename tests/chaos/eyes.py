@@ -30,6 +30,12 @@ _OPEN = """
        and application_name = any (%s)
      limit 1
 """
+_UNTOLD = """
+    select s.agent
+      from taskq.session s
+      join taskq.ban b on b.name = case b.kind when 'host' then s.host else s.site end
+     where s.ended_at is null and not s.drain
+"""
 _TASKS = """
     select t.task_id, s.key, t.status::text, t.attempt
       from taskq.state t
@@ -37,12 +43,11 @@ _TASKS = """
      where t.campaign_id = (select campaign_id from taskq.campaign where path = %s)
      order by t.task_id
 """
-# One instant for all rows: clock_timestamp() would move on from row to row.
 _ATTEMPTS = """
     select task_id, attempt, lease_id::text, outcome::text, result, error,
            outcome = 'done' and error_class is not null as salvaged,
-           extract(epoch from claimed_at - statement_timestamp())::float as claimed_s,
-           extract(epoch from ended_at - statement_timestamp())::float as ended_s
+           extract(epoch from claimed_at)::float as claimed_s,
+           extract(epoch from ended_at)::float as ended_s
       from taskq.attempt
      order by task_id, attempt
 """
@@ -82,18 +87,23 @@ class Eyes:
         rows = self._rows(_OPEN, True, list(names))
         return rows[0] if rows else None
 
+    def untold(self) -> list[str]:
+        """Return agents that are at work where it is banned, and were not told to leave."""
+        return [row["agent"] for row in self._rows(_UNTOLD)]
+
     def end(self, path: str) -> tuple[list[Task], list[Attempt]]:
         """Return all tasks of a campaign and all attempts as they are at the end."""
         tasks = [Task(*row.values()) for row in self._rows(_TASKS, path)]
-        rows, now = self._rows(_ATTEMPTS), time.monotonic()
+        rows = self._rows(_ATTEMPTS)
+        zero = time.monotonic() - time.time()  # the server is on this machine
         attempts = [
             Attempt(
                 row["task_id"],
                 row["attempt"],
                 row["lease_id"],
                 row["outcome"],
-                now + row["claimed_s"],
-                now + row["ended_s"],
+                zero + row["claimed_s"],
+                zero + row["ended_s"],
                 execution_in(row["result"], row["error"]),
                 row["salvaged"],
             )

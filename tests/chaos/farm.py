@@ -1,6 +1,6 @@
 """A whole farm: PostgreSQL, Redis in front, a keeper, two gateways, agents of both sorts, feeders.
 
-              clients (seed, cancel, steer), a feeder ---- way ----+
+              clients (seed, steer, ban), a feeder ------- way ----+
                                                                    v
 agents over HTTP --- way ---> gateway ----------- way -------> PostgreSQL
                                  |                               ^    ^
@@ -157,6 +157,7 @@ class Farm:
     def _agent(self, name: str, redis: str, made: Path | None) -> AgentPart:
         kind = name.partition("-")[0]
         words = ["run", "--campaign", CAMPAIGN, "--slots", str(SLOTS), "--ahead", "0.05"]
+        words += ["--host", name, "--site", kind]
         words += ["--path", str(ROOT / "tests" / "payloads"), "--stop", "3", "--payload-grace", "1"]
         words += ["--spool", str(self.folder / "spools" / name), "--farewell", "3", "--grace", "0"]
         if kind == "http":

@@ -9,17 +9,21 @@ machine share and which nobody sets.
     began, ended        execution, agent, key, attempt, outcome: of payload code
     answered            task, lease, outcome, execution, verdict: a report has its verdict
     ordering, ordered   verb, key: a cancel or a retry; moved: whether it did something
+    sweeping, swept     verb, word: the same of all whose keys contain a word
+    opening, opened     session, host, site: an agent asked to be let in under this key, and was
+    banned, lifting     kind, name: a ban is acknowledged, is about to be lifted
     fault               kind, target, seen: see nemesis.py
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import time
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +79,17 @@ class Execution:
 
 @dataclass(frozen=True)
 class Answer:
-    """The verdict on a report, as an agent got it. execution: the one that was reported, if any."""
+    """The verdict on a report, as an agent got it. execution: the one that was reported, if any.
+
+    at: when it was there.
+    """
 
     task: int
     lease: str
     outcome: str
     verdict: str
     execution: str | None
+    at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,40 @@ class Order:
     key: str
     began: float
     moved: bool | None
+    ended: float = math.inf
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A cancel, or a retry of failed tasks, of all whose keys contain a word.
+
+    ended: when it was acknowledged; infinite: never, so it may have been done in part, or be yet.
+    """
+
+    verb: str
+    word: str
+    began: float
+    ended: float = math.inf
+
+
+@dataclass(frozen=True)
+class Ban:
+    """A ban of a host or site, from when it was acknowledged until it was about to be lifted."""
+
+    kind: str
+    name: str
+    since: float
+    until: float = math.inf
+
+
+@dataclass
+class Session:
+    """A session of an agent. asked: when it did so first; opened: when it knew; infinite: never."""
+
+    host: str
+    site: str
+    asked: float
+    opened: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -127,12 +169,17 @@ class History:
 
     seeding: dict[str, float] = field(default_factory=dict)
     """When each key was first about to be sent."""
-    seeded: set[str] = field(default_factory=set)
+    seeded: dict[str, float] = field(default_factory=dict)
+    """When the seeding of each key was acknowledged."""
     leases: dict[tuple[str, int, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     """By agent, task and number of the attempt."""
     executions: dict[str, Execution] = field(default_factory=dict)
     answers: list[Answer] = field(default_factory=list)
     orders: list[Order] = field(default_factory=list)
+    sweeps: list[Sweep] = field(default_factory=list)
+    bans: list[Ban] = field(default_factory=list)
+    sessions: dict[str, Session] = field(default_factory=dict)
+    """By the key that the agent has drawn."""
     tasks: list[Task] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
 
@@ -158,7 +205,8 @@ def _seeding(history: History, event: Event, _: Pending) -> None:
 
 
 def _seeded(history: History, event: Event, _: Pending) -> None:
-    history.seeded.update(event["keys"])
+    for key in event["keys"]:
+        history.seeded.setdefault(key, event["at"])
 
 
 def _claimed(history: History, event: Event, _: Pending) -> None:
@@ -181,7 +229,12 @@ def _ended(history: History, event: Event, _: Pending) -> None:
 def _answered(history: History, event: Event, _: Pending) -> None:
     history.answers.append(
         Answer(
-            event["task"], event["lease"], event["outcome"], event["verdict"], event["execution"]
+            event["task"],
+            event["lease"],
+            event["outcome"],
+            event["verdict"],
+            event["execution"],
+            event["at"],
         )
     )
 
@@ -192,7 +245,34 @@ def _ordering(_: History, event: Event, pending: Pending) -> None:
 
 def _ordered(history: History, event: Event, pending: Pending) -> None:
     order = event["verb"], event["key"]
-    history.orders.append(Order(*order, pending.pop(order), bool(event["moved"])))
+    history.orders.append(Order(*order, pending.pop(order), bool(event["moved"]), event["at"]))
+
+
+def _sweeping(history: History, event: Event, _: Pending) -> None:
+    history.sweeps.append(Sweep(event["verb"], event["word"], event["at"]))
+
+
+def _swept(history: History, event: Event, _: Pending) -> None:
+    history.sweeps[-1] = replace(history.sweeps[-1], ended=event["at"])  # one at a time
+
+
+def _opening(history: History, event: Event, _: Pending) -> None:
+    history.sessions.setdefault(
+        event["session"], Session(event["host"], event["site"], event["at"])
+    )
+
+
+def _opened(history: History, event: Event, _: Pending) -> None:
+    session = history.sessions[event["session"]]
+    session.opened = min(session.opened, event["at"])
+
+
+def _banned(history: History, event: Event, _: Pending) -> None:
+    history.bans.append(Ban(event["kind"], event["name"], event["at"]))
+
+
+def _lifting(history: History, event: Event, _: Pending) -> None:
+    history.bans[-1] = replace(history.bans[-1], until=event["at"])  # one at a time
 
 
 _take = {
@@ -204,5 +284,11 @@ _take = {
     "answered": _answered,
     "ordering": _ordering,
     "ordered": _ordered,
+    "sweeping": _sweeping,
+    "swept": _swept,
+    "opening": _opening,
+    "opened": _opened,
+    "banned": _banned,
+    "lifting": _lifting,
     "fault": lambda *_: None,
 }

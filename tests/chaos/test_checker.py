@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,13 +13,26 @@ from tests.chaos.checker import (
     DUPLICATED,
     FOREIGN,
     GAP,
+    INTRUDER,
     LOST,
     OVERLAP,
     PHANTOM,
     VANISHED,
     check,
 )
-from tests.chaos.history import Answer, Attempt, Execution, History, Order, Task, Writer, read
+from tests.chaos.history import (
+    Answer,
+    Attempt,
+    Ban,
+    Execution,
+    History,
+    Order,
+    Session,
+    Sweep,
+    Task,
+    Writer,
+    read,
+)
 
 
 def clean() -> History:
@@ -27,11 +41,21 @@ def clean() -> History:
     Task 1 is done at once; 2 after a failure; 3 after its agent was lost, whose execution comes to
     its end too late; 4 fails for good; 5 is cancelled while it runs; 6 was seeded without an answer
     and is there, 7 likewise and is not; 8 is cancelled, retried and done; 9 is lost and salvaged
-    while another agent works on it.
+    while another agent works on it. All with a 5 in their keys are cancelled at 4, and all that had
+    failed with a 2 are retried then, which has no answer. Host a is banned from 2 to 5; an agent
+    there was let in before, another one was not.
     """
     history = History(
         seeding={f"k{number}": 1.0 for number in range(1, 10)},
-        seeded={"k1", "k2", "k3", "k4", "k5", "k8", "k9"},
+        seeded=dict.fromkeys(("k1", "k2", "k3", "k4", "k5", "k8", "k9"), 1.1),
+        sweeps=[Sweep("cancel", "5", 3.5, 4.0), Sweep("retry", "2", 3.5)],
+        bans=[Ban("host", "a", 2.0, 5.0)],
+        sessions={
+            "first": Session("a", "here", 1.5, 2.5),
+            "second": Session("a", "here", 3.0),
+            "third": Session("a", "here", 3.0, 5.5),
+            "fourth": Session("b", "here", 3.0, 3.5),
+        },
         tasks=[
             Task(1, "k1", "done", 1),
             Task(2, "k2", "done", 2),
@@ -111,7 +135,7 @@ def task_becomes(history: History, task: int, **changes: object) -> None:
 
 
 def acknowledged_task_is_missing(history: History) -> None:
-    history.seeded.add("k7")
+    history.seeded["k7"] = 1.1
 
 
 def task_never_ends(history: History) -> None:
@@ -209,6 +233,18 @@ def retried_task_stays_as_it_was(history: History) -> None:
     history.orders.append(Order("retry", "k4", 9.0, True))
 
 
+def task_goes_on_though_all_like_it_are_cancelled(history: History) -> None:
+    history.sweeps.append(Sweep("cancel", "3", 1.5, 1.9))
+
+
+def failed_task_stays_though_all_are_retried(history: History) -> None:
+    history.sweeps.append(Sweep("retry", "4", 8.0, 9.0))
+
+
+def agent_is_let_in_where_it_is_banned(history: History) -> None:
+    history.sessions["second"].opened = 4.0
+
+
 def number_of_an_attempt_is_passed_over(history: History) -> None:
     attempt_becomes(history, 2, 1, attempt=0)
 
@@ -256,6 +292,9 @@ def task_is_failed_without_a_failure(history: History) -> None:
         (superseded_report_counts, VANISHED, "k1"),
         (cancelled_task_goes_on, VANISHED, "k6"),
         (retried_task_stays_as_it_was, VANISHED, "k4"),
+        (task_goes_on_though_all_like_it_are_cancelled, VANISHED, "k3"),
+        (failed_task_stays_though_all_are_retried, VANISHED, "k4"),
+        (agent_is_let_in_where_it_is_banned, INTRUDER, "a"),
         (number_of_an_attempt_is_passed_over, GAP, "k2"),
         (attempt_is_not_recorded, GAP, "k5"),
         (task_is_done_without_a_result, GAP, "k4"),
@@ -285,17 +324,31 @@ def test_history_is_read_as_it_was_written(tmp_path: Path) -> None:
     writer.note("ordering", verb="cancel", key="a")
     writer.note("ordered", verb="cancel", key="a", moved=0)
     writer.note("ordering", verb="retry", key="b")
+    agent.note("opening", session="s", host="h", site="here")
+    agent.note("opening", session="s", host="h", site="here")
+    agent.note("opened", session="s")
+    writer.note("banned", kind="host", name="h")
+    writer.note("lifting")
+    writer.note("sweeping", verb="cancel", word="12")
+    writer.note("swept")
+    writer.note("sweeping", verb="retry", word="3")
     writer.note("fault", kind="cut", target="way", seen=None)
     writer.close()
     agent.close()
 
     history = read(tmp_path)
     assert history.seeding.keys() == {"a", "b"}
-    assert history.seeded == {"a"}
+    assert history.seeded.keys() == {"a"}
     assert history.leases == {("x.1", 1, 1): {"l"}}
     begun = history.executions["e"]
     assert (begun.agent, begun.key, begun.attempt, begun.outcome) == ("x.1", "a", 1, "done")
-    assert history.answers == [Answer(1, "l", "done", "accepted", "e")]
+    (answer,) = history.answers
+    assert answer == Answer(1, "l", "done", "accepted", "e", answer.at)
+    (session,) = history.sessions.values()
+    assert session.asked < session.opened < history.bans[0].since < history.bans[0].until
+    assert [(one.verb, one.word, one.ended < math.inf) for one in history.sweeps] == [
+        *(("cancel", "12", True), ("retry", "3", False)),
+    ]
     assert [(one.verb, one.key, one.moved) for one in history.orders] == [
         ("cancel", "a", False),
         ("retry", "b", None),

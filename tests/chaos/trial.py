@@ -19,7 +19,7 @@ from taskq.embedded import Server
 from taskq.errors import TaskqError
 from tests.chaos import funnel
 from tests.chaos.checker import Verdict, check
-from tests.chaos.clients import Manager, Operator, Seeder
+from tests.chaos.clients import Manager, Operator, Seeder, Warden
 from tests.chaos.eyes import Eyes
 from tests.chaos.farm import CAMPAIGN, Farm, farm
 from tests.chaos.history import read
@@ -90,11 +90,12 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
     seeder = Seeder(at_work, trial.seed, stop)
     operator = Operator(at_work, trial.seed, seeder, stop)
     manager = Manager(at_work, trial.seed, seeder, stop)
-    threads = [threading.Thread(target=one.run) for one in (seeder, operator, manager)]
+    warden = Warden(at_work, trial.seed, stop)
+    threads = [threading.Thread(target=one.run) for one in (seeder, operator, manager, warden)]
     for thread in threads:
         thread.start()
     try:
-        wait_until(lambda: manager.changed, timeout_s=_SETTLED_S)
+        wait_until(lambda: manager.changed and manager.swept, timeout_s=_SETTLED_S)
         nemesis = Nemesis(at_work, eyes)
         faults = plan(trial.seed, seconds, round(seconds / FAULT_EVERY_S))
         nemesis.run(faults, seconds)
@@ -106,14 +107,14 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
     try:
         with suppress(TaskqError):  # the server may be coming up
             _audit(at_work, trial, "at work")
-        _settle(at_work, trial)
+        _settle(at_work, eyes, trial)
         _examine(at_work, eyes, trial)
     finally:
         eyes.close()
 
 
-def _settle(at_work: Farm, trial: Trial) -> None:
-    """Wait until all tasks are final.
+def _settle(at_work: Farm, eyes: Eyes, trial: Trial) -> None:
+    """Wait until all tasks are final, and all agents where it is banned are told.
 
     A further keeper stands by: whichever was killed last, its term ends within ten seconds.
     """
@@ -124,7 +125,7 @@ def _settle(at_work: Farm, trial: Trial) -> None:
             part.look_after()
         try:
             at_work.database.rows("keep", holder=holder, term_s=_TERM_S)
-            if at_work.campaign.status().unfinished == 0:
+            if at_work.campaign.status().unfinished == 0 and not eyes.untold():
                 break
         except TaskqError:
             pass  # the server is coming up
@@ -146,6 +147,9 @@ def _examine(at_work: Farm, eyes: Eyes, trial: Trial) -> None:
     with (at_work.history / "end.json").open("w") as end:
         json.dump([dataclasses.asdict(one) for one in (*history.tasks, *history.attempts)], end)
     trial.verdict = check(history)
+    trial.wrong += [f"{name} was not told that it is banned" for name in eyes.untold()]
+    if not (trial.verdict.sweeps and trial.verdict.bans):
+        trial.wrong.append("no set of tasks was moved, or nobody was banned")
     for feeder in at_work.feeders:
         feeder.kill()
     trial.wrong += funnel.differences(at_work.client, CAMPAIGN)

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from taskq_agent.protocol import Answer, Report, Request
+from taskq_agent.protocol import Answer, Hello, Report, Request, Welcome
 from tests.chaos.history import Writer
 
 _EXECUTION = re.compile(r"execution ([0-9a-f]{16})")
@@ -62,6 +62,20 @@ def witnessed(
     return exchanged
 
 
+def seen_in(
+    open_session: Callable[[Any, Hello], Welcome], history: Writer
+) -> Callable[[Any, Hello], Welcome]:
+    """Return an opening of sessions that writes down which were asked for, and which opened."""
+
+    def opened(transport: Any, hello: Hello) -> Welcome:
+        history.note("opening", session=hello.key, host=hello.host, site=hello.site)
+        welcome = open_session(transport, hello)
+        history.note("opened", session=hello.key)
+        return welcome
+
+    return opened
+
+
 def main() -> None:
     """Run the agent that the command line asks for."""
     kind = sys.argv.pop(1)
@@ -76,6 +90,7 @@ def main() -> None:
         from taskq.direct import DirectTransport as transport  # noqa: N813, PLC0415
         from taskq_cli.main import main as program  # noqa: PLC0415
     transport.exchange = witnessed(transport.exchange, history, agent)
+    transport.open = seen_in(transport.open, history)
     sys.exit(program())
 
 

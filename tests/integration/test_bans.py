@@ -129,6 +129,27 @@ def test_session_that_was_being_opened_meanwhile_is_drained_by_the_keeper(
     assert [one.draining for one in queue.agents()] == [True]
 
 
+def test_ban_of_a_time_without_a_keeper_is_not_forgotten(
+    dsn: str, queue: Client, postgres: Postgres
+) -> None:
+    """The audit finds who works on though a keeper had the time to tell; the first round does."""
+    with psycopg.connect(dsn) as opening:
+        opening.execute("select taskq.open_session('/c', gen_random_uuid(), p_host => 'n17')")
+        queue.fleet.ban("host", "n17", why="x")
+        opening.commit()
+    postgres.execute("update taskq.keeper set until = clock_timestamp() - interval '1 h'")
+    postgres.execute("update taskq.ban set banned_at = banned_at - interval '30 min'")
+    assert list(queue.audit()) == []  # there was no keeper since
+    postgres.execute("update taskq.keeper set until = clock_timestamp()")
+    (violation,) = queue.audit()
+    assert (violation.check, violation.rows["host"], violation.rows["kind"]) == (
+        *("banned", "n17", "host"),
+    )
+    postgres.execute("update taskq.keeper set until = clock_timestamp() - interval '1 h'")
+    postgres.execute(KEEP)
+    assert list(queue.audit()) == []
+
+
 def test_keeper_looks_at_sessions_while_a_ban_is_new_only(
     queue: Client, hire: Hire, postgres: Postgres
 ) -> None:

@@ -36,11 +36,27 @@ FLEET: Final = (
         _BANS,
     ),
     Mutant(
+        "ban-of-a-site-is-looked-for-under-its-host",
+        "sql/functions/banned.sql",
+        "           and b.name = p_site\n",
+        "           and b.name = p_host\n",
+        "Agents are let in at a site that is banned.",
+        ("tests/property/test_queue_model.py",),
+    ),
+    Mutant(
         "session-opened-meanwhile-escapes-a-ban",
         "sql/functions/keep.sql",
-        "    perform taskq.drain_banned();\n",
+        "    perform taskq.drain_banned(least(v_until, clock_timestamp()) - interval '10 min');\n",
         "",
         "An agent that came while its host was banned works on there.",
+        _BANS,
+    ),
+    Mutant(
+        "ban-made-without-a-keeper-is-forgotten",
+        "sql/functions/keep.sql",
+        "drain_banned(least(v_until, clock_timestamp()) - interval '10 min')",
+        "drain_banned()",
+        "An agent works on where it is banned, since a keeper came half an hour later.",
         _BANS,
     ),
     Mutant(

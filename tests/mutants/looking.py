@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _TOP: Final = ("tests/top/test_top.py",)
 _PAGES: Final = ("tests/gateway/test_pages.py",)
+_MOLECULES: Final = ("tests/web/test_molecules.py",)
 
 LOOKING: Final = (
     Mutant(
@@ -49,5 +50,37 @@ LOOKING: Final = (
         "while (chunk",
         "A gateway that is to end waits for whoever looks.",
         _PAGES,
+    ),
+    Mutant(
+        "servers-for-any-token-at-a-gateway",
+        "taskq/gateway/offered.py",
+        'frozenset({"explain_tokens", "bans", "gateways", "server_load"})',
+        'frozenset({"explain_tokens", "bans"})',
+        "Who manages one campaign sees the gateways and the database of all.",
+        ("tests/gateway/test_presence.py",),
+    ),
+    Mutant(
+        "servers-for-any-token-on-pages",
+        "taskq/web/pages.py",
+        '        if asked.viewer.may("/"):  # they',
+        "        if True:  # they",
+        "Who manages one campaign sees the gateways and the database of all.",
+        ("tests/web/test_access.py",),
+    ),
+    Mutant(
+        "pictures-for-everybody",
+        "taskq/web/app.py",
+        "        await self._viewer(request)\n        picture",
+        "        picture",
+        "Who has no token makes the server draw molecules.",
+        _MOLECULES,
+    ),
+    Mutant(
+        "hostile-molecule-is-drawn-again",
+        "taskq/web/molecules.py",
+        "            await self.close()\n            return None\n",
+        "            return None\n",
+        "After a molecule that takes for ever, each other one gets its answer.",
+        _MOLECULES,
     ),
 )

@@ -30,6 +30,22 @@ STEERING: Final = (
         ("tests/unit/test_filters.py",),
     ),
     Mutant(
+        "cancel-by-a-filter-leaves-the-delayed",
+        "taskq/steering/verbs.py",
+        'UNFINISHED: Final = ("waiting", "delayed", "working")',
+        'UNFINISHED: Final = ("waiting", "working")',
+        "Tasks that are tried again later escape a cancel.",
+        ("tests/integration/steering/test_bulk.py",),
+    ),
+    Mutant(
+        "retry-by-a-filter-of-all-pages-but-the-first",
+        "taskq/steering/bulk.py",
+        "            if page.rows:\n",
+        "            if page.rows and progress.looked > page.looked:\n",
+        "The first thousand tasks are looked at, and stay as they are.",
+        ("tests/integration/steering/test_bulk.py",),
+    ),
+    Mutant(
         "page-of-bundles-from-behind",
         "sql/functions/find_tasks.sql",
         "                where k.task_id > p_after\n                limit p_limit)",

@@ -4,35 +4,45 @@ from __future__ import annotations
 
 from typing import Any
 
-import psycopg
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from taskq_agent.protocol import CONTINUED, DONE, FAILED, OUT_OF_TIME, OUTCOMES, RELEASED
 from tests.helpers.postgres import expire, silence
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
-from tests.property.queue_scene import ERROR_CLASSES, HOSTS, INDEX, WANTS, Fence, QueueScene, pick
+from tests.property.queue_scene import (
+    ERROR_CLASSES,
+    HOSTS,
+    INDEX,
+    SITES,
+    WANTS,
+    Fence,
+    QueueScene,
+    pick,
+)
 
 _SAVE = "select * from taskq.save_checkpoint(null, %s, %s, %s, %s, 1)"
-_OPEN = "select taskq.open_session(%s, gen_random_uuid(), p_host => %s)"
 
 
 class QueueAgents(QueueScene):
     """Each step is done to the queue and to the model, whose answers must be the same."""
 
     @precondition(lambda self: len(self.model.live) < 3)
-    @rule(host=HOSTS)
-    def come(self, host: str) -> None:
-        """Open a session, on a connection of its own, unless the host is banned."""
-        if host in self.model.banned:
-            with pytest.raises(psycopg.DatabaseError, match=f"the host {host} is banned: model"):
-                self.postgres.execute(_OPEN, [self.campaign.path, host])
+    @rule(host=HOSTS, site=SITES)
+    def come(self, host: str, site: str) -> None:
+        """Open a session, on a connection of its own, unless the host or site is banned."""
+        if self.model.kept_away(host, site):
+            self.try_in_vain(host, site)
             return
-        # Silent for longer than that is only who must be.
-        agent = ScriptedAgent(self.queue.database, self.campaign.path, lease_s=86_400, host=host)
+        agent = ScriptedAgent(
+            self.queue.database,
+            self.campaign.path,
+            lease_s=86_400,  # silent for longer than that is only who must be
+            host=host,
+            site=site,
+        )
         self.agents.append(agent)
-        self.model.open(agent.session, host)
+        self.model.open(agent.session, host, site)
 
     @rule(which=INDEX, want=WANTS, from_the_start=st.booleans())
     def claim(self, which: int, want: int, from_the_start: bool) -> None:
@@ -180,11 +190,11 @@ class QueueAgents(QueueScene):
         self._fall_silent(pick([one for one in live if self.model.held(one)] or live, which))
 
     @precondition(lambda self: len(self.agents) < 12)
-    @rule(hosts=st.lists(HOSTS, min_size=1, max_size=3))
-    def lose(self, hosts: list[str]) -> None:
+    @rule(hosts=st.lists(HOSTS, min_size=1, max_size=3), site=SITES)
+    def lose(self, hosts: list[str], site: str) -> None:
         """Lose one agent after the other, each with the first task that waits."""
-        for host in [host for host in hosts if host not in self.model.banned]:
-            self.come(host)
+        for host in [host for host in hosts if not self.model.kept_away(host, site)]:
+            self.come(host, site)
             agent = self.agents[-1]
             self._claim(agent, agent.draw_lease(), 1, from_the_start=True)
             self._fall_silent(agent.session)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from taskq_agent.protocol import (
@@ -21,6 +21,9 @@ from taskq_agent.protocol import (
 MAX_ATTEMPTS = 3
 MAX_LOSSES = 3
 MAX_OUT_OF_TIME = 2
+
+#: A host or site: its kind and its name.
+Place = tuple[str, str]
 
 WAITING, DELAYED, WORKING, CANCELLED, LOST = "waiting", "delayed", "working", "cancelled", "lost"
 
@@ -72,8 +75,8 @@ class Task:
 class QueueModel:
     """The tasks of one campaign, by id. state: the campaign's; above: that of the one above it.
 
-    live: the open sessions; hosts: where each session is, or was. banned: hosts that are; draining:
-    sessions that were told to leave.
+    live: the open sessions; hosts, sites: where each session is, or was. banned: kinds and names of
+    places that are; draining: sessions that were told to leave.
     """
 
     def __init__(self) -> None:
@@ -81,22 +84,32 @@ class QueueModel:
         self.payloads: dict[str, int] = {}
         self.live: set[int] = set()
         self.hosts: dict[int, str] = {}
-        self.banned: set[str] = set()
+        self.sites: dict[int, str] = {}
+        self.banned: set[Place] = set()
         self.draining: set[int] = set()
         self.state = self.above = "open"
         self.salvages = False
         self.never_retry: set[str] = set()
         self.max_lost_nodes = 3
 
-    def open(self, session: int, host: str) -> None:
+    def open(self, session: int, host: str, site: str = "here") -> None:
         """Open a session of an agent on a node."""
         self.live.add(session)
-        self.hosts[session] = host
+        self.hosts[session], self.sites[session] = host, site
 
-    def ban(self, host: str) -> None:
-        """Keep agents away from a host, and tell those that are there to leave."""
-        self.banned.add(host)
-        self.draining |= {one for one in self.live if self.hosts[one] == host}
+    def ban(self, place: Place) -> None:
+        """Keep agents away from a host or site, and tell those that are there to leave."""
+        self.banned.add(place)
+        self.draining |= {
+            one
+            for one in self.live
+            if place in {("host", self.hosts[one]), ("site", self.sites[one])}
+        }
+
+    def kept_away(self, host: str, site: str) -> Place | None:
+        """Return the ban for which agents are not let in; of two that of the host."""
+        places = (("host", host), ("site", site))
+        return next((one for one in places if one in self.banned), None)
 
     @property
     def states(self) -> set[str]:
@@ -296,18 +309,30 @@ class QueueModel:
             task.priority = priority
         return len(moved), len(idle) - len(moved)
 
-    def retry(self, status: str, error_class: str | None) -> int:
+    def retry(
+        self,
+        status: str,
+        error_class: str | None,
+        matches: Callable[[Task], bool] = lambda _: True,
+    ) -> int:
         """Give tasks another chance; return how many."""
-        moved = [
-            task
-            for task in self.tasks.values()
-            if task.status == status
-            and (error_class is None or error_class == self._last_error_class(task))
-        ]
+        moved = self.retriable(status, error_class, matches)
         for task in moved:
             task.status, task.failures, task.losses = WAITING, 0, 0
             task.avoids.clear()
         return len(moved)
+
+    def retriable(
+        self, status: str, error_class: str | None, matches: Callable[[Task], bool]
+    ) -> list[Task]:
+        """Return what a retry would move."""
+        return [
+            task
+            for task in self.tasks.values()
+            if task.status == status
+            and (error_class is None or error_class == self._last_error_class(task))
+            and matches(task)
+        ]
 
     def _back(self, wanted: str) -> str:
         return CANCELLED if CANCELLED in self.states else wanted

@@ -15,13 +15,15 @@ from taskq.errors import Conflict, KeyConflict
 from taskq.ingest.key_conflicts import ON_CONFLICT, OnConflict
 from taskq.spec.spec import LATE_RESULTS
 from tests.helpers.postgres import value
-from tests.property.queue_model import DELAYED, Task
+from tests.property.queue_model import DELAYED, Place, Task
 from tests.property.queue_scene import (
     ERROR_CLASSES,
     HOSTS,
     INDEX,
+    PLACES,
     POLICY,
     RETRIED_CLASSES,
+    SITES,
     QueueScene,
     pick,
 )
@@ -177,20 +179,54 @@ class QueueOperators(QueueScene):
         moved = self.campaign.retry(status=status, error_class=error_class)
         assert moved == self.model.retry(status, error_class)
 
-    @rule(host=HOSTS)
-    def ban(self, host: str) -> None:
-        """Keep agents away from a host: no task is moved."""
-        self.queue.fleet.ban("host", host, why="model")
-        self.model.ban(host)
+    @rule(failures=st.integers(1, 2), losses=st.integers(1, 2))
+    def cancel_matching(self, failures: int, losses: int) -> None:
+        """Cancel the tasks that match a filter, wherever they stand."""
+        where = f"failures >= {failures} or losses >= {losses}"
+        matching = [
+            task
+            for task in self.model.tasks.values()
+            if task.against[0] >= failures or task.against[1] >= losses
+        ]
+        would = self.campaign.cancel(where=where, dry_run=True)
+        assert would == self.campaign.cancel(where=where) == self.model.cancel(matching)
+
+    @rule(
+        status=st.sampled_from(["failed", "cancelled"]),
+        error_class=st.none() | RETRIED_CLASSES,
+        attempts=st.integers(0, 3),
+    )
+    def retry_matching(self, status: str, error_class: str | None, attempts: int) -> None:
+        """Give those tasks another chance that match a filter."""
+
+        def matches(task: Task) -> bool:
+            return task.attempt >= attempts
+
+        words = {"status": status, "error_class": error_class, "where": f"attempts >= {attempts}"}
+        if "cancelled" in self.model.states:
+            if self.model.retriable(status, error_class, matches):
+                self._must_conflict(lambda: self.campaign.retry(**words))
+            return
+        would = self.campaign.retry(**words, dry_run=True)
+        moved = self.campaign.retry(**words)
+        assert would == moved == self.model.retry(status, error_class, matches)
+
+    @rule(place=PLACES, host=HOSTS, site=SITES)
+    def ban(self, place: Place, host: str, site: str) -> None:
+        """Keep agents away from a host or site: no task is moved, and nobody is let in."""
+        self.queue.fleet.ban(*place, why="model")
+        self.model.ban(place)
+        kind, name = place
+        self.try_in_vain(*((name, site) if kind == "host" else (host, name)))
         draining = {one.session_id for one in self.queue.agents(self.campaign.path) if one.draining}
         assert draining == self.model.draining & self.model.live
 
     @precondition(lambda self: self.model.banned)
-    @rule(host=HOSTS)
-    def unban(self, host: str) -> None:
-        """Let agents of a host come again; those that were told to leave stay so."""
-        assert self.queue.fleet.unban("host", host) == (host in self.model.banned)
-        self.model.banned.discard(host)
+    @rule(place=PLACES)
+    def unban(self, place: Place) -> None:
+        """Let agents of a host or site come again; those that were told to leave stay so."""
+        assert self.queue.fleet.unban(*place) == (place in self.model.banned)
+        self.model.banned.discard(place)
 
     @rule()
     def fold(self) -> None:

@@ -7,6 +7,7 @@ import sys
 from typing import Any, ClassVar
 
 import psycopg
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 from psycopg.rows import dict_row
@@ -31,9 +32,12 @@ POLICY = RetryPolicy(
 ERROR_CLASSES = st.sampled_from(["Disk", "Memory"])
 RETRIED_CLASSES = st.sampled_from(["Disk", "Memory", "agent-lost", "poison", "too-long"])
 HOSTS = st.sampled_from(["node1", "node2"])
+SITES = st.sampled_from(["here", "there"])
+PLACES = st.tuples(st.just("host"), HOSTS) | st.tuples(st.just("site"), SITES)
 WANTS = st.integers(1, 4)
 INDEX = st.integers(0, 10_000)
 
+_OPEN = "select taskq.open_session(%s, gen_random_uuid(), p_host => %s, p_site => %s)"
 _TASKS = """
     select task_id, status::text, attempt, failures, losses
       from taskq.state where campaign_id = %s order by task_id
@@ -73,6 +77,12 @@ class QueueScene(RuleBasedStateMachine):
         self.claims: list[tuple[ScriptedAgent, str]] = []
         self.seeded = 0
 
+    def try_in_vain(self, host: str, site: str) -> None:
+        """See that nobody can open a session where it is banned."""
+        refused = f"the {' '.join(self.model.kept_away(host, site) or ())} is banned: model"
+        with pytest.raises(psycopg.DatabaseError, match=refused):
+            self.postgres.execute(_OPEN, [self.campaign.path, host, site])
+
     def teardown(self) -> None:
         """Let the audit see what is left, if all went well so far; close the connections."""
         try:
@@ -82,8 +92,8 @@ class QueueScene(RuleBasedStateMachine):
             self._close()
 
     def _close(self) -> None:
-        for host in self.model.banned:  # the hosts of the next scene have the same names
-            self.queue.fleet.unban("host", host)
+        for place in self.model.banned:  # those of the next scene have the same names
+            self.queue.fleet.unban(*place)
         for agent in self.agents:
             agent.close()
         self.postgres.close()

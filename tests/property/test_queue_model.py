@@ -26,7 +26,7 @@ class QueueMachine(QueueAgents, QueueOperators):
         """Begin with some tasks and an agent."""
         self.change(late, set(), 2)
         self.seed(3, [0, 1, 0])
-        self.come("node1")
+        self.come("node1", "here")
 
 
 def test_queue_does_what_its_model_says(database: Database) -> None:

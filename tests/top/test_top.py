@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,6 +22,7 @@ from taskq_cli.top.app import TopApp
 from taskq_cli.top.screens import FRESH_S, LineScreen, OpenedScreen, QuestionScreen
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
+from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_agent import report_of
 
 pytestmark = pytest.mark.both_transports(
@@ -327,3 +329,31 @@ def test_what_is_asked_is_bounded(trouble: Trouble) -> None:
     drive(queue, act)
     for name, number in most.items():
         assert 1 <= trouble.asked.count(name) <= number, name
+
+
+def test_gateways_and_database_are_shown(
+    queue: Client, database: Database, postgres: Postgres
+) -> None:
+    """In a line of the first screen, and by key with all that is known of them."""
+    for name, front in (("n1:8443", True), (f"n2{HOSTILE}:8443", False)):
+        database.rows(
+            "note_gateway",
+            holder=str(uuid.uuid4()),
+            gateway=name,
+            release="1.2",
+            sessions=1_234,
+            per_s=1_500.0,
+            front=front,
+        )
+    # However long this takes.
+    postgres.execute("update taskq.gateway set seen_at = now() + interval '1 h'")
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        text = await shows(app, "2 gateways", "3,000/s exchanges", "FRONT AVOIDED", "connections")
+        assert max(map(len, text.splitlines())) <= 80
+        await pilot.press("g")
+        text = await shows(app, "PostgreSQL", "n1:8443", "1,234", "front avoided")
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+    drive(queue, act)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import uuid
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -13,6 +14,7 @@ from taskq.errors import Unauthorized
 from taskq.web.access import Access
 from tests.fixtures.logins import Staff
 from tests.helpers.command_line import CommandLine
+from tests.helpers.waiting import wait_until
 from tests.web.conftest import WebProcess
 
 FORM = {"content_type": "application/x-www-form-urlencoded"}
@@ -183,3 +185,28 @@ def test_roles_that_the_pages_need(staff: Staff, tmp_path: Path) -> None:
             assert process.ask(address, authorization=f"Bearer {text}").status == 200, address
     finally:
         process.stop()
+
+
+def test_servers_are_shown_to_those_who_may_see_everything(
+    guarded: WebProcess, shown: Client, paths: tuple[str, str]
+) -> None:
+    """Gateways and database are the whole queue's."""
+    shown.database.rows(
+        "note_gateway",
+        holder=str(uuid.uuid4()),
+        gateway="n1<b>:8443",
+        release="1.2",
+        sessions=1_234,
+        per_s=1_500.0,
+        front=False,
+    )
+    words = ("Gateways and database", "n1&lt;b&gt;:8443", "1,500/s", "PostgreSQL")
+
+    def seen(path: str) -> int:
+        _, cookie = sign_in(guarded, token(shown, path))
+        text = guarded.ask("/", cookie=cookie).text
+        return sum(one in text for one in words)
+
+    # What was read before is kept for some seconds.
+    wait_until(lambda: seen("/") == len(words), timeout_s=60)
+    assert seen(paths[0]) == 0

@@ -10,21 +10,21 @@ from typing import ClassVar, Final
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import DataTable, Footer, Static
+from textual.widgets import DataTable, Footer
 
 from taskq import Client
 from taskq.db.address import Row as Found
 from taskq.errors import TaskqError
 from taskq.monitor.readings import Readings
+from taskq.monitor.servers import read_servers
 from taskq.monitor.threads import in_thread
 from taskq.monitor.ticker import Ticker
 from taskq.monitor.tree import CampaignNode, Tree, usual_levels
 from taskq.words import counted, duration
-from taskq_cli import render
 from taskq_cli.text import one_line
 from taskq_cli.top.panels import Opening, Panels, Subject, tree_line, tree_panel
 from taskq_cli.top.screens import LineScreen, OpenedScreen, QuestionScreen
-from taskq_cli.top.tables import Rows
+from taskq_cli.top.tables import Rows, Told
 
 #: Seconds after which a tree that has not come is told, and after which upkeep is read again.
 LATE_S: Final = 3.0
@@ -49,6 +49,7 @@ class TopApp(App[None]):
         scrollbar-color-active: ansi_default; scrollbar-size: 1 1;
     }
     #about { height: 2; }
+    #servers { height: auto; max-height: 1; }
     .message { height: auto; max-height: 3; text-style: bold; }
     .asked { border: solid ansi_default; width: 90%; max-width: 70; height: auto; padding: 0 1; }
     QuestionScreen, LineScreen { align: center middle; background: transparent; }
@@ -69,6 +70,7 @@ class TopApp(App[None]):
         Binding("s", "places('site')", "Sites"),
         Binding("a", "agents", "Agents"),
         Binding("t", "task", "Task"),
+        Binding("g", "servers", "Gateways", show=False),
         Binding("plus,minus", "levels", "Levels", show=False),
         Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
     ]
@@ -85,14 +87,16 @@ class TopApp(App[None]):
         self._told = ""
         self._told_at = float("-inf")
         self._upkeep: Found | None = None
+        self._servers = ""
         self._panels = Panels(client, lambda: self._tree)
 
     def compose(self) -> ComposeResult:
         """Return the parts of the first screen."""
-        yield Static("", id="head", classes="title", markup=False)
+        yield Told("", id="head", classes="title", markup=False)
+        yield Told("", id="servers", markup=False)
         yield Rows("tree")
-        yield Static("", id="about", markup=False)
-        yield Static("", classes="message", markup=False)
+        yield Told("", id="about", markup=False)
+        yield Told("", classes="message", markup=False)
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
@@ -124,16 +128,18 @@ class TopApp(App[None]):
                     self._show_tree()
 
     async def _follow_upkeep(self) -> None:
-        def read() -> Found | None:
+        def read() -> tuple[Found | None, str]:
             queries = self._acting.queries
             found = queries.row("explain_upkeep")
-            return None if found is None else {**found, "brake": queries.row("brake")}
+            if found is not None:
+                found = {**found, "brake": queries.row("brake")}
+            return found, read_servers(queries).line()
 
         while True:
             try:
-                self._upkeep = await in_thread(read)
+                self._upkeep, self._servers = await in_thread(read)
             except TaskqError:
-                self._upkeep = None  # the ticker says why
+                self._upkeep, self._servers = None, ""  # the ticker says why
             await asyncio.sleep(UPKEEP_S)
 
     # What is shown
@@ -165,19 +171,20 @@ class TopApp(App[None]):
         if (behind_s := self._client.behind_s) is not None:
             parts.append(f"a standby, {duration(behind_s)} behind at most,")
         parts.append(self._client.queries.server)
-        first.query_one("#head", Static).update(render.line(one_line("  ".join(parts))))
+        first.query_one("#head", Told).tell(one_line("  ".join(parts)))
+        first.query_one("#servers", Told).tell(one_line(self._servers))
         told = self._told if time.monotonic() < self._told_at + TOLD_S else ""
         trouble = f"{self._trouble}; trying again" if self._trouble else ""
         text = one_line(" - ".join(filter(None, (told, trouble))))
         for screen in self.screen_stack:
-            for message in screen.query(".message").results(Static):
-                message.update(text)
+            for message in screen.query(".message").results(Told):
+                message.tell(text, folded=True, fixed=False)
 
     @on(DataTable.RowHighlighted, "#tree")
     def _show_about(self) -> None:
         node = self._chosen()
-        about = self.screen_stack[0].query_one("#about", Static)
-        about.update("" if node is None else tree_line(node))
+        about = self.screen_stack[0].query_one("#about", Told)
+        about.tell("" if node is None else tree_line(node), folded=True)
 
     def _chosen(self) -> CampaignNode | None:
         row = self.screen_stack[0].query_one("#tree", Rows).chosen
@@ -220,6 +227,10 @@ class TopApp(App[None]):
     def action_agents(self) -> None:
         """Open the agents that serve a campaign."""
         self._open(self._panels.agents(self._subject().path))
+
+    def action_servers(self) -> None:
+        """Open the gateways, and the database's server."""
+        self._open(self._panels.servers())
 
     def action_task(self) -> None:
         """Ask for the key of a task, and open it."""

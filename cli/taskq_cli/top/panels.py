@@ -14,6 +14,7 @@ from taskq.export.json_values import as_json
 from taskq.fleet.bans import PlaceKind
 from taskq.fleet.places import Place
 from taskq.monitor.figures import node_texts
+from taskq.monitor.servers import read_servers
 from taskq.monitor.tree import CampaignNode, Tree
 from taskq.views import AgentView, Attempt
 from taskq.words import counted, duration, instant, rate
@@ -34,6 +35,8 @@ WIDE: Final = 100
 #: Between two columns of a table.
 _PADDING: Final = 2
 _AGENTS: Final = ("agent", "host", "site", "working", "silent", "state", "campaign")
+#: Columns for the name of a gateway.
+_NAME: Final = 30
 #: Figures of the tree, by what `node_texts` calls them.
 _TEXTS: Final = {
     "share": "final",
@@ -88,6 +91,10 @@ class Panels:
         self._client = client
         self._tree = tree
 
+    def servers(self) -> Opening:
+        """Return the gateways, and the database's server."""
+        return Opening("gateways and database", Subject("/"), self._servers)
+
     def campaign(self, path: str) -> Opening:
         """Return all about a campaign: counts, pace, why it does not run, failures."""
         return Opening(path, Subject(path), partial(self._campaign, path))
@@ -117,6 +124,25 @@ class Panels:
     def failures(self, path: str) -> Opening:
         """Return whose fault failures are, and failed tasks."""
         return Opening(f"failures of {path}", Subject(path), partial(self._failures, path))
+
+    def _servers(self) -> Panel:
+        found = read_servers(self._client.queries)
+        facts = [] if found.database is None else found.database.facts()
+        told = [f"{title:<15}  {text}" for title, text in facts]
+        if not found.gateways:
+            told.append("No gateway is known here; each says that it is there every 10 s.")
+        titles = ["gateway", "release", "sessions", "exchanges", "state"]
+        rows = [
+            Row(
+                one.name,
+                [
+                    render.shortened(one_line(one.name), _NAME),
+                    *(one_line(one.release), f"{one.sessions:,}", rate(one.per_s), one.state),
+                ],
+            )
+            for one in found.gateways[:MOST_ROWS]
+        ]
+        return Panel(_paragraphs(told), titles if rows else (), rows)
 
     def _campaign(self, path: str) -> Panel:
         campaign = self._client.campaign(path)

@@ -16,7 +16,7 @@ from taskq.monitor.readings import Readings
 from taskq_cli import render
 from taskq_cli.text import one_line
 from taskq_cli.top.panels import Opening, Panel, Subject
-from taskq_cli.top.tables import Rows
+from taskq_cli.top.tables import Rows, Told
 
 #: Seconds after which what is open is read again.
 FRESH_S: Final = 5.0
@@ -47,7 +47,7 @@ class OpenedScreen(Screen[None]):
         with VerticalScroll(id="text"):
             yield Static("reading ...", id="pictures", markup=False)
         yield Rows("rows")
-        yield Static("", classes="message", markup=False)
+        yield Told("", classes="message", markup=False)
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:

@@ -1,14 +1,27 @@
-"""A table of rows that are known by name, in which the cursor stays where it is."""
+"""Parts of screens: a table of rows that are known by name, and a text that changes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from textual.coordinate import Coordinate
-from textual.widgets import DataTable
+from textual.widgets import DataTable, Static
 
 from taskq_cli import render
 from taskq_cli.top.panels import Row
+
+
+class Told(Static):
+    """A text of a few lines. To lay out a screen takes longer than anything else that it does."""
+
+    _text = ""
+
+    def tell(self, text: str, *, folded: bool = False, fixed: bool = True) -> None:
+        """Show a text. fixed: however long it is, it has as much room; less only if empty."""
+        if text != self._text:
+            layout = not (fixed and text and self._text)
+            self._text = text
+            self.update(text if folded else render.line(text), layout=layout)
 
 
 class Rows(DataTable[render.Line]):

@@ -37,14 +37,15 @@ def test_what_matches_is_retried(failed: Campaign, postgres: Postgres) -> None:
 
 
 def test_what_matches_is_cancelled(failed: Campaign, hire: Hire, postgres: Postgres) -> None:
-    """Where it waits and where it runs; the campaign stays open."""
+    """Where it waits, is to be tried again, or runs; the campaign stays open."""
     failed.seed(Seed({"n": n}, f"k{n}") for n in range(7, 20))
     agent = hire()
-    (working,) = [task for task in agent.claim(4) if task.key == "k8"]
-    assert failed.cancel(where="payload.n in (1, 8, 12)", dry_run=True) == 2
-    assert failed.cancel(where="payload.n in (1, 8, 12)") == 2
+    working, delayed = [task for task in agent.claim(4) if task.key in {"k8", "k9"}]
+    agent.fail(delayed)
+    assert failed.cancel(where="payload.n in (1, 8, 9, 12)", dry_run=True) == 3
+    assert failed.cancel(where="payload.n in (1, 8, 9, 12)") == 3
     cancelled = {key for key, status in statuses(postgres).items() if status == "cancelled"}
-    assert cancelled == {"k8", "k12"}
+    assert cancelled == {"k8", "k9", "k12"}
     assert agent.heartbeat([working]) == {working.task}
     assert failed.status().state == "open"
 

@@ -1,0 +1,77 @@
+"""One-row claims while people, Prometheus and notifications look on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import statistics
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from benchmarks.cases.claims import MAX_ONE_S
+from benchmarks.findings import Finding, Goal
+from benchmarks.gateways import running_keeper
+from benchmarks.onlookers import PAGES, SCRAPE_S, TOPS, onlookers
+from benchmarks.processes import cpu_s
+from benchmarks.stage import Bench
+from benchmarks.turns import ratio
+from taskq.planning.clients import Clients
+from taskq.planning.trial import BATCHED, CAMPAIGN
+
+#: Campaigns beside the one in which is claimed.
+OTHERS: Final = 100
+#: Parts of a measurement, in turn with and without those who look.
+PARTS: Final = 4
+
+
+def by_all(bench: Bench) -> Iterator[Finding]:
+    """Claim one row at a time, 8 clients of one process, with all who look attached and without.
+
+    Two `taskq top`, ten pages with what is live on them, the metrics every five seconds, and a
+    keeper with notifications. In between they are frozen, many times: what differs is not that the
+    machine was slower for a while.
+    """
+    seconds, rounds = bench.scale.seconds, bench.scale.rounds
+    pairs: list[tuple[float, float]] = []
+    with bench.stage() as stage, running_keeper(stage.database.dsn, bench.folder):
+        for number in range(min(OTHERS, bench.scale.campaigns)):
+            stage.add(f"{CAMPAIGN}/c{number:03}")
+        stage.seed(round(MAX_ONE_S / 2 * seconds * 2 * (rounds + 1)))
+        stage.settle()
+        with (
+            onlookers(stage.client, CAMPAIGN, bench.folder) as pids,
+            Clients(stage.database, BATCHED) as clients,
+        ):
+            before = {name: cpu_s(pid) for name, pid in pids.items()}
+            for number in range(rounds):
+                bench.tell(f"round {number + 1} of {rounds}")
+                pairs.append(_pair(clients, pids.values(), seconds))
+            shares = {
+                name: (cpu_s(pid) - before[name]) / (rounds * seconds) for name, pid in pids.items()
+            }
+    yield Finding(
+        f"one task at a time, {BATCHED.total} clients, batched; {TOPS} tops, {PAGES} pages, "
+        f"metrics every {SCRAPE_S:g} s, notifications",
+        statistics.median(watched for watched, _ in pairs),
+        "tasks/s",
+        "nobody looks",
+        statistics.median(alone for _, alone in pairs),
+        ratio([watched / alone for watched, alone in pairs]),
+        Goal(0.97),
+        note="of a core: " + ", ".join(f"{name} {100 * one:.1f} %" for name, one in shares.items()),
+    )
+
+
+def _pair(clients: Clients, pids: Iterable[int], seconds: float) -> tuple[float, float]:
+    """Return the tasks a second while all look, and while they are frozen, in short parts."""
+    watched: list[float] = []
+    alone: list[float] = []
+    for number in range(PARTS):
+        # What comes first changes: watched, alone; alone, watched.
+        for looking in (True, False) if number % 2 else (False, True):
+            for pid in pids:
+                os.killpg(pid, signal.SIGCONT if looking else signal.SIGSTOP)
+            (watched if looking else alone).append(clients.rate(seconds / PARTS))
+    for pid in pids:
+        os.killpg(pid, signal.SIGCONT)
+    return statistics.mean(watched), statistics.mean(alone)

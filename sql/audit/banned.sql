@@ -1,0 +1,19 @@
+-- No agent serves a campaign from a host or site that is banned, without having been told to leave: who
+-- was being let in when the ban was made is found by the keeper, see drain_banned().
+--
+-- campaign. Rows: its sessions of which that is not so though a keeper had a minute for it, in `text`; what
+-- is compared, in `rows`. Index: session_open, ban_pkey.
+select null::bigint as task_id,
+       format('agent %%s of host %%s is at work, and %%s %%s is banned since %%s',
+              s.agent, s.host, b.kind, b.name, b.banned_at) as text,
+       jsonb_build_object('session', s.session_id, 'opened_at', s.opened_at, 'host', s.host,
+                          'site', s.site, 'kind', b.kind, 'banned_at', b.banned_at) as rows
+  from taskq.session s
+ cross join lateral (values ('host', s.host), ('site', s.site)) as p (kind, name)
+  join taskq.ban b on (b.kind, b.name) = (p.kind, p.name)
+ where s.campaign_id = %(campaign)s
+   and s.ended_at is null
+   and not s.drain
+   and (b.until > now()) is not false
+   and b.banned_at <= (select least(k.until, now()) - interval '1 minute' from taskq.keeper k)
+ order by s.session_id

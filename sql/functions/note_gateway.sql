@@ -1,0 +1,43 @@
+-- note_gateway(holder, name, release, sessions, per_s, front): notes that a gateway is at work, and how busy;
+-- see the table gateway. Called by each gateway every ten seconds.
+--
+-- sessions: null: it ends, and is forgotten. Those not heard of for an hour are forgotten as well; of more than
+-- 1,000 the others are not noted.
+--
+-- Locks: the gateway's row. Index: gateway_pkey.
+create or replace function taskq.note_gateway(
+    p_holder uuid,
+    p_name text,
+    p_release text,
+    p_sessions integer,
+    p_per_s double precision,
+    p_front boolean
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    if p_sessions is null then
+        delete from taskq.gateway g where g.holder = p_holder;
+        return;
+    end if;
+    update taskq.gateway g
+       set sessions = p_sessions,
+           per_s = p_per_s,
+           front = p_front,
+           seen_at = v_now
+     where g.holder = p_holder;
+    if found then
+        return;
+    end if;
+    delete from taskq.gateway g where g.seen_at < v_now - interval '1 hour';
+    insert into taskq.gateway (holder, name, release, sessions, per_s, front, seen_at)
+    select p_holder, left(p_name, 200), left(p_release, 50), p_sessions, p_per_s, p_front, v_now
+     where (select count(*) from taskq.gateway) < 1000
+        on conflict (holder) do nothing;
+end
+$$;

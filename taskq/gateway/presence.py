@@ -1,0 +1,60 @@
+"""Presence of a gateway: it says now and then that it is there, and how busy it is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from typing import Final
+
+from taskq.errors import TaskqError
+from taskq.gateway.errors import Busy
+from taskq.gateway.log import log
+from taskq.gateway.service import Service
+from taskq.version import VERSION
+
+PERIOD_S: Final = 10.0
+
+
+class GatewayPresence:
+    """Notes a gateway in the database, for `taskq top` and the pages. name: where it is."""
+
+    def __init__(self, service: Service, name: str) -> None:
+        self._service = service
+        self._name = name
+        self._holder = str(uuid.uuid4())
+        self._exchanges, self._at = 0, time.monotonic()
+
+    async def run(self) -> None:
+        """Note it until this is cancelled, then that it has ended."""
+        try:
+            while True:
+                await self._note(self._sessions())
+                await asyncio.sleep(PERIOD_S)
+        finally:
+            await self._note(None)
+
+    def _sessions(self) -> int:
+        """Return how many are heard here: one that lives says so within a third of its lease."""
+        metrics, lease_s = self._service.metrics, self._service.settings.lease_s
+        metrics.forget_silent(time.monotonic() - lease_s)
+        since = time.monotonic() - lease_s / 2
+        return sum(at >= since for at in metrics.heard.values())
+
+    async def _note(self, sessions: int | None) -> None:
+        now, exchanges = time.monotonic(), self._service.metrics.exchanges
+        per_s = (exchanges - self._exchanges) / max(now - self._at, 1.0)
+        self._exchanges, self._at = exchanges, now
+        front = self._service.front
+        try:
+            await self._service.statements.rows(
+                "note_gateway",
+                holder=self._holder,
+                gateway=self._name,
+                release=VERSION,
+                sessions=sessions,
+                per_s=per_s,
+                front=None if front is None else front.pool.breaker.closed,
+            )
+        except (TaskqError, Busy) as error:
+            log.debug("nobody is told that this gateway is there: %s", error)
