@@ -46,6 +46,7 @@ from taskq.errors import (
     UnknownCampaign,
     UsageError,
 )
+from taskq.following import OutputPart
 from taskq.funnel.best import Best
 from taskq.funnel.live import Fed
 from taskq.ingest.seeding import SeedCount
@@ -95,6 +96,7 @@ __all__ = [
     "NotOverGateway",
     "Outcome",
     "OutputFailed",
+    "OutputPart",
     "Prioritised",
     "Result",
     "ResultLost",

@@ -35,6 +35,7 @@ from taskq.explain.reading import read_facts
 from taskq.explain.reasons import Explanation
 from taskq.explain.rules import explain_campaign
 from taskq.explain.task_rules import explain_task
+from taskq.following import OutputPart, follow
 from taskq.history import Event, history
 from taskq.ingest import seeding
 from taskq.ingest.key_conflicts import OnConflict, check_choice, submit_conflict
@@ -59,11 +60,7 @@ WAIT_S: Final = 0.5
 
 
 class Campaign(SteeredCampaign):
-    """A campaign of a queue, returned by `Client`. Every call reads the database; no caching.
-
-    It stands for itself and all campaigns below it, unless `below=False`; a key names a task of
-    the campaign itself.
-    """
+    """A campaign of a queue, returned by `Client`. Every call reads the database; no caching."""
 
     def spec(self) -> CampaignSpec:
         """Return the campaign's settings; raise `NotFound` if it was removed."""
@@ -349,6 +346,11 @@ class Campaign(SteeredCampaign):
     def history(self, key: str) -> list[Event]:
         """Return what happened to a task, in order, and how it stands now; raise `NotFound`."""
         return history(self.task(key), self.attempts(key))
+
+    def follow(self, key: str) -> Iterator[OutputPart]:
+        """Iterate over the output of a task as it is written, to its end; see `following`."""
+        (task,) = self._task_ids([key])
+        return follow(exact(self._database), self.campaign_id, task)
 
     def explain(self, key: str | None = None) -> Explanation:
         """Explain why tasks of this campaign and those below do not run, or not faster.

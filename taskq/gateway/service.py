@@ -368,8 +368,8 @@ class Service:
             raise Busy
         self.metrics.beats += 1
         self.metrics.note_trouble(agent.session, time.monotonic() if message.trouble else None)
-        text = messages.heartbeat_text(message, agent.session)
-        answer = await self._heartbeats.send(agent.session, text, len(message.held))
+        parts = messages.heartbeat_parts(message, agent.session)
+        answer = await self._heartbeats.send(agent.session, *parts)
         if self.draining or self.settings.gateways:
             orders = replace(
                 answer.orders, elsewhere=self.draining, gateways=self.settings.gateways
