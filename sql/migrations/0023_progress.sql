@@ -2,6 +2,14 @@
 -- it. Nothing depends on it, so it is not logged: a crash or a failover empties both tables, a standby has
 -- none of it, and agents say it again with their next heartbeats.
 
+-- These return more than before.
+drop function if exists taskq.beat(jsonb);
+drop function if exists taskq.stand(bigint, bigint);
+drop function if exists taskq.tasks(bigint, taskq.task_status, bigint, integer);
+drop function if exists taskq.find_tasks(
+    bigint, jsonpath, jsonb, text[], text[], boolean, bigint, integer);
+
+
 -- How far attempts are, of those that say so. One of another lease than the task's is of an attempt that has
 -- ended; it counts no more and goes at its time, see functions/forget_progress.sql. until: when, unless it is
 -- said again.
