@@ -62,8 +62,7 @@ def follow(database: Queries, campaign: int, task: int) -> Iterator[OutputPart]:
                 yield _last_part(status, one, shown)
             yield OutputPart(status, attempt, host)
             before, ended = now, len(attempts)
-            if shown is None or shown.attempt != attempt:
-                shown = _Shown(attempt)
+            shown = _Shown(attempt)
         if status in FINAL:
             return
         if shown is not None and row["written"] is not None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import psycopg
 import pytest
 
 from taskq import Campaign, Seed
+from taskq.db.connections import Database
+from taskq.dispatch.heartbeats import HeartbeatBatcher
 from taskq.errors import Conflict
+from taskq_agent.errors import Refused
+from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held
+from taskq_agent.update_messages import TellingHeartbeat, Update
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
@@ -244,3 +253,42 @@ def test_who_follows_keeps_no_heartbeat_waiting(
         tell(postgres, agent, task, note="n", output=output, written=1)
         postgres.execute("select taskq.forget_progress()")
     assert shown(tasks, "a") == (None, "n")
+
+
+def test_statement_is_sent_for_those_that_tell_something(
+    tasks: Campaign,
+    hire: Hire,
+    postgres: Postgres,
+    database: Database,
+    statements: Counter[str],
+) -> None:
+    """One for all heartbeats that arrive together; none, where nobody tells anything."""
+    one, other = hire(), hire()
+    (first,), (second,) = one.claim(), other.claim()
+    follow(postgres, first)
+    silent = [
+        Heartbeat(agent.session, (Held(task.campaign, task.task, task.lease),), drawn=agent.drawn)
+        for agent, task in ((one, first), (other, second))
+    ]
+    telling = [
+        TellingHeartbeat(
+            **vars(beat),
+            updates=(Update(task.campaign, task.task, task.lease, 0.5, "a\x00b", "eA==", 1),),
+        )
+        for beat, task in zip(silent, (first, second), strict=True)
+    ]
+
+    async def sent(beats: Sequence[Heartbeat]) -> list[HeartbeatAnswer]:
+        async with HeartbeatBatcher(database, 0.2) as heartbeats:
+            return [*await asyncio.gather(*map(heartbeats.heartbeat, beats))]
+
+    answers = asyncio.run(sent(silent))
+    assert statements == {"beat": 1}
+    assert [getattr(answer, "follow", ()) for answer in answers] == [silent[0].held, ()]
+    asyncio.run(sent(telling))
+    assert statements == {"beat": 2, "note_updates": 1}
+    assert [shown(tasks, task.key) for task in (first, second)] == [(0.5, "ab")] * 2
+    assert follow(postgres, first)["written"] == 1
+    many = replace(telling[0], updates=telling[0].updates * 501)
+    with pytest.raises(Refused, match="500 updates"):
+        asyncio.run(sent([many]))
