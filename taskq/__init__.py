@@ -51,6 +51,7 @@ from taskq.funnel.best import Best
 from taskq.funnel.live import Fed
 from taskq.ingest.seeding import SeedCount
 from taskq.ingest.sources import Source, open_source
+from taskq.live_output import OutputPart
 from taskq.reading import connect_to_read
 from taskq.spec.handler import Handler
 from taskq.spec.model import Seed
@@ -97,6 +98,7 @@ __all__ = [
     "NotOverGateway",
     "Outcome",
     "OutputFailed",
+    "OutputPart",
     "Prioritised",
     "Result",
     "ResultLost",

@@ -39,6 +39,7 @@ from taskq.ingest import seeding
 from taskq.ingest.key_conflicts import OnConflict, check_choice, submit_conflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
+from taskq.live_output import OutputPart, output_of
 from taskq.outputs.fetching import Fetched, fetch
 from taskq.outputs.store import Outputs
 from taskq.paging import MOVE_CHUNK
@@ -323,6 +324,11 @@ class Campaign(IndexedCampaign):
     def history(self, key: str) -> list[Event]:
         """Return what happened to a task, in order, and how it stands now; raise `NotFound`."""
         return history(self.task(key), self.attempts(key))
+
+    def logs(self, key: str) -> Iterator[OutputPart]:
+        """Iterate over the output of a task as it is written, to its end; see `live_output`."""
+        (task,) = self._task_ids([key])
+        return output_of(exact(self._database), self.campaign_id, task)
 
     def explain(self, key: str | None = None) -> Explanation:
         """Explain why tasks of this campaign and those below do not run, or not faster.

@@ -17,7 +17,7 @@ from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.store import BlobStore
 from taskq.checkpoints.store import Checkpoints
 from taskq.db.connections import Connection, Database, Statements
-from taskq.dispatch import heartbeats
+from taskq.dispatch import heartbeats, updates
 from taskq.dispatch.exchange import Exchanges, run
 from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request
 from taskq.dispatch.fair_share import Scope
@@ -123,6 +123,8 @@ class DirectTransport:
         """Renew the session; raise `SessionLost` if it has ended."""
         with self._in_session(self._heartbeat_connection, beat.session) as statements:
             row = statements.row("beat", beats=f"[{heartbeats.encoded(beat)}]")
+            if told := updates.encoded(beat):
+                statements.rows("note_updates", updates=f"[{told}]")
             why = None
             if (sessions := heartbeats.draining([row])) != heartbeats.NOBODY:
                 why = statements.row("drain_reasons", sessions=sessions)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from taskq.views import Attempt, TaskView
-from taskq.words import duration, phases
+from taskq.words import duration, phases, progress
 
 _SHOWN_CHARS: Final = 200
 _USED: Final = ("cpu_s", "peak_bytes")
@@ -39,7 +39,8 @@ def history(task: TaskView, attempts: Iterable[Attempt]) -> list[Event]:
     events = [event for one in attempts for event in _of_attempt(one)]
     if task.status == "working" and task.claimed_at is not None:
         where = "leased ahead in Redis" if task.host is None else "it runs"
-        events.append(_now(task, where, at=task.claimed_at))
+        told = progress(task.progress, task.progress_note)
+        events.append(_now(task, ": ".join(filter(None, (where, told))), at=task.claimed_at))
     elif task.status == "delayed" and task.due_at is not None:
         events.append(_now(task, f"until {task.due_at:%Y-%m-%dT%H:%M:%SZ}"))
     else:

@@ -48,6 +48,8 @@ class Status:
 class TaskView:
     """State of a task. claimed_at, host: of the agent that works on it; None without one.
 
+    progress, progress_note: how far it is, from 0 to 1 and in words, as it says with its agent's
+    heartbeats; None: it does not.
     campaign: its path. failures, losses: since it was last retried; of a task that is done, of all
     its attempts.
     """
@@ -64,6 +66,8 @@ class TaskView:
     claimed_at: datetime | None
     host: str | None
     payload: dict[str, Any]
+    progress: float | None = None
+    progress_note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

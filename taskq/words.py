@@ -66,6 +66,11 @@ def percent(share: float) -> str:
     return f"{value:.{digits}f} %"
 
 
+def progress(fraction: float | None, note: str | None) -> str:
+    """Return how far an attempt is: `40 %, sweep 40 of 100`; empty if it does not say."""
+    return ", ".join(filter(None, ("" if fraction is None else percent(fraction), note)))
+
+
 def counted(number: int, thing: str) -> str:
     """Return a number with its noun: `1 task`, `1,234 tasks`."""
     if number == 1:

@@ -7,7 +7,7 @@ import math
 import random
 import threading
 import time
-from typing import Callable, Optional
+from typing import Callable, FrozenSet, Optional
 
 from taskq_agent.core.events import (
     AgentFailed,
@@ -17,21 +17,25 @@ from taskq_agent.core.events import (
     StopOrdered,
 )
 from taskq_agent.errors import Refused, SessionLost, TransportError, TransportFailed
-from taskq_agent.protocol import Heartbeat, Welcome
+from taskq_agent.protocol import Heartbeat, Held, Welcome
 from taskq_agent.transport import Transport
+from taskq_agent.update_messages import FollowingAnswer
 from taskq_agent.watchdog import CHECK_S, Watchdog
 
 log = logging.getLogger(__name__)
 
 _LONGEST_RETRY_S = 5.0
+_FOLLOWED_S = 2.0
 
 
 class HeartbeatThread:
     """Sends heartbeats for the newest session: the first at once, then at its interval.
 
-    snapshot: returns the heartbeat to send, without blocking, or None to send none this time. post:
-    takes events; must not block. check_loop: called at least every `CHECK_S` seconds while no
-    heartbeat is in flight.
+    snapshot: returns the heartbeat to send, soon, or None to send none this time; takes the
+    attempts whose output is followed. post: takes events; must not block. check_loop: called at
+    least every `CHECK_S` seconds while no heartbeat is in flight.
+
+    While somebody follows an attempt, heartbeats come every two seconds.
     """
 
     task = "a heartbeat"
@@ -39,7 +43,7 @@ class HeartbeatThread:
     def __init__(
         self,
         transport: Transport,
-        snapshot: Callable[[], Optional[Heartbeat]],
+        snapshot: Callable[[FrozenSet[Held]], Optional[Heartbeat]],
         post: Callable[[Event], None],
         check_loop: Callable[[], None],
         *,
@@ -54,6 +58,7 @@ class HeartbeatThread:
         self._heartbeat_s = 0.0
         self._due = math.inf
         self._failing = False
+        self._followed: FrozenSet[Held] = frozenset()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="taskq-heartbeat", daemon=True)
         self._thread.start()
@@ -98,7 +103,7 @@ class HeartbeatThread:
         with self._changed:
             heartbeat_s, self._due = self._heartbeat_s, math.inf
         begun = time.monotonic()
-        heartbeat = self._snapshot()
+        heartbeat = self._snapshot(self._followed)
         if heartbeat is None:
             self._schedule(begun + heartbeat_s)
             return
@@ -123,7 +128,9 @@ class HeartbeatThread:
         )
         for held in answer.stop:
             self._post(StopOrdered(held))
-        self._schedule(begun + heartbeat_s * _spread(0.9))
+        self._followed = frozenset(answer.follow if isinstance(answer, FollowingAnswer) else ())
+        interval_s = min(heartbeat_s, _FOLLOWED_S) if self._followed else heartbeat_s
+        self._schedule(begun + interval_s * _spread(0.9))
 
     def _schedule(self, due: float) -> None:
         with self._changed:

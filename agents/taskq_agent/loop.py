@@ -21,7 +21,7 @@ import uuid
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from queue import Empty, SimpleQueue
-from typing import Any, Callable, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from taskq_agent.core import events as ev
 from taskq_agent.core.core import EXIT_AGENT_BROKEN, AgentCore
@@ -32,6 +32,8 @@ from taskq_agent.settings import AgentSettings
 from taskq_agent.spool import Spool
 from taskq_agent.threads import Caller, Slot
 from taskq_agent.transport import Transport
+from taskq_agent.update_messages import Update
+from taskq_agent.updates import UpdateCollector, with_updates
 from taskq_agent.watchdog import CHECK_S, Watchdog
 
 log = logging.getLogger(__name__)
@@ -114,15 +116,17 @@ class Agent:
             self._install_signal_handlers(stack)
             caller = Caller(self._transport, self._events.put, Watchdog(settings.watchdog_s))
             stack.callback(caller.close, _LAST_CALL_S)
+            slots: List[Slot] = []
+            updates = UpdateCollector(slots)
+            stack.callback(updates.close)
             heartbeats = HeartbeatThread(
                 self._transport,
-                lambda: self._snapshot(core),
+                lambda followed: self._snapshot(core, updates.collect(followed)),
                 self._events.put,
                 self._check_loop,
                 watchdog=Watchdog(settings.watchdog_s),
             )
             stack.callback(heartbeats.close, _LAST_CALL_S)
-            slots: List[Slot] = []
             stack.callback(_stop_slots, slots)
             for number in range(settings.slots):
                 runner = self._make_runner(number)
@@ -180,9 +184,10 @@ class Agent:
         except Empty:
             return ev.Tick()
 
-    def _snapshot(self, core: AgentCore) -> Optional[Heartbeat]:
+    def _snapshot(self, core: AgentCore, updates: Sequence[Update]) -> Optional[Heartbeat]:
         with self._lock:
-            return core.heartbeat()
+            heartbeat = core.heartbeat()
+        return with_updates(heartbeat, updates)
 
     def _check_loop(self) -> None:
         if self._loop_watchdog.is_hung(time.monotonic()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from queue import SimpleQueue
-from typing import Callable, Optional, Tuple
+from typing import Callable, Container, Optional, Tuple
 
 from taskq_agent.core.events import (
     AgentFailed,
@@ -21,8 +21,9 @@ from taskq_agent.core.events import (
 )
 from taskq_agent.errors import TransportError
 from taskq_agent.handlers.base import Runner
-from taskq_agent.protocol import CampaignTerms, Request, Task
+from taskq_agent.protocol import CampaignTerms, Held, Request, Task
 from taskq_agent.transport import Transport
+from taskq_agent.update_messages import Update
 from taskq_agent.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -103,6 +104,10 @@ class Slot:
     def stop(self) -> None:
         """Make the running task end soon."""
         self._runner.stop()
+
+    def update(self, followed: Container[Held]) -> Optional[Update]:
+        """Return what the running task tells; see `Runner`."""
+        return self._runner.update(followed)
 
     def finish(self) -> None:
         """Take no more tasks, and clean up."""

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from taskq_agent import Continue, FailForGood, checkpoint_path
+from taskq_agent import Continue, FailForGood, checkpoint_path, progress
 
 MAX_SIDE: Final = 1_000
 MAX_SWEEPS: Final = 1_000_000
 MAX_SEED: Final = 2**63 - 1
-#: Sweeps after which the state is written, where the campaign keeps checkpoints.
+#: Sweeps after which it says how far it is, and keeps its state if the campaign keeps checkpoints.
 KEPT_EVERY: Final = 100
 STATE: Final = "state.json"
 
@@ -39,16 +39,18 @@ def run(payload: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, floa
     lattice = Lattice(side, temperature, random.Random(seed))
     folder = checkpoint_path()
     swept, total = (0, 0) if folder is None else _restored(folder, lattice)
-    first = swept
-    while swept < sweeps // 5 + sweeps:
+    first, wanted = swept, sweeps // 5 + sweeps
+    while swept < wanted:
         if folder is not None and swept - first >= most:
             _keep(folder, lattice, swept, total)
             raise Continue(f"{swept} sweeps are done")
         lattice.sweep()
         swept += 1
         total += lattice.energy if swept > sweeps // 5 else 0
-        if folder is not None and swept % KEPT_EVERY == 0:
-            _keep(folder, lattice, swept, total)
+        if swept % KEPT_EVERY == 0:
+            progress(swept / wanted, f"sweep {swept} of {wanted}")
+            if folder is not None:
+                _keep(folder, lattice, swept, total)
     return {"energy": total / (sweeps * side * side)}
 
 

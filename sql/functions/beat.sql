@@ -16,7 +16,8 @@
 --     agent shall drain; suspect: why its host is slowed, or null; stop (array of
 --     [campaign, task, lease], or null): those of `held` whose lease is no longer valid: expired,
 --     cancelled, handed on, or never the session's. A lease that expired is left out as long as a
---     success would be salvaged.
+--     success would be salvaged. follow (array of [campaign, task, lease], or null): attempts of the
+--     session whose output somebody follows, see follow().
 -- Error TQ400: the argument is not of this form; nothing is changed.
 --
 -- An attempt of the session that is in neither list, and whose lease is not newer than `drawn`, was
@@ -28,12 +29,13 @@
 --
 -- Locks: the sessions' rows, in their order; the bundles and the rows of tasks that go back, skipping
 -- locked ones. So two calls about the same sessions wait for each other and cannot deadlock.
--- Index: session_pkey, task_working, bundle_pkey, task_pkey.
+-- Index: session_pkey, task_working, bundle_pkey, task_pkey, followed_pkey.
 --
 -- The settings leave one plan: from the sessions to their attempts, and from held attempts to their
 -- tasks, each by key. Comparisons with all held attempts use a hashed sub-select.
 create or replace function taskq.beat(p_beats jsonb)
-returns table (session_id bigint, ended boolean, drain boolean, stop jsonb, suspect text)
+returns table (
+    session_id bigint, ended boolean, drain boolean, stop jsonb, suspect text, follow jsonb)
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -64,6 +66,7 @@ declare
     v_troubles jsonb;
     v_tallies jsonb;
     v_suspects jsonb;
+    v_followed jsonb;
     v_live bigint[];
     v_old timestamptz;
     v_ended bigint[];
@@ -137,8 +140,17 @@ begin
            coalesce(array_agg(t.session_id) filter (where t.drain), '{}'),
            coalesce(
                jsonb_object_agg(t.session_id, t.suspect) filter (where t.suspect is not null),
-               '{}')
-      into v_live, v_draining, v_suspects
+               '{}'),
+           -- A few rows at most, and nearly always none.
+           (select jsonb_object_agg(f.session_id, f.attempts)
+              from (select f.session_id,
+                           jsonb_agg(distinct jsonb_build_array(
+                               f.campaign_id, f.task_id, f.lease_id)) as attempts
+                      from taskq.followed f
+                     where f.asked_at > v_now - interval '30 s'
+                       and f.session_id = any (v_sessions)
+                     group by f.session_id) f)
+      into v_live, v_draining, v_suspects, v_followed
       from touched t;
     v_ended := array(select unnest(v_sessions) except select unnest(v_live));
 
@@ -245,19 +257,22 @@ begin
                    end
              group by h.session_id
         )
-        select e.session_id, true, false, null::jsonb, null
+        select e.session_id, true, false, null::jsonb, null, null::jsonb
           from unnest(v_ended) as e (session_id)
         union all
         select v.session_id, false, v.session_id = any (v_draining), v.stop,
-               v_suspects ->> v.session_id::text
+               v_suspects ->> v.session_id::text, v_followed -> v.session_id::text
           from void v
          where v.session_id <> all (v_ended)
         union all
         select d.session_id, false, d.session_id = any (v_draining), null,
-               v_suspects ->> d.session_id::text
+               v_suspects ->> d.session_id::text, v_followed -> d.session_id::text
           from (select unnest(v_draining)
                  union
-                select s::bigint from jsonb_object_keys(v_suspects) s) as d (session_id)
-         where d.session_id not in (select v.session_id from void v);
+                select s::bigint from jsonb_object_keys(v_suspects) s
+                 union
+                select s::bigint from jsonb_object_keys(v_followed) s) as d (session_id)
+         where d.session_id = any (v_live)
+           and d.session_id not in (select v.session_id from void v);
 end
 $$;

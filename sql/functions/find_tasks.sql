@@ -14,7 +14,7 @@
 -- failed and cancelled ones) where those are kept that are not done, done ones by attempts, others by specs.
 --
 -- Index: that of stand(); task_failed, task_pkey, bundle_task, span_pkey, attempt_pkey, spec_pkey,
--- session_pkey. Plans: see tasks().
+-- session_pkey, progress_pkey. Plans: see tasks().
 create or replace function taskq.find_tasks(
     p_campaign bigint,
     p_filter jsonpath,
@@ -38,7 +38,9 @@ returns table (
     due_at timestamptz,
     claimed_at timestamptz,
     host text,
-    payload jsonb
+    payload jsonb,
+    progress double precision,
+    progress_note text
 )
 language plpgsql stable
 security definer
@@ -143,11 +145,11 @@ begin
         )
         select r.task_id, r.matches, (select count(*) from page), r.key, r.status, r.priority,
                r.attempt, r.failures, r.losses, r.due_at, r.claimed_at, h.host,
-               case when r.matches and p_payloads then r.payload end
+               case when r.matches and p_payloads then r.payload end, g.fraction, g.note
           from (
               select p.task_id, s.key, s.payload, t.status,
                      coalesce(t.priority, s.priority) as priority, t.attempt, t.failures, t.losses,
-                     t.due_at, t.claimed_at, t.session_id,
+                     t.due_at, t.claimed_at, t.session_id, t.lease_id,
                      case when t.status::text = any (p_states)
                           then coalesce(jsonb_path_match(
                               jsonb_build_object(
@@ -202,6 +204,9 @@ begin
               where h.session_id = r.session_id
              offset 0
          ) h on r.matches
+          left join lateral taskq.progress_of(p_campaign, r.task_id, r.lease_id) g
+            on r.matches
+           and r.lease_id is not null
          where r.matches
             or r.task_id = (select max(p.task_id) from page p)
          order by r.task_id;

@@ -89,5 +89,13 @@ begin
         when others then
             raise warning 'taskq: no index of results could be kept: %', sqlerrm;
     end;
+    begin
+        if random() < 0.05 then
+            perform taskq.forget_progress();
+        end if;
+    exception
+        when others then
+            raise warning 'taskq: what attempts have told stays: %', sqlerrm;
+    end;
 end
 $$;

@@ -1,8 +1,8 @@
 -- stand(campaign, task): where a task stands, see the view state: found by keys only, one row. A part of
 -- tasks() and find_tasks(), which pin the settings; not for clients.
 --
--- priority: that of its row; null: it has none, and that of its spec counts. session_id, claimed_at: of the
--- attempt that runs, if one does.
+-- priority: that of its row; null: it has none, and that of its spec counts. session_id, claimed_at, lease_id:
+-- of the attempt that runs, if one does.
 --
 -- It is small enough to be inlined into the calling statement, so it has neither settings nor rights of its
 -- own. Index: task_pkey, bundle_task, span_pkey, attempt_pkey.
@@ -15,7 +15,8 @@ returns table (
     losses smallint,
     due_at timestamptz,
     claimed_at timestamptz,
-    session_id bigint
+    session_id bigint,
+    lease_id uuid
 )
 language sql stable
 as $$
@@ -25,20 +26,22 @@ as $$
            coalesce(t.losses, a.losses, 0::smallint),
            case when t.status = 'delayed' then t.due_at end,
            case when t.status = 'working' then t.claimed_at else b.claimed_at end,
-           case when t.status = 'working' then t.session_id else b.session_id end
+           case when t.status = 'working' then t.session_id else b.session_id end,
+           case when t.status = 'working' then t.lease_id else b.lease_id end
       from (values (true)) as one (row)
       left join lateral (
          select t.status, t.priority, t.attempt, t.failures, t.losses, t.due_at, t.claimed_at,
-                t.session_id
+                t.session_id, t.lease_id
            from taskq.task t
           where t.campaign_id = p_campaign
             and t.task_id = p_task
          offset 0
      ) t on true
       left join lateral (
-         select 'working'::taskq.task_status as status, 1 as attempt, b.claimed_at, b.session_id
+         select 'working'::taskq.task_status as status, 1 as attempt, b.claimed_at, b.session_id,
+                b.lease_id
            from (
-               select b.claimed_at, b.session_id, b.tasks
+               select b.claimed_at, b.session_id, b.lease_id, b.tasks
                  from taskq.bundle b
                 where b.campaign_id = p_campaign
                   and b.first_id <= p_task

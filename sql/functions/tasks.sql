@@ -2,10 +2,10 @@
 --
 -- status: null: all. after: the last id of the page before, 0 at first.
 -- Result: `limit` rows at most; none: there are no more. due_at: of a delayed task. claimed_at, host:
---     of the attempt that runs, if one does.
+--     of the attempt that runs, if one does. progress (from 0 to 1), progress_note: how far it is, if it says so.
 --
 -- It tells readers no lease. Index: that of what holds tasks of the status, see migrations/0012_packed.sql:
--- task_failed for the failed, task_pkey, bundle_task, span_pkey, attempt_pkey; of all, spec_pkey. Of the
+-- task_failed for the failed, task_pkey, bundle_task, span_pkey, attempt_pkey; of all, spec_pkey; progress_pkey. Of the
 -- status that others than the failed with a row have, all rows of the campaign are gone through.
 --
 -- One plan, whatever statistics say, which do not know of a campaign seeded since they were made: the
@@ -30,7 +30,9 @@ returns table (
     due_at timestamptz,
     claimed_at timestamptz,
     host text,
-    payload jsonb
+    payload jsonb,
+    progress double precision,
+    progress_note text
 )
 language plpgsql stable
 security definer
@@ -45,7 +47,7 @@ as $$
 begin
     return query
         select p.task_id, s.key, t.status, coalesce(t.priority, s.priority), t.attempt, t.failures,
-               t.losses, t.due_at, t.claimed_at, h.host, s.payload
+               t.losses, t.due_at, t.claimed_at, h.host, s.payload, g.fraction, g.note
           from (
               -- Spans in their order, and the specs of each in theirs: the first ones are the first.
               (select s.task_id
@@ -128,6 +130,8 @@ begin
               where h.session_id = t.session_id
              offset 0
          ) h on true
+          left join lateral taskq.progress_of(p_campaign, p.task_id, t.lease_id) g
+            on t.lease_id is not null
          order by p.task_id;
 end
 $$;

@@ -1,1 +1,1 @@
-select session_id, ended, drain, stop, suspect from taskq.beat(%(beats)s::jsonb)
+select session_id, ended, drain, stop, suspect, follow from taskq.beat(%(beats)s::jsonb)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from taskq.db.connections import Database, Row
 from taskq.db.queries import array
+from taskq.dispatch import updates
 from taskq.dispatch.closing import Closing
 from taskq.dispatch.futures import resolve
 from taskq.dispatch.large_turns import LargeTurns
@@ -26,6 +27,7 @@ from taskq.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders, Trouble
 from taskq_agent.text import clean
+from taskq_agent.update_messages import FollowingAnswer
 
 #: Attempts and claims that one heartbeat may name. An agent has a few for each of its slots.
 MOST_NAMED: Final = 10_000
@@ -52,7 +54,11 @@ def outcome(row: Row | None, timeline: int, why: str = "") -> HeartbeatAnswer | 
         return SessionLost("the session has ended")
     stop = tuple(Held(campaign, task, lease) for campaign, task, lease in row["stop"] or ())
     orders = Orders(drain=row["drain"], why=why)
-    return HeartbeatAnswer(stop, orders, timeline, row["suspect"] or "")
+    answer = HeartbeatAnswer(stop, orders, timeline, row["suspect"] or "")
+    if not row["follow"]:
+        return answer
+    follow = tuple(Held(campaign, task, lease) for campaign, task, lease in row["follow"])
+    return FollowingAnswer(**vars(answer), follow=follow)
 
 
 def encoded(heartbeat: Heartbeat) -> str:
@@ -131,12 +137,13 @@ NOBODY: Final = array(())
 class _Waiting:
     """The newest heartbeat of a session, and the futures of all calls that wait for its answer.
 
-    named: how many attempts it names.
+    named: how many attempts it names. updates: what attempts tell, as `updates.encoded` returns it.
     """
 
     session: int
     text: str
     named: int
+    updates: str
     answers: list[asyncio.Future[HeartbeatAnswer]]
 
     @property
@@ -202,20 +209,21 @@ class HeartbeatBatcher(Closing):
         `SessionLost` if the session has ended, `TransportFailed` if the database does not answer
         (repeat it), `Refused` if there is no point in repeating.
         """
-        return await self.send(heartbeat.session, encoded(heartbeat), len(heartbeat.held))
+        text, told = encoded(heartbeat), updates.encoded(heartbeat)
+        return await self.send(heartbeat.session, text, len(heartbeat.held), told)
 
-    async def send(self, session: int, text: str, named: int) -> HeartbeatAnswer:
+    async def send(self, session: int, text: str, named: int, told: str = "") -> HeartbeatAnswer:
         """Send a heartbeat that is checked and encoded; see `heartbeat`.
 
-        named: how many attempts it names.
+        named: how many attempts it names. told: its updates, as `updates.encoded` returns them.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[HeartbeatAnswer] = loop.create_future()
         waiting = self._waiting.get(session)
         if waiting is None:
-            self._waiting[session] = _Waiting(session, text, named, [answer])
+            self._waiting[session] = _Waiting(session, text, named, told, [answer])
         else:
-            waiting.text, waiting.named = text, named
+            waiting.text, waiting.named, waiting.updates = text, named, told
             waiting.answers.append(answer)
         if self._round is None:
             if len(self._waiting) >= self._most:
@@ -257,7 +265,7 @@ class HeartbeatBatcher(Closing):
         if not taken and not self._large_turns.wait_s(asyncio.get_running_loop().time()):
             taken = [*self._waiting.values()][:1]
         for one in taken:
-            size += len(one.text)
+            size += len(one.text) + len(one.updates)
             if batch and size > MOST_CHARS:
                 break
             batch.append(one)
@@ -308,17 +316,20 @@ class HeartbeatBatcher(Closing):
     async def _run_statement(self, batch: list[_Waiting]) -> tuple[list[Row], dict[int, str]]:
         """Return the rows of `beat()`, and why sessions among them are to drain."""
         beats = f"[{','.join(one.text for one in batch)}]"
+        told = ",".join(one.updates for one in batch if one.updates)
         with as_transport_errors():
             try:
-                return await asyncio.wait_for(self._beat(beats), timeout=self._answer_s)
+                return await asyncio.wait_for(self._beat(beats, told), timeout=self._answer_s)
             except asyncio.TimeoutError:
                 raise TransportFailed(
                     f"the database has not answered a heartbeat in {self._answer_s:g} s; try again"
                 ) from None
 
-    async def _beat(self, beats: str) -> tuple[list[Row], dict[int, str]]:
+    async def _beat(self, beats: str, told: str) -> tuple[list[Row], dict[int, str]]:
         rows = await self._connection.rows("beat", beats=beats)
+        if told:
+            await self._connection.rows("note_updates", updates=f"[{told}]")
         if (sessions := draining(rows)) == NOBODY:
             return rows, {}
-        told = await self._connection.rows("drain_reasons", sessions=sessions)
-        return rows, {row["session_id"]: row["why"] for row in told}
+        reasons = await self._connection.rows("drain_reasons", sessions=sessions)
+        return rows, {row["session_id"]: row["why"] for row in reasons}

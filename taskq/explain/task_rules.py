@@ -124,7 +124,11 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
         f"Attempt {task.attempt} runs on {task.host} since {instant(task.claimed_at)}.",
         1,
         blocks=False,
-        commands=[command("agents", "list", path), command("cancel", path, f"--key={task.key}")],
+        commands=[
+            command("logs", "-f", names=[path, task.key]),
+            command("agents", "list", path),
+            command("cancel", path, f"--key={task.key}"),
+        ],
     )
 
 

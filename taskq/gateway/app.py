@@ -32,6 +32,7 @@ from taskq_agent import protocol
 from taskq_agent.checkpoint_messages import CheckpointAnswer
 from taskq_agent.errors import SessionLost
 from taskq_agent.transport import MAX_BLOB_BYTES
+from taskq_agent.update_messages import FollowingAnswer
 
 JSON: Final = "application/json"
 _RANGE: Final = re.compile(r"bytes=(\d{1,12})-")
@@ -121,7 +122,7 @@ class App:
         "/v1/beat",
         needs="session",
         takes=messages.HeartbeatMessage,
-        gives=protocol.HeartbeatAnswer,
+        gives=FollowingAnswer,
     )
     async def heartbeat(self, request: Request) -> Response:
         """Keep the session alive, and say what it holds."""

@@ -20,6 +20,7 @@ from taskq.spec import model
 from taskq_agent import protocol
 from taskq_agent.text import clean
 from taskq_agent.transport import MAX_BLOB_BYTES
+from taskq_agent.update_messages import MAX_NOTE_CHARS, MAX_UPDATES
 
 MAX_DEPTH: Final = 100
 MAX_EXCHANGE_BYTES: Final = 8 << 20
@@ -131,6 +132,22 @@ class OutcomesMessage(Struct):
     failed: Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
+class UpdateMessage(Struct, omit_defaults=True):
+    """What a running attempt tells; see `taskq_agent.update_messages.Update`.
+
+    output: in base64. It is encoded as it was read, with the session.
+    """
+
+    campaign: Id
+    task: Id
+    lease: Lease
+    fraction: Annotated[float, Meta(ge=0, le=1)] | None = None
+    note: Annotated[str, Meta(max_length=MAX_NOTE_CHARS)] | None = None
+    output: Annotated[bytes, Meta(max_length=protocol.MAX_TAIL_BYTES)] | None = None
+    written: Id = 0
+    session: int | None = None
+
+
 class HeartbeatMessage(Struct):
     """A session lives and holds these attempts; see `taskq_agent.protocol.Heartbeat`."""
 
@@ -140,6 +157,7 @@ class HeartbeatMessage(Struct):
     timeline: Id = 0
     trouble: TroubleMessage | None = None
     tally: Annotated[tuple[OutcomesMessage, ...], Meta(max_length=_MAX_TALLY)] = ()
+    updates: Annotated[tuple[UpdateMessage, ...], Meta(max_length=MAX_UPDATES)] = ()
 
 
 class CheckpointMessage(Struct):
@@ -236,8 +254,8 @@ def encoded_report(report: ReportMessage, session: int) -> EncodedReports:
         raise BadRequest(f"a result is not valid Unicode: {error}") from None
 
 
-def heartbeat_text(heartbeat: HeartbeatMessage, session: int) -> str:
-    """Return a heartbeat as the function `beat` takes it."""
+def heartbeat_parts(heartbeat: HeartbeatMessage, session: int) -> tuple[str, int, str]:
+    """Return a heartbeat as `HeartbeatBatcher.send` takes it: text, number of attempts, updates."""
     if heartbeat.trouble is not None:
         heartbeat.trouble.error_class = clean(heartbeat.trouble.error_class)
     text = encode(
@@ -251,7 +269,10 @@ def heartbeat_text(heartbeat: HeartbeatMessage, session: int) -> str:
             "tally": [(one.campaign, one.done, one.failed) for one in heartbeat.tally] or None,
         }
     )
-    return text.decode()
+    for one in heartbeat.updates:
+        one.session, one.note = session, clean(one.note or "") or None
+    named = len(heartbeat.held) + len(heartbeat.updates)
+    return text.decode(), named, encode(heartbeat.updates).decode()[1:-1]
 
 
 def _check_result(report: ReportMessage) -> None:

@@ -68,6 +68,7 @@ OFFERED: Final[Mapping[str, Offered]] = {
     **dict.fromkeys(("explain_due", "explain_refusals"), _LOOK),
     **dict.fromkeys(("explain_others", "explain_tokens", "bans"), _QUIET),
     **dict.fromkeys(("gateways", "server_load"), _QUIET),
+    "follow": _LOOK,
     **dict.fromkeys(("set_status", "cancel", "cancel_unbegun"), _LOOK),
     **dict.fromkeys(("retry", "prioritise"), _LOOK),
     **dict.fromkeys(("submit", "seed_tasks"), _LOOK),

@@ -368,8 +368,8 @@ class Service:
         if self._heartbeats.waiting >= MOST_BEATS:
             raise Busy
         self.metrics.note_heartbeat(agent.session, throttled=bool(message.trouble))
-        text = messages.heartbeat_text(message, agent.session)
-        answer = await self._heartbeats.send(agent.session, text, len(message.held))
+        parts = messages.heartbeat_parts(message, agent.session)
+        answer = await self._heartbeats.send(agent.session, *parts)
         if self.draining or self.settings.gateways:
             orders = replace(
                 answer.orders, elsewhere=self.draining, gateways=self.settings.gateways

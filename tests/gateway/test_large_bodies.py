@@ -17,7 +17,7 @@ from taskq.gateway.errors import Busy, failure
 from taskq.gateway.large_bodies import LARGE_BYTES, LargeBodies
 from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import ManagerQueries
-from taskq.gateway.messages import BadRequest, HeartbeatMessage, heartbeat_text, read_heartbeat
+from taskq.gateway.messages import BadRequest, HeartbeatMessage, heartbeat_parts, read_heartbeat
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
 from taskq_agent.protocol import MAX_CLAIM, LeaseIds
@@ -209,7 +209,7 @@ def test_heartbeat_is_written_as_it_was_read() -> None:
     body = {"held": held, "drawn": "", "timeline": 4, "trouble": trouble, "tally": tally}
     message = read_heartbeat(json.dumps(body).encode())
     assert isinstance(message, HeartbeatMessage)
-    assert json.loads(heartbeat_text(message, 7)) == {
+    assert json.loads(heartbeat_parts(message, 7)[0]) == {
         "session": 7,
         "held": [[1, n, lease] for n in range(3)],
         "pending": [],

@@ -272,6 +272,7 @@ class Scene:
             "failure_classes": [Case(NEW // 4, one)],
             "failures": [Case(PAGE, page)],
             "find_checkpoint": [Case(4, held)],
+            "follow": [Case(4, {**one, "task": failed})],
             "find_tasks": [
                 Case(
                     PAGE,
@@ -341,6 +342,9 @@ class Scene:
             "retriable": retried,
             "return_ahead": [Case(4, named)],
             "save_checkpoint": [Case(4, {**held, "digest": "0" * 64, "size": 1}, keeping)],
+            "note_updates": [
+                Case(4, {"updates": json.dumps([{**held, "note": "n", "output": "eA=="}])})
+            ],
             "save_output": [Case(4, {**held, "digest": "0" * 64, "size": 1}, keeping)],
             "seed_again": [Case(2, {**one, **seeding})],
             "seed_begin": [Case(0, one)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from taskq_agent.protocol import (
     CampaignTerms,
     Heartbeat,
     HeartbeatAnswer,
+    Held,
     Request,
     Task,
 )
@@ -59,6 +60,9 @@ class FunctionRunner:
     def stop(self) -> None:
         """Stop the running attempt."""
         self.stopped.set()
+
+    def update(self, followed: Container[Held]) -> None:
+        """Tell nothing."""
 
     def close(self) -> None:
         """Record that it was closed."""

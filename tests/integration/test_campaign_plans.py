@@ -25,7 +25,7 @@ from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
 
 #: What tells a statement of which campaigns it is.
-NAMING = re.compile(r"%\((campaign|campaigns|path|paths|servings|beats|hellos)\)s")
+NAMING = re.compile(r"%\((campaign|campaigns|path|paths|servings|beats|updates|hellos)\)s")
 TABLES = ("task", "spec", "attempt", "session")
 
 

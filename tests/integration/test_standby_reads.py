@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import urllib.request
@@ -118,6 +119,23 @@ def test_what_is_read_is_what_the_primary_says(servers: Pair) -> None:
     assert queue.json("status", "/c")["behind_s"] >= 0
     assert queue.json("explain", "/c")["behind_s"] >= 0
     assert direct.json("status", "/c")["behind_s"] is None
+
+
+def test_how_far_tasks_are_is_known_on_the_primary_only(servers: Pair) -> None:
+    """A standby lists them all the same: it has no such table, which is not logged."""
+    with opened(servers.primary_dsn) as queue:
+        campaign = queue.create_campaign("/working")
+        campaign.submit({}, "a")
+        with closing(ScriptedAgent(queue.database, campaign.path)) as agent:
+            (task,) = agent.claim()
+            fenced = {"campaign": task.campaign, "task": task.task, "lease": task.lease}
+            update = {"session": agent.session, **fenced, "fraction": 0.5}
+            queue.database.rows("note_updates", updates=json.dumps([update]))
+            assert campaign.task("a").progress == 0.5
+            servers.catch_up()
+            with reader(servers) as (client, said):
+                found = client.campaign(campaign.path).task("a")
+            assert (found.status, found.progress, said) == ("working", None, [])
 
 
 @pytest.mark.thorough

@@ -22,6 +22,7 @@ from tests.mutants.reading import READING
 from tests.mutants.resources import RESOURCES
 from tests.mutants.statements import STATEMENTS
 from tests.mutants.steering import STEERING
+from tests.mutants.updates import UPDATES
 from tests.mutants.upkeep import UPKEEP
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -42,5 +43,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *LONG_TASKS,
     *RESOURCES,
     *OUTPUTS,
+    *UPDATES,
     *UPKEEP,
 )

@@ -21,6 +21,7 @@ from taskq_agent import (
     checkpoint_path,
     input_path,
     output_path,
+    progress,
 )
 
 Values = dict[str, Any]
@@ -181,3 +182,9 @@ def leave_files(payload: Values, _: Values) -> Values:
         for name, text in payload["files"].items():
             (folder / name).write_text(text)
     return {"kept": folder is not None}
+
+
+def tells_progress(_: Values, __: Values) -> Values:
+    """Say how far it is; return what others can read."""
+    progress(0.5, "half")
+    return {"said": Path(os.environ["TASKQ_PROGRESS"]).read_text()}

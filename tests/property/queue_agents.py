@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from tests.property.queue_scene import (
 )
 
 _SAVE = "select * from taskq.save_checkpoint(null, %s, %s, %s, %s, 1)"
+_TELL = "select taskq.note_updates(%s)"
 
 
 class QueueAgents(QueueScene):
@@ -137,6 +139,17 @@ class QueueAgents(QueueScene):
         assert row["saved"] == self.model.save(task, lease, content)
         replaced = before is not None and task.checkpoint != before
         assert row["replaced"] == (f"{before[0]}" * 64 if replaced and before else None)
+
+    @precondition(lambda self: self.fences)
+    @rule(which=INDEX, fence=INDEX, part=st.sampled_from([0.25, 0.5, 0.75]))
+    def tell(self, which: int, fence: int, part: float) -> None:
+        """Say how far an attempt is, be it the agent's own or not, at work or not."""
+        agent = pick(self.agents, which)
+        number, lease = pick(self.fences, fence)
+        fenced = {"campaign": self.campaign.campaign_id, "task": number, "lease": lease}
+        update = {"session": agent.session, **fenced, "fraction": part}
+        self.postgres.execute(_TELL, [json.dumps([update])])
+        self.model.tell(agent.session, self.model.tasks[number], lease, part)
 
     @precondition(lambda self: self.model.lost())
     @rule(which=INDEX, late=INDEX, others=st.lists(INDEX, max_size=2), want=st.integers(0, 2))

@@ -45,6 +45,7 @@ class Task:
     """Where a task stands; session: of the last lease, None if there was none.
 
     avoids: the hosts on which it has failed. checkpoint: content, lease and attempt of the last.
+    told: how far its attempts have come, by lease.
     """
 
     task: int
@@ -59,6 +60,7 @@ class Task:
     avoids: set[str] = field(default_factory=set)
     ended: list[Ended] = field(default_factory=list)
     checkpoint: tuple[int, str, int] | None = None
+    told: dict[str, float] = field(default_factory=dict)
 
     @property
     def against(self) -> tuple[int, int]:
@@ -235,6 +237,19 @@ class QueueModel:
         if task.checkpoint is None or task.checkpoint[0] != content:
             task.checkpoint = content, lease, task.attempt
         return True
+
+    def tell(self, session: int, task: Task, lease: str, part: float) -> None:
+        """Say how far an attempt is; it counts only from who works on it."""
+        if not self.is_late(task, lease) and task.session == session:
+            task.told[lease] = part
+
+    def shown(self) -> dict[int, float]:
+        """Return how far the attempts at work are, of those that say so."""
+        return {
+            task.task: task.told[task.lease]
+            for task in self.tasks.values()
+            if task.status == WORKING and task.lease in task.told
+        }
 
     def lost(self) -> list[tuple[int, str]]:
         """Return the fences of attempts that were given up, and have not succeeded after all."""

@@ -128,6 +128,14 @@ class QueueScene(RuleBasedStateMachine):
         ]
 
     @invariant()
+    def progress_is_of_the_attempts_at_work(self) -> None:
+        """Compare how far tasks are shown to be."""
+        if any(task.told for task in self.model.tasks.values()):
+            found = self.campaign.tasks(below=False)
+            shown = {one.task_id: one.progress for one in found if one.progress is not None}
+            assert shown == self.model.shown()
+
+    @invariant()
     def counts_are_true(self) -> None:
         """Compare with the model, and with a recount."""
         status = self.campaign.status()

@@ -276,6 +276,7 @@ def test_payload_learns_its_task_but_no_secret(
         "TASKQ_ATTEMPT": "2",
         "TASKQ_SCRATCH": scratch,
         "TASKQ_RESULT": f"{scratch}/taskq-result.json",
+        "TASKQ_PROGRESS": f"{scratch}/taskq-progress",
         "TASKQ_AGENT": result["TASKQ_AGENT"],
     }
     assert result["TMPDIR"] == result["cwd"] == scratch

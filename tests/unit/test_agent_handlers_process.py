@@ -30,7 +30,8 @@ def test_process_is_told_the_parameters_once_and_then_tasks(slot: SlotHarness) -
         prepared = {"prepare": {"p": 1}, "campaign": "/tests", "inputs": {}}
         assert ended.result["prepared"] == prepared
         message = ended.result["message"]
-        assert Path(message["task"].pop("scratch")).is_relative_to(slot.scratch)
+        for place in ("scratch", "progress"):
+            assert Path(message["task"].pop(place)).is_relative_to(slot.scratch)
         assert message == {
             "id": number,
             "task": {"key": f"k{number}", "attempt": 1, "campaign": "/tests"},

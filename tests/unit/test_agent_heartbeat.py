@@ -35,7 +35,7 @@ def beats_to(transport: Busy, heartbeat_s: float) -> list[ev.Event]:
     """Beat until the transport has answered; return the events."""
     events: SimpleQueue[ev.Event] = SimpleQueue()
     heartbeats = HeartbeatThread(
-        transport, lambda: Heartbeat(7), events.put, lambda: None, watchdog=Watchdog(300.0)
+        transport, lambda _: Heartbeat(7), events.put, lambda: None, watchdog=Watchdog(300.0)
     )
     heartbeats.keep(Welcome(7, heartbeat_s, 4 * heartbeat_s))
     wait_until(lambda: events.qsize() >= 2)

@@ -6,12 +6,13 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Dict, Iterator, Mapping, Optional, Protocol, Tuple
+from typing import Any, Container, Dict, Iterator, Mapping, Optional, Protocol, Tuple
 
 from taskq_agent.inputs import CACHE_BYTES
-from taskq_agent.protocol import DONE, FAILED, MAX_ERROR_CHARS, RELEASED, CampaignTerms, Task
+from taskq_agent.protocol import DONE, FAILED, MAX_ERROR_CHARS, RELEASED, CampaignTerms, Held, Task
 from taskq_agent.resources import Resources
 from taskq_agent.text import clean
+from taskq_agent.update_messages import Update
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Ended:
 class Runner(Protocol):
     """Runs the tasks of one slot, one after the other, for as long as the slot exists.
 
-    `run` and `close` are called from one thread, `stop` from any.
+    `run` and `close` are called from one thread, `stop` and `update` from any.
     """
 
     def run(self, task: Task, campaign: CampaignTerms) -> Ended:
@@ -88,6 +89,13 @@ class Runner(Protocol):
         """End the running attempt: SIGTERM to its processes, SIGKILL after the grace.
 
         It ends as released, unless it has ended by itself before. Does nothing between attempts.
+        """
+        ...
+
+    def update(self, followed: Container[Held]) -> Optional[Update]:
+        """Return what the running attempt tells, with its output if it is among those.
+
+        None: nothing, or none runs. It may wait for the file system of the scratch folder.
         """
         ...
 

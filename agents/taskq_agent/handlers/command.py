@@ -57,6 +57,7 @@ class CommandKind:
         except AttemptOver as over:
             return over.ended
         output, stdout = Tail(MAX_TAIL_BYTES), Tail(MAX_RESULT_BYTES + 2)
+        context.live.writes_to(output)
 
         def both(chunk: bytes) -> None:
             output.add(chunk)

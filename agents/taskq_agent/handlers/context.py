@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Mapping, Optional, Tuple
 
+from taskq_agent.handlers.live import LiveAttempt
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import CampaignTerms
 
@@ -14,13 +15,15 @@ class KindContext:
     """inputs: paths by name. folder: one that lasts as long as the handler. env: of its children.
 
     own_env: those of these variables that are about the campaign and the slot. cores: those that
-    tasks are kept on, if any. grace_s, python_path, container_runtime: as for `RunnerSettings`.
+    tasks are kept on, if any. live: the attempt that runs, for those who look at it. grace_s,
+    python_path, container_runtime: as for `RunnerSettings`.
     """
 
     campaign: CampaignTerms
     inputs: Mapping[str, str]
     folder: str
     watch: ChildWatch
+    live: LiveAttempt
     env: Mapping[str, str]
     own_env: Mapping[str, str]
     cores: Tuple[int, ...]

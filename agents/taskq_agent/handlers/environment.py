@@ -17,6 +17,9 @@ CHECKPOINT_FOLDER = "taskq-checkpoint"
 #: In the scratch folder, where the campaign keeps output files.
 OUTPUT_FOLDER = "taskq-out"
 
+#: In the scratch folder, with how far the attempt is.
+PROGRESS_FILE = "taskq-progress"
+
 # The agent's own settings and libpq's, which hold secrets; PGI belongs to a compiler.
 _WITHHELD = re.compile(r"TASKQ_\w*|PG(?!I$)[A-Z]+")
 
@@ -61,6 +64,7 @@ def of_task(task: Task, folder: str) -> Dict[str, str]:
         "TASKQ_ATTEMPT": str(task.attempt),
         "TASKQ_SCRATCH": folder,
         "TASKQ_RESULT": f"{folder}/{RESULT_FILE}",
+        "TASKQ_PROGRESS": f"{folder}/{PROGRESS_FILE}",
         "TMPDIR": folder,
     }
     for name, inside in (("TASKQ_CHECKPOINT", CHECKPOINT_FOLDER), ("TASKQ_OUT", OUTPUT_FOLDER)):

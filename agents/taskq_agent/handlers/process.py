@@ -7,8 +7,8 @@ writes one line, and nothing else, to its standard output for each task. First c
 
 which is not answered, then for one task after the other
 
-    {"id": 1, "task": {"key": "a", "attempt": 1, "campaign": "/path", "scratch": "/folder"},
-     "payload": {...}}
+    {"id": 1, "task": {"key": "a", "attempt": 1, "campaign": "/path", "scratch": "/folder",
+     "progress": "/folder/file"}, "payload": {...}}
 
 with an answer as described in `answers`. It must exit at the end of its input. Standard error is
 kept as output. If it exits instead of answering, its exit code counts as that of a command does; if
@@ -25,6 +25,9 @@ from taskq_agent.handlers import environment, placeholders
 from taskq_agent.handlers.channel import Channel
 from taskq_agent.handlers.resident import ResidentKind
 from taskq_agent.protocol import Task
+
+#: Members of a task's message, and the variables of other kinds of handlers that say the same.
+_PLACES = {"checkpoint": "TASKQ_CHECKPOINT", "out": "TASKQ_OUT", "progress": "TASKQ_PROGRESS"}
 
 
 class ProcessKind(ResidentKind):
@@ -49,7 +52,7 @@ class ProcessKind(ResidentKind):
             "scratch": folder,
         }
         variables = environment.of_task(task, folder)
-        for name, variable in (("checkpoint", "TASKQ_CHECKPOINT"), ("out", "TASKQ_OUT")):
+        for name, variable in _PLACES.items():
             if variable in variables:
                 about[name] = variables[variable]
         return {"task": about, "payload": task.payload}

@@ -34,7 +34,10 @@ class ResidentKind(ABC):
             if child is None:
                 with timed(phases, "prepare_s"):
                     child = self._child = self._start()
+                    self._context.live.writes_to(child.output)
                     self._prepare(child)
+            else:
+                self._context.live.writes_to(child.output)
             with timed(phases, "run_s"):
                 self._asked += 1
                 question = {"id": self._asked, **self._question(task, folder)}

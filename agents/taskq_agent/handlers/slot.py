@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Callable, Container, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from taskq_agent import reaper, scratch
 from taskq_agent.handlers import checks, environment, outputs
@@ -22,14 +22,16 @@ from taskq_agent.handlers.command import CommandKind
 from taskq_agent.handlers.context import KindContext
 from taskq_agent.handlers.cores import own_cores
 from taskq_agent.handlers.function import FunctionKind
+from taskq_agent.handlers.live import LiveAttempt
 from taskq_agent.handlers.process import ProcessKind
 from taskq_agent.handlers.python import PythonKind
 from taskq_agent.handlers.room import MemoryRoom
 from taskq_agent.handlers.transfers import Transfers
 from taskq_agent.handlers.watch import ChildWatch
-from taskq_agent.protocol import OUT_OF_MEMORY, CampaignTerms, Task
+from taskq_agent.protocol import OUT_OF_MEMORY, CampaignTerms, Held, Task
 from taskq_agent.text import in_bytes
 from taskq_agent.transport import TaskBlobs
+from taskq_agent.update_messages import Update
 
 _SHOWN_WAIT_S = 0.05
 #: Ends for want of memory, where there is a limit: nobody else kills so, but the kernel.
@@ -63,6 +65,7 @@ class SlotRunner:
         self._room = room
         self._reaper = reaper.shared()
         self._watch = ChildWatch()
+        self._live = LiveAttempt()
         self._transfers = Transfers(blobs, settings, self._watch)
         self._folder: Optional[scratch.SlotFolder] = None
         self._current: Optional[Tuple[int, int]] = None
@@ -92,10 +95,12 @@ class SlotRunner:
             return refused("handler-invalid", str(error))
         except OSError as error:
             return broken("scratch-unusable", f"no scratch folder can be made: {error}")
+        self._live.begin(Held(task.campaign, task.task, task.lease), folder)
         self._watch.meter.begin(limit)
         try:
             ended = self._run(kind, task, campaign, folder, phases)
         finally:
+            self._live.end()
             phases.update(self._watch.meter.end())
             self._folder.give_back(folder)
         self._watch.limit(None)
@@ -151,6 +156,10 @@ class SlotRunner:
         """End the running attempt."""
         self._watch.stop()
 
+    def update(self, followed: Container[Held]) -> Optional[Update]:
+        """Return what the running attempt tells."""
+        return self._live.update(followed)
+
     def close(self) -> None:
         """End the resident child and remove the scratch folder."""
         self._drop_kind()
@@ -195,6 +204,7 @@ class SlotRunner:
             inputs=inputs,
             folder=folder,
             watch=self._watch,
+            live=self._live,
             env={**environment.inherited(), **own_env},
             own_env=own_env,
             cores=self._share.cores[: campaign.cores] if campaign.cores else (),

@@ -40,6 +40,7 @@ from taskq_agent.protocol import (
     dumps,
 )
 from taskq_agent.text import clean
+from taskq_agent.update_messages import FollowingAnswer
 
 log = logging.getLogger(__name__)
 
@@ -303,7 +304,7 @@ def _welcome(body: bytes) -> Welcome:
 
 _answer = functools.partial(wire.decoded, Answer)
 _checkpoint_answer = functools.partial(wire.decoded, CheckpointAnswer)
-_heartbeat_answer = functools.partial(wire.decoded, HeartbeatAnswer)
+_heartbeat_answer = functools.partial(wire.decoded, FollowingAnswer)
 
 
 def _no_content(_: bytes) -> None:

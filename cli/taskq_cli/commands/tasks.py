@@ -11,13 +11,13 @@ import click
 from taskq import Client
 from taskq.export.json_values import as_json
 from taskq.steering import verbs
-from taskq.words import counted
+from taskq.words import counted, progress
 from taskq_cli.chunk_display import bulk_display
 from taskq_cli.counts import STATUSES
 from taskq_cli.early_exits import resumable
 from taskq_cli.error_classes import explain_no_such_class
 from taskq_cli.filter_options import LastProgress, where_option, write_dry_run
-from taskq_cli.output import Column, as_record, write_record, write_records
+from taskq_cli.output import Column, Record, as_record, write_record, write_records
 from taskq_cli.shared import (
     Invocation,
     below_option,
@@ -72,6 +72,7 @@ def tasks(
             *campaign_column(client, path, below=below),
             Column("key"),
             Column("status"),
+            Column("progress", _progress, gives_way=True),
             Column("attempt"),
             Column("failures"),
             Column("losses"),
@@ -204,6 +205,10 @@ def cancel(
         return
     text = f"{counted(moved, 'task')} of {path} cancelled."
     write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)
+
+
+def _progress(task: Record) -> str:
+    return progress(task["progress"], task["progress_note"])
 
 
 def _extent(path: str, *, below: bool) -> str:

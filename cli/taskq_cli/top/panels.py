@@ -17,7 +17,7 @@ from taskq.monitor.figures import node_texts
 from taskq.monitor.servers import read_servers
 from taskq.monitor.tree import CampaignNode, Tree
 from taskq.views import AgentView, Attempt
-from taskq.words import counted, duration, instant, rate
+from taskq.words import counted, duration, instant, progress, rate
 from taskq_cli import render
 from taskq_cli.counts import counts
 from taskq_cli.places import place_columns, place_record
@@ -192,6 +192,8 @@ class Panels:
             f"{task.status}, priority {task.priority}, {counted(len(attempts), 'attempt')} ended",
             f"payload  {as_json(task.payload)[:MOST_CHARS]}",
         ]
+        if told := progress(task.progress, task.progress_note):
+            facts.insert(1, told)
         if attempts:
             facts += _of_attempt(attempts[-1])
         rows = [

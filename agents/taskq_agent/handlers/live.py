@@ -1,0 +1,103 @@
+"""Live view of the attempt that runs in a slot: its progress, and the end of its output.
+
+A payload says how far it is in a file, of which the last line counts: `0.4 sweep 40 of 100`, or
+`40% sweep 40 of 100`; `-` stands for a part that is not known. A line that begins otherwise is all
+note. A file needs nothing of a program but to write it, does not keep it waiting for a reader, and
+is seen through the walls of a container.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import stat
+import threading
+from contextlib import suppress
+from typing import Container, Optional, Tuple
+
+from taskq_agent.handlers.environment import PROGRESS_FILE
+from taskq_agent.handlers.output import Tail
+from taskq_agent.protocol import Held
+from taskq_agent.text import clean
+from taskq_agent.update_messages import MAX_NOTE_CHARS, Update
+
+_READ_BYTES = 1_024
+_UNKNOWN = "-"
+
+
+class LiveAttempt:
+    """The running attempt of a slot. `update` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: Optional[Held] = None
+        self._path = ""
+        self._output: Optional[Tail] = None
+
+    def begin(self, held: Held, folder: str) -> None:
+        """Begin an attempt with this scratch folder."""
+        with self._lock:
+            self._held, self._path, self._output = held, f"{folder}/{PROGRESS_FILE}", None
+
+    def writes_to(self, output: Tail) -> None:
+        """Say where the output of the attempt is from now on."""
+        with self._lock:
+            self._output = output
+
+    def end(self) -> None:
+        """End the attempt: nothing more is told of it."""
+        with self._lock:
+            self._held, self._output = None, None
+
+    def update(self, followed: Container[Held]) -> Optional[Update]:
+        """Return what the attempt tells, with its output if it is among those; None: nothing."""
+        with self._lock:
+            held, path, output = self._held, self._path, self._output
+        if held is None:
+            return None
+        fraction, note = parsed(_last_line(path))
+        text, written = None, 0
+        if output is not None and held in followed:
+            last, written = output.last()
+            text = base64.b64encode(last).decode()
+        with self._lock:
+            if self._held is not held:  # by now this is another's output
+                return None
+        if fraction is None and not note and text is None:
+            return None
+        return Update(held.campaign, held.task, held.lease, fraction, note, text, written)
+
+
+def parsed(line: str) -> Tuple[Optional[float], str]:
+    """Return the part that is done and the note in a line; None and empty: it has none."""
+    text = clean(line).strip()
+    word, _, note = text.partition(" ")
+    fraction = None
+    with suppress(ValueError):
+        fraction = float(word[:-1]) / 100 if word.endswith("%") else float(word)
+    if word != _UNKNOWN and (fraction is None or not 0 <= fraction <= 1):
+        fraction, note = None, text
+    return fraction, note.strip()[:MAX_NOTE_CHARS]
+
+
+def _last_line(path: str) -> str:
+    """Return the last whole line of a file; empty if there is none, or it is no such file.
+
+    No link is followed: a payload in a container must not show files of the node.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode):
+            return ""
+        data = os.pread(fd, _READ_BYTES, max(0, about.st_size - _READ_BYTES))
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+    whole, newline, rest = data.rpartition(b"\n")
+    lines = whole.split(b"\n") if newline else [rest]
+    return next((one for one in reversed(lines) if one.strip()), b"").decode("utf-8", "replace")

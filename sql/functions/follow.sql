@@ -1,0 +1,83 @@
+-- follow(campaign, task): the output of a task's attempt that runs now, as its agent has last sent it; and
+-- asks the agent, for half a minute, to send it. Whoever follows a task calls it every few seconds.
+--
+-- Result: one row, none if there is no such task: status and attempt, as tasks() has them; host: where it
+--     runs; written: how many bytes of output the attempt has written, null: its agent has not told yet;
+--     output: the last 8 KiB of them, in base64.
+-- Error TQ409: the caller follows 8 tasks already, or all together 64.
+--
+-- The caller is a login, or the token that permit() has accepted in this transaction.
+--
+-- Locks: the caller's own rows. Index: that of stand(), session_pkey, followed_pkey. Plans: see tasks().
+create or replace function taskq.follow(p_campaign bigint, p_task bigint)
+returns table (
+    status taskq.task_status,
+    attempt integer,
+    host text,
+    written bigint,
+    output text
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_token constant text := nullif(current_setting('taskq.token_id', true), '');
+    v_asker text := 'login ' || session_user;
+    v_rows bigint;
+    v_own bigint;
+    v_session bigint;
+    v_lease uuid;
+begin
+    -- Who may not ask on behalf of tokens may have set it himself.
+    if v_token is not null
+       and has_function_privilege(
+               session_user,
+               'taskq.permit(bytea, text, text[], bigint[], boolean, double precision)', 'execute') then
+        v_asker := 'token ' || v_token;
+    end if;
+    select t.status, t.attempt, t.session_id, t.lease_id into status, attempt, v_session, v_lease
+      from taskq.stand(p_campaign, p_task) t;
+    if status is null then
+        return;
+    end if;
+    if v_session is not null then
+        select s.host into host from taskq.session s where s.session_id = v_session;
+    end if;
+    if status in ('waiting', 'delayed', 'working') then
+        update taskq.followed f
+           set asked_at = v_now,
+               session_id = v_session,
+               lease_id = v_lease,
+               written = case when f.lease_id = v_lease then f.written end,
+               output = case when f.lease_id = v_lease then f.output end
+         where f.campaign_id = p_campaign
+           and f.task_id = p_task
+           and f.asker = v_asker
+           and f.asked_at > v_now - interval '30 s'
+     returning f.written, encode(f.output, 'base64') into written, output;
+        if not found then
+            select count(*), count(*) filter (where f.asker = v_asker) into v_rows, v_own
+              from taskq.followed f
+             where f.asked_at > v_now - interval '30 s';
+            if v_rows >= 64 or v_own >= 8 then
+                raise exception 'the output of % tasks is followed already; try again in a minute',
+                    case when v_own >= 8 then v_own else v_rows end using errcode = 'TQ409';
+            end if;
+            delete from taskq.followed f
+             where f.asker = v_asker
+               and f.asked_at <= v_now - interval '30 s';
+            insert into taskq.followed (campaign_id, task_id, asker, asked_at, session_id, lease_id)
+            values (p_campaign, p_task, v_asker, v_now, v_session, v_lease);
+        end if;
+    end if;
+    return next;
+end
+$$;

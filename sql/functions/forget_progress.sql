@@ -1,0 +1,23 @@
+-- forget_progress(): removes what was told of attempts that have ended, or tell no more, and who follows no
+-- more. A part of keep(); not for clients.
+--
+-- Locks: the rows that go, skipping locked ones. Index: none, both tables are small: one has a row for each
+-- attempt that runs and says how far it is, and for those that did a few minutes ago.
+create or replace function taskq.forget_progress()
+returns void
+language plpgsql
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+begin
+    delete from taskq.progress
+     where ctid = any (array(
+               select p.ctid from taskq.progress p where p.until < v_now for update skip locked));
+    delete from taskq.followed
+     where ctid = any (array(
+               select f.ctid
+                 from taskq.followed f
+                where f.asked_at < v_now - interval '30 s'
+                  for update skip locked));
+end
+$$;

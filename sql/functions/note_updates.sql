@@ -1,0 +1,120 @@
+-- note_updates(updates): what attempts tell while they run; sent with heartbeats, after beat(), by those
+-- that have something to tell.
+--
+-- updates: JSON array of {"session", "campaign", "task", "lease", "fraction", "note", "written", "output"}.
+--     fraction, note: how far the attempt is; both null: it does not say. output: the end of its output in
+--     base64, of `written` bytes in all; null: it was not asked for.
+-- Whatever is said of an attempt that the session does not hold is ignored. What is stored of one is
+-- bounded here: a fraction from 0 to 1, 120 characters without control characters, 8 KiB of output.
+-- Error TQ400: the argument is not of this form; nothing is changed.
+--
+-- Locks: the rows of its leases in progress, in the order of their key, which are written by nobody but
+-- the sessions that hold these; rows of followed, skipping locked ones, since askers have them.
+-- Index: progress_pkey, task_pkey, bundle_pkey, session_pkey, followed_pkey.
+--
+-- Progress that is stored already is not written again before half of its time is over.
+create or replace function taskq.note_updates(p_updates jsonb)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_one record;
+begin
+    insert into taskq.progress as p (campaign_id, task_id, lease_id, fraction, note, until)
+    select u.campaign_id, u.task_id, u.lease_id, u.fraction, u.note, v_now + u.span
+      from (
+          select distinct on (u.campaign_id, u.task_id, u.lease_id)
+                 u.session_id, u.campaign_id, u.task_id, u.lease_id, u.fraction, u.note,
+                 make_interval(secs => greatest(300, (
+                     select s.lease_s from taskq.session s where s.session_id = u.session_id)))
+                     as span
+            from (
+                select (u ->> 'session')::bigint as session_id,
+                       (u ->> 'campaign')::bigint as campaign_id,
+                       (u ->> 'task')::bigint as task_id,
+                       (u ->> 'lease')::uuid as lease_id,
+                       case when u ->> 'fraction' is not null
+                            then least(greatest((u ->> 'fraction')::double precision, 0), 1)
+                       end as fraction,
+                       left(regexp_replace(
+                           coalesce(u ->> 'note', ''), '[\u0001-\u001f\u007f-\u009f]', ' ', 'g'),
+                           120) as note
+                  from jsonb_array_elements(p_updates) u
+                 where coalesce(u ->> 'fraction', u ->> 'note') is not null
+            ) u
+           where case
+                     when (select count(*)
+                             from taskq.task t
+                            where t.campaign_id = u.campaign_id
+                              and t.task_id = u.task_id
+                              and t.lease_id = u.lease_id
+                              and t.session_id = u.session_id
+                              and t.status::text = 'working') = 1 then true
+                     else (select true
+                             from taskq.bundle b
+                            where b.session_id = u.session_id
+                              and b.lease_id = u.lease_id
+                              -- As no index can answer it, see beat().
+                              and b.campaign_id is not distinct from u.campaign_id
+                              and u.task_id = any (b.tasks)
+                            limit 1)
+                 end
+           order by u.campaign_id, u.task_id, u.lease_id
+          offset 0
+      ) u
+     where not exists (
+         select
+           from taskq.progress q
+          where q.campaign_id = u.campaign_id
+            and q.task_id = u.task_id
+            and q.lease_id = u.lease_id
+            and q.fraction is not distinct from u.fraction
+            and q.note = u.note
+            and q.until > v_now + u.span / 2)
+        on conflict (campaign_id, task_id, lease_id) do update
+       set fraction = excluded.fraction,
+           note = excluded.note,
+           until = excluded.until;
+
+    -- The session and the lease of a row are those of the attempt that ran when its output was asked for.
+    for v_one in
+        select f.ctid as row_id, u.written, u.output
+          from (
+              select (u ->> 'session')::bigint as session_id,
+                     (u ->> 'campaign')::bigint as campaign_id,
+                     (u ->> 'task')::bigint as task_id,
+                     (u ->> 'lease')::uuid as lease_id,
+                     greatest((u ->> 'written')::bigint, 0) as written,
+                     decode(u ->> 'output', 'base64') as output
+                from jsonb_array_elements(p_updates) u
+               where u ->> 'output' is not null
+              offset 0
+          ) u
+          join taskq.followed f
+            on f.campaign_id = u.campaign_id
+           and f.task_id = u.task_id
+           and f.session_id = u.session_id
+           and f.lease_id = u.lease_id
+         where f.asked_at > v_now - interval '30 s'
+           for no key update of f skip locked
+    loop
+        update taskq.followed f
+           set written = coalesce(v_one.written, 0),
+               output = substring(
+                   v_one.output from greatest(length(v_one.output) - 8192, 0) + 1)
+         where f.ctid = v_one.row_id;
+    end loop;
+exception
+    when data_exception then
+        raise exception 'not updates of attempts: %', sqlerrm using errcode = 'TQ400';
+end
+$$;

@@ -1,0 +1,1 @@
+select status, attempt, host, written, output from taskq.follow(%(campaign)s, %(task)s)

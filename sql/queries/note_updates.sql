@@ -1,0 +1,1 @@
+select from taskq.note_updates(%(updates)s::jsonb)

@@ -1,0 +1,271 @@
+"""Updates that an agent makes of its attempts: what payloads say, what is followed, how much."""
+
+from __future__ import annotations
+
+import base64
+import os
+import threading
+from collections.abc import Container, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+import taskq_agent
+from taskq_agent.core import events as ev
+from taskq_agent.handlers.live import LiveAttempt, parsed
+from taskq_agent.handlers.output import Tail
+from taskq_agent.heartbeat import HeartbeatThread
+from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Welcome, dumps
+from taskq_agent.update_messages import (
+    MAX_NOTE_CHARS,
+    MAX_OUTPUTS,
+    MAX_UPDATES,
+    FollowingAnswer,
+    TellingHeartbeat,
+    Update,
+)
+from taskq_agent.updates import UpdateCollector, with_updates
+from taskq_agent.watchdog import Watchdog
+from tests.helpers.slot_harness import SlotHarness, python, shell, slot_in
+from tests.helpers.waiting import wait_until
+
+HELD = Held(1, 7, "lease")
+
+
+@pytest.fixture
+def slot(tmp_path: Path) -> Iterator[SlotHarness]:
+    """Give a slot."""
+    with slot_in(tmp_path) as harness:
+        yield harness
+
+
+@pytest.mark.parametrize(
+    ("line", "fraction", "note"),
+    [
+        ("0.4 sweep 40 of 100", 0.4, "sweep 40 of 100"),
+        ("40% sweep", 0.4, "sweep"),
+        ("1", 1.0, ""),
+        ("1e-05 early", 1e-05, "early"),
+        ("- loading", None, "loading"),
+        ("loading", None, "loading"),
+        ("12 molecules", None, "12 molecules"),
+        ("nan", None, "nan"),
+        ("-0.1 x", None, "-0.1 x"),
+        ("", None, ""),
+        ("0.5 \x1b[31mred\x07\x00", 0.5, "red"),
+        ("x" * 5_000, None, "x" * MAX_NOTE_CHARS),
+    ],
+)
+def test_line_says_how_far_an_attempt_is(line: str, fraction: float | None, note: str) -> None:
+    """A fraction or percentage first, then a note; anything else is all note."""
+    assert parsed(line) == (fraction, note)
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        ("0.1 a\n0.2 b\n", (0.2, "b")),
+        ("0.1 a\n0.25", (0.1, "a")),  # which is being written
+        ("0.3 alone", (0.3, "alone")),
+        ("0.1 a\n\n\n", (0.1, "a")),
+        ("x" * 9_999 + "\n0.6\n", (0.6, "")),
+    ],
+)
+def test_last_whole_line_of_the_file_counts(
+    content: str, wanted: tuple[float, str], tmp_path: Path
+) -> None:
+    live = LiveAttempt()
+    live.begin(HELD, str(tmp_path))
+    assert live.update(()) is None
+    (tmp_path / "taskq-progress").write_text(content)
+    update = live.update(())
+    assert update is not None
+    assert (update.fraction, update.note, update.held) == (*wanted, HELD)
+    live.end()
+    assert live.update(()) is None
+
+
+def test_nothing_but_a_file_of_its_own_is_read(tmp_path: Path) -> None:
+    """No link, which could show a file of the node's; no FIFO, which would block; no folder."""
+    live = LiveAttempt()
+    live.begin(HELD, str(tmp_path))
+    place = tmp_path / "taskq-progress"
+    secret = tmp_path / "secret"
+    secret.write_text("0.5 secret\n")
+    place.symlink_to(secret)
+    assert live.update(()) is None
+    place.unlink()
+    os.mkfifo(place)
+    assert live.update(()) is None
+    place.unlink()
+    place.mkdir()
+    assert live.update(()) is None
+
+
+def test_output_is_told_of_the_attempt_that_is_followed_only() -> None:
+    """Its last bytes, and how many there were."""
+    live, output = LiveAttempt(), Tail(8)
+    live.begin(HELD, "/nowhere")
+    assert live.update([HELD]) is None
+    live.writes_to(output)
+    output.add(b"hello")
+    output.add(b" and bye\xff")
+    assert live.update([Held(1, 8, "lease")]) is None
+    update = live.update([HELD])
+    assert update is not None
+    assert update.output is not None
+    assert (base64.b64decode(update.output), update.written) == (b"and bye\xff", 14)
+    other = Held(1, 8, "other")
+    live.begin(other, "/nowhere")
+    assert live.update([HELD, other]) is None
+
+
+SAYS = """
+echo "0.5 half" >> "$TASKQ_PROGRESS"
+echo out; echo err >&2
+until [ -e "$1" ]; do sleep 0.05; done
+"""
+
+
+def test_program_is_seen_while_it_runs(slot: SlotHarness, tmp_path: Path) -> None:
+    """How far it is, and both streams of its output; nothing of it afterwards."""
+    go_on = tmp_path / "go"
+    seen: list[Update] = []
+
+    def has_said_all() -> bool:
+        update = slot.runner.update([HELD])
+        if update is None or update.written < 8 or update.fraction is None:
+            return False
+        seen.append(update)
+        return True
+
+    def look() -> None:
+        try:
+            wait_until(has_said_all)
+        finally:
+            go_on.touch()
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    ended = slot.run(shell(SAYS, str(go_on)))
+    looker.join()
+    assert ended.outcome == "done", ended
+    (update,) = seen
+    assert (update.fraction, update.note, update.held) == (0.5, "half", HELD)
+    assert sorted(base64.b64decode(update.output or "").split()) == [b"err", b"out"]
+    assert slot.runner.update([HELD]) is None
+
+
+def test_python_says_how_far_it_is(
+    slot: SlotHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a function, which is never an error; a value out of range is the nearest in it."""
+    place = tmp_path / "taskq-progress"
+    monkeypatch.delenv("TASKQ_PROGRESS", raising=False)
+    taskq_agent.progress(0.5)
+    monkeypatch.setenv("TASKQ_PROGRESS", str(place))
+    for said, wanted in (
+        ((0.25, "a\nb\x1b[1m"), (0.25, "a b")),
+        ((7,), (1.0, "")),
+        ((float("nan"), "n"), (None, "n")),
+        ((None, "0.5 Å"), (None, "0.5 Å")),
+        ((1e-9, "x" * 10_000), (1e-9, "x" * MAX_NOTE_CHARS)),
+    ):
+        taskq_agent.progress(*said)
+        assert parsed(place.read_text()) == wanted
+    monkeypatch.setenv("TASKQ_PROGRESS", str(tmp_path / "no" / "folder"))
+    taskq_agent.progress(0.5)
+    ended = slot.run(python("tells_progress"))
+    assert ended.result == {"said": "0.5 half\n"}
+
+
+def update(number: int, output: str | None = None) -> Update:
+    return Update(1, number, "lease", 0.5, "", output, 1)
+
+
+def test_heartbeat_carries_a_bounded_number_of_updates() -> None:
+    """Of what it names; those with output first, and few of them with it."""
+    assert with_updates(None, [update(1)]) is None
+    bare = Heartbeat(7, held=tuple(Held(1, n, "lease") for n in range(1_000)))
+    assert with_updates(bare, []) is bare
+    assert with_updates(bare, [update(5_000)]) is bare
+    told = with_updates(bare, [update(n, "eA==" if n >= 900 else None) for n in range(1_000)])
+    assert isinstance(told, TellingHeartbeat)
+    assert (told.session, told.held) == (bare.session, bare.held)
+    assert len(told.updates) == MAX_UPDATES
+    assert [one.output is not None for one in told.updates] == [
+        n < MAX_OUTPUTS for n in range(MAX_UPDATES)
+    ]
+    assert told.updates[0].task == 900
+    many = Heartbeat(7, held=tuple(Held(1, n, "lease") for n in range(5_000)))
+    assert with_updates(many, [update(1)]) is many
+
+
+def test_heartbeat_without_updates_is_the_same_to_the_byte() -> None:
+    """Neither a name nor a bracket more."""
+    assert "updates" not in dumps(Heartbeat(7, (HELD,)))
+    assert '"updates":[{' in dumps(TellingHeartbeat(7, (HELD,), updates=(update(7),)))
+
+
+class HungSlot:
+    """A slot whose scratch folder does not answer. asked: how often it was looked at."""
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+        self.asked = 0
+
+    def update(self, followed: Container[Held]) -> Update:
+        """Hang until freed."""
+        assert HELD in followed
+        self.asked += 1
+        assert self.free.wait(30)
+        return update(7)
+
+
+def test_hung_file_system_delays_no_heartbeat() -> None:
+    """For half a second once; afterwards what it has is told again."""
+    slot = HungSlot()
+    collector = UpdateCollector([slot])  # type: ignore[list-item]  # as much of one as it needs
+    followed = frozenset([HELD])
+    assert collector.collect(followed) == ()
+    assert collector.collect(followed) == ()
+    assert slot.asked == 1
+    slot.free.set()
+    wait_until(lambda: collector.collect(followed) == (update(7),))
+    collector.close()
+
+
+class Following:
+    """A queue that follows the attempt for two beats."""
+
+    def __init__(self) -> None:
+        self.beats = 0
+
+    def heartbeat(self, _: Heartbeat) -> HeartbeatAnswer:
+        """Answer."""
+        self.beats += 1
+        return FollowingAnswer(follow=(HELD,)) if self.beats <= 2 else HeartbeatAnswer()
+
+
+def test_who_is_followed_beats_every_few_seconds() -> None:
+    """And is asked for the output; as before, when nobody follows any more."""
+    asked: SimpleQueue[frozenset[Held]] = SimpleQueue()
+    events: SimpleQueue[ev.Event] = SimpleQueue()
+
+    def snapshot(followed: frozenset[Held]) -> Heartbeat:
+        asked.put(followed)
+        return Heartbeat(7)
+
+    heartbeats = HeartbeatThread(
+        Following(),  # type: ignore[arg-type]  # as much of a transport as it needs
+        snapshot,
+        events.put,
+        lambda: None,
+        watchdog=Watchdog(300.0),
+    )
+    heartbeats.keep(Welcome(7, 3_000.0, 12_000.0))
+    wait_until(lambda: events.qsize() >= 3)
+    heartbeats.close(10.0)
+    assert [asked.get() for _ in range(3)] == [frozenset(), frozenset([HELD]), frozenset([HELD])]
+    assert asked.empty()
