@@ -243,6 +243,7 @@ def _as_text(spec: CampaignSpec, status: Status, closed_by: list[str]) -> str:
             "requires": " ".join(spec.requires),
             "on disconnect": spec.on_disconnect,
             "late results": spec.late_results,
+            "hedge": "none" if spec.hedge is None else f"{spec.hedge:g} of the tasks",
             "front": "yes" if spec.front else "no",
             "params": dict(spec.params) or "",
         }
