@@ -1,7 +1,8 @@
 """The keeper: the upkeep loop of a queue.
 
 It expires sessions, promotes delayed tasks, folds counters, pauses campaigns in which nearly
-everything fails, and removes checkpoints and output files that are of no use.
+everything fails, hedges attempts that are slow, and removes checkpoints and output files that are
+of no use.
 
 Any number of keepers may run. In each term one of them acts; when it ends, another takes over
 within a term. `taskq keeper` runs one by itself; each agent with a connection of its own to
@@ -43,6 +44,7 @@ class Round:
     deltas added to counters. held: silent agents whose tasks are not handed out again, since so
     many cannot all be dead; 0: expiry is as usual. paused: the campaigns that paused themselves.
     suspects: the hosts that are throttled from now on, since more fails there than on others.
+    hedged: tasks that take far longer than others, and wait for a second attempt from now on.
     """
 
     acting: bool
@@ -52,6 +54,7 @@ class Round:
     held: int
     paused: list[str]
     suspects: list[str]
+    hedged: int
 
 
 class Keeper:
@@ -76,6 +79,7 @@ class Keeper:
             held=row["held"] or 0,
             paused=row["paused"] or [],
             suspects=row["suspects"] or [],
+            hedged=row["hedged"] or 0,
         )
 
     def _sweep(self) -> None:
@@ -119,6 +123,8 @@ def _log_round(done: Round, held: int) -> None:
         log.warning("no more tasks are held for silent agents")
     if done.lost:
         log.warning("%d attempts lost with their agents, handed out again", done.lost)
+    if done.hedged:
+        log.info("%d attempts take far longer than others: hedged by second ones", done.hedged)
     for path in done.paused:
         log.warning("the campaign %s has paused itself; `taskq status %s` tells why", path, path)
     for host in done.suspects:

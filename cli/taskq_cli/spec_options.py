@@ -29,6 +29,7 @@ _LIMITS: Final[dict[str, tuple[str, Callable[[str], float], str]]] = {
     "time_limit_s": ("--time-limit", time_s, "a time, as 90s, 30m or 2h"),
     "max_running": ("--max-running", int, "a whole number"),
     "max_failure_share": ("--max-failure-share", float, "a number"),
+    "hedge": ("--hedge", float, "a number"),
     "checkpoint_bytes": ("--checkpoint-bytes", int, "a whole number"),
     "cores": ("--cores", int, "a whole number"),
     "gpus": ("--gpus", int, "a whole number"),
@@ -257,6 +258,13 @@ _OPTIONS: Final = (
         type=click.Choice(LATE_RESULTS),
         help="Whether to salvage a success of an attempt that was given up as lost: it then counts "
         "unless another result was accepted. [default: reject]",
+    ),
+    click.option(
+        "--hedge",
+        metavar="SHARE|none",
+        help="Share of the tasks that idle agents may attempt a second time on another host at the "
+        "campaign's end, if the first attempt takes far longer than others do; the first success "
+        "counts. It needs --late-results salvage. [default: none]",
     ),
     click.option(
         "--front/--no-front",

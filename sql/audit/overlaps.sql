@@ -1,5 +1,5 @@
--- No attempt of a task began before the previous one had ended: one lease at a time. A lost attempt whose
--- result was salvaged keeps the class of its loss; it had ended long before its result was accepted.
+-- No attempt of a task began before the previous one had ended: one lease at a time. A lost or hedged attempt
+-- whose result was salvaged keeps the class of its loss; its lease had ended long before that.
 --
 -- Parameters, rows: see held.sql. Index: attempt_pkey, task_pkey.
 select h.task_id,
@@ -12,7 +12,8 @@ select h.task_id,
              lag(e.salvaged) over before as former_salvaged
         from (
             select a.task_id, a.attempt, a.claimed_at, a.ended_at,
-                   a.outcome = 'done' and coalesce(a.error_class in ('agent-lost', 'poison'), false)
+                   a.outcome = 'done'
+                   and coalesce(a.error_class in ('agent-lost', 'poison', 'hedged'), false)
                        as salvaged
               from taskq.attempt a
              where a.campaign_id = %(campaign)s

@@ -1,6 +1,6 @@
 -- A task's counts of failures and losses are backed by attempts: it has at least as many attempts that
 -- failed, and that were lost; more, if an operator has retried it. A salvaged attempt counts as a loss. It
--- failed on no more hosts than it has failures.
+-- avoids no more hosts than those of its failures and of an attempt that was hedged.
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id,
@@ -11,6 +11,7 @@ select t.task_id,
   left join (
       select a.task_id,
              count(*) filter (where a.outcome = 'failed') as failed,
+             count(*) filter (where a.outcome::text = 'hedged') as hedged,
              count(*) filter (where a.outcome = 'lost'
                                  or a.outcome = 'done' and a.error_class in ('agent-lost', 'poison'))
                  as lost
@@ -25,5 +26,5 @@ select t.task_id,
    and t.task_id <= %(upto)s
    and (t.failures not between 0 and coalesce(a.failed, 0)
         or t.losses not between 0 and coalesce(a.lost, 0)
-        or coalesce(cardinality(t.avoids), 0) > t.failures)
+        or coalesce(cardinality(t.avoids), 0) > t.failures + coalesce(a.hedged, 0))
  order by t.task_id

@@ -26,7 +26,7 @@ begin
     select c.max_attempts into v_attempts
       from taskq.campaign c
      where c.campaign_id = p_campaign;
-    v_serving := taskq.hosts_serving(p_campaign, least(v_attempts, 17));
+    v_serving := taskq.hosts_serving(p_campaign, least(v_attempts + 1, 17));
     v_hosts := array(
         select distinct unnest(w.avoids)
           from (

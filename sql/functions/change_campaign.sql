@@ -64,6 +64,7 @@ begin
            on_disconnect = coalesce(p_spec ->> 'on_disconnect', c.on_disconnect),
            front = coalesce((p_spec ->> 'front')::boolean, c.front),
            late_results = coalesce(p_spec ->> 'late_results', c.late_results),
+           hedge = case when p_spec ? 'hedge' then (p_spec ->> 'hedge')::double precision else c.hedge end,
            never_retry = case when p_spec ? 'never_retry'
                               then array(select jsonb_array_elements_text(p_spec -> 'never_retry'))
                               else c.never_retry end,

@@ -1,5 +1,5 @@
 -- hold_late(campaign, reports): locks the tasks that reports are about, if one of them is on an attempt
--- that was given up as lost: settle() then takes some of them in before the others, and would not lock
+-- that was given up as lost, or hedged: settle() then takes some of them in before the others, and would not lock
 -- them in their order. A part of settle(); not for clients.
 --
 -- Locks: the bundles of the tasks, see unpack(), then the rows of the tasks, in the order of task_id.
@@ -17,7 +17,7 @@ begin
             where a.campaign_id = p_campaign
               and a.task_id = r.task
               and a.lease_id = r.lease
-              and a.outcome::text = 'lost'
+              and a.outcome::text in ('lost', 'hedged')
            offset 0
        ) a
       limit 1;

@@ -6,7 +6,8 @@
 -- acting: whether the caller is the keeper. lost, promoted, folded: what was done. held: how many
 --     sessions are silent but kept by the brake, see brake(); 0: it is off. paused: the campaigns that
 --     paused themselves, see pulse() and pause_refused(). suspects: the hosts that have become suspicious,
---     see judge_hosts(), which is done in one round of four, as is stop_full_owners().
+--     see judge_hosts(), which is done in one round of four, as is stop_full_owners(). hedged: of how many tasks
+--     second attempts may be made from now on, see hedge(), likewise.
 --
 -- Locks: the keeper's row for the length of the call; a second caller does not wait.
 create or replace function taskq.keep(
@@ -18,7 +19,8 @@ create or replace function taskq.keep(
     out folded integer,
     out held integer,
     out paused text[],
-    out suspects text[]
+    out suspects text[],
+    out hedged integer
 )
 language plpgsql
 security definer
@@ -76,6 +78,15 @@ begin
     exception
         when others then
             raise warning 'taskq: no owner could be stopped: %', sqlerrm;
+    end;
+    begin
+        -- Where a campaign that hedges is at its end, likewise.
+        if random() < 0.25 then
+            hedged := taskq.hedge();
+        end if;
+    exception
+        when others then
+            raise warning 'taskq: no second attempt could be made: %', sqlerrm;
     end;
     begin
         perform taskq.record_trends();

@@ -84,7 +84,7 @@ begin
         select c.max_attempts into v_attempts
           from taskq.campaign c
          where c.campaign_id = p_campaign;
-        v_serving := taskq.hosts_serving(p_campaign, least(v_attempts, 17));
+        v_serving := taskq.hosts_serving(p_campaign, least(v_attempts + 1, 17));
         -- The element of each claim; where there is no session, take() has refused it.
         v_hosts := array(
             select coalesce((select hashtext(s.host)

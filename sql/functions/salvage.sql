@@ -1,4 +1,4 @@
--- salvage(campaign, reports, settled): takes in successes of attempts that were given up as lost, in
+-- salvage(campaign, reports, settled): takes in successes of attempts that were given up as lost, or hedged, in
 -- a campaign that salvages late results. A part of settle(), which has taken in what came in time;
 -- not for clients.
 --
@@ -7,7 +7,8 @@
 --     is the first.
 --
 -- The lost attempt becomes done, with its result; its class of error stays and shows that it was
--- lost: no other success has such a class. It still counts as a loss. An attempt that is working on
+-- lost: no other success has such a class. It still counts as a loss. One that was hedged becomes done alike,
+-- and was no loss. An attempt that is working on
 -- the task by now ends as cancelled, with the class `salvaged`; its agent gets the order with its next
 -- heartbeat. A task that was leased ahead and not named had no attempt.
 --

@@ -1,7 +1,7 @@
--- salvageable(campaign, task, lease): whether a success of an attempt that was given up as lost would
--- count now. A part of salvage() and beat(); not for clients.
+-- salvageable(campaign, task, lease): whether a success of an attempt that was given up as lost, or hedged,
+-- would count now. A part of salvage() and beat(); not for clients.
 --
--- Result: the number of the attempt. Null: the campaign rejects late results; or no attempt was lost
+-- Result: the number of the attempt. Null: the campaign rejects late results; or no attempt was lost or hedged
 --     under the lease; or the task is done, cancelled, or failed for another reason than a loss.
 --
 -- Index: campaign_pkey, attempt_pkey, task_pkey; see settle() for why nothing else can be used.
@@ -25,7 +25,7 @@ begin
              where a.campaign_id = p_campaign
                and a.task_id = p_task
                and a.lease_id = p_lease
-               and a.outcome::text = 'lost'
+               and a.outcome::text in ('lost', 'hedged')
                and (t.status in ('waiting', 'delayed', 'working')
                     or t.status = 'failed'
                     and exists (

@@ -70,7 +70,7 @@ begin
           where a.campaign_id = p_campaign
             and a.task_id = p_task
             and a.lease_id = p_lease
-            and a.outcome::text = 'lost'
+            and a.outcome::text in ('lost', 'hedged')
           limit 1));
     if v_owner is null or not taskq.may_report(p_session, v_owner, p_campaign) then
         return;

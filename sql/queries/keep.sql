@@ -1,2 +1,2 @@
-select acting, lost, promoted, folded, held, paused, suspects
+select acting, lost, promoted, folded, held, paused, suspects, hedged
   from taskq.keep(%(holder)s::uuid, %(term_s)s)

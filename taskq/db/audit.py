@@ -20,6 +20,7 @@ CHECKS: Final = (
     "accepted",
     "numbers",
     "after_the_end",
+    "hedged",
     "failed",
     "tallies",
     "delayed",

@@ -15,6 +15,7 @@ from taskq.views import Attempt, TaskView
 from taskq.words import command, counted, duration, instant
 from taskq_agent.protocol import OUT_OF_TIME, TOO_LONG
 
+HEDGED: Final = "hedged"
 ELSEWHERE_S: Final = 120
 """Seconds for which a task that has failed waits for another host; with its last attempt, a day."""
 
@@ -86,7 +87,9 @@ def _own(
         yield Reason("delayed", f"{text}.", 1, commands=[logs], figures={"due_at": task.due_at})
     elif task.status == "working":
         yield from _working(task, facts)
+        yield from _hedged(task, attempts, facts)
     elif task.status == "waiting":
+        yield from _hedged(task, attempts, facts)
         yield from _elsewhere(task, attempts, retries.max_attempts, facts)
         yield from _cut_short(task, attempts, retries.max_out_of_time, facts)
 
@@ -158,6 +161,21 @@ def _elsewhere(
         ],
         figures={"hosts": hosts, "max_attempts": max_attempts},
     )
+
+
+def _hedged(task: TaskView, attempts: Sequence[Attempt], facts: Facts) -> Iterator[Reason]:
+    """Say of a task whose first attempt goes on beside another one why that is."""
+    for one in attempts:
+        if one.outcome == HEDGED:
+            yield Reason(
+                "hedged",
+                f"Attempt {one.attempt} is slow on {one.host}: {brief(one.error or '-')}. It goes "
+                "on beside a second one, which is for another host; the first success counts.",
+                1,
+                blocks=False,
+                commands=[command("logs", facts.status.path, names=[task.key])],
+                figures={"attempt": one.attempt, "host": one.host},
+            )
 
 
 def _cut_short(

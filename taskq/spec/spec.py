@@ -44,6 +44,7 @@ _KEYS: Final = (
     "resources",
     "on_disconnect",
     "late_results",
+    "hedge",
     "front",
     "params",
 )
@@ -117,6 +118,9 @@ class CampaignSpec:
                   have claimed them: "continue" (the result counts if none has), or "stop"
     late_results  how to treat a success of an attempt that was given up as lost: "reject" it, or
                   "salvage" it, so that it counts unless another result was accepted
+    hedge         share of the tasks that may have a second attempt on another host at the end of
+                  the campaign, if the first takes far longer than others do; above 0, at most 1;
+                  None: none. It needs late_results="salvage", and no max_running
     max_failure_share  share of failures among recent attempts above which the campaign pauses
                   itself, above 0 and below 1; None: it never does
     checkpoint_bytes  largest checkpoint of a task, as an archive, 16 KiB to 64 MiB; None: none are
@@ -141,6 +145,7 @@ class CampaignSpec:
     on_disconnect: str = "continue"
     front: bool = True
     late_results: str = "reject"
+    hedge: float | None = None
     max_failure_share: float | None = 0.9
     checkpoint_bytes: int | None = None
     checkpoint_every_s: float = 600.0
@@ -172,6 +177,7 @@ class CampaignSpec:
         object.__setattr__(self, "requires", check_requires(self.requires))
         _check_choice("on_disconnect", self.on_disconnect, ON_DISCONNECT)
         _check_choice("late_results", self.late_results, LATE_RESULTS)
+        self._check_hedge()
         _check_share(self.max_failure_share)
         _check_bytes("checkpoint_bytes", self.checkpoint_bytes, ARCHIVE_BYTES)
         _check_bytes("output_bytes", self.output_bytes, ARCHIVE_BYTES)
@@ -189,6 +195,23 @@ class CampaignSpec:
             raise InvalidCampaign(f"front must be true or false, not {self.front!r:.80}")
         check_params(self.params)
 
+    def _check_hedge(self) -> None:
+        if self.hedge is None:
+            return
+        if type(self.hedge) not in (int, float) or not 0 < self.hedge <= 1:
+            raise InvalidCampaign(
+                "hedge must be a share of the tasks above 0, at most 1, as 0.05; "
+                f"not {self.hedge!r:.80}"
+            )
+        if self.late_results != "salvage":
+            raise InvalidCampaign(
+                'hedge needs late_results = "salvage": whichever attempt succeeds first counts'
+            )
+        if self.max_running is not None:
+            raise InvalidCampaign(
+                "hedge and limits.max_running exclude each other: of one task two attempts may run"
+            )
+
     def to_json(self) -> dict[str, Any]:
         """Return the campaign as a JSON object, in the shape of a campaign file."""
         return {
@@ -202,6 +225,7 @@ class CampaignSpec:
             "resources": resources_to_json(self.cores, self.memory, self.gpus),
             "on_disconnect": self.on_disconnect,
             "late_results": self.late_results,
+            "hedge": self.hedge,
             "front": self.front,
             "params": dict(self.params),
         }

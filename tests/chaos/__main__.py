@@ -53,8 +53,8 @@ def _line(trial: Trial) -> str:
     text = (
         f"seed {trial.seed}: {trial.faults} faults ({trial.others.total()} more do not count), "
         f"{verdict.tasks:,} tasks, {verdict.executions:,} executions, "
-        f"{verdict.recovered} recovered; {verdict.sweeps} sets moved, {verdict.bans} bans; "
-        f"{found}; "
+        f"{verdict.recovered} recovered, {trial.hedged} hedged; {verdict.sweeps} sets moved, "
+        f"{verdict.bans} bans; {found}; "
         f"at rest after {trial.settled_s:.1f} s, {trial.took_s:.0f} s in all"
     )
     if trial.wrong:
@@ -91,6 +91,7 @@ def _figures(trial: Trial) -> dict[str, object]:
         "wrong": trial.wrong,
         "settled_s": trial.settled_s,
         "took_s": trial.took_s,
+        "hedged": trial.hedged,
         "kept": None if trial.kept is None else str(trial.kept),
     }
 

@@ -1,4 +1,4 @@
-"""Those who use a farm: one seeds, one cancels and retries, one steers sets of tasks, one bans.
+"""Those who use a farm: one seeds, one cancels and retries, one steers sets, one bans, one hedges.
 
 Each tries until it is acknowledged; the one who seeds gives up now and then.
 """
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
+
+import psycopg
 
 from taskq import Seed
 from taskq.errors import TaskqError
@@ -34,6 +36,18 @@ _PLACES: tuple[tuple[PlaceKind, str], ...] = (
     ("site", "http"),
     ("site", "direct"),
 )
+_HEDGES_PAUSE_S = 0.2
+_HEDGE = """
+    select count(*) filter (
+               where taskq.hedge_task(t.campaign_id, t.task_id, t.lease_id, 'chaos')) as hedged
+      from (
+          select t.campaign_id, t.task_id, t.lease_id
+            from taskq.state t
+           where t.status = 'working'
+           order by random()
+           limit 4
+      ) t
+"""
 #: How tasks end, and how many of a thousand: what they do, and how long they take at most.
 _SORTS: tuple[tuple[int, dict[str, Any], float], ...] = (
     (965, {"good_from": 1}, 0.01),
@@ -211,3 +225,22 @@ class Warden:
         except TaskqError:  # the server is coming up
             return False
         return True
+
+
+class Hedger:
+    """Hedges attempts, whether they are slow or not, until it is told to stop. hedged: how many."""
+
+    def __init__(self, farm: Farm, stop: threading.Event) -> None:
+        self._dsn = farm.dsn("hedger")
+        self._stop = stop
+        self.hedged = 0
+
+    def run(self) -> None:
+        """Hedge one attempt after the other; what got no answer is not repeated."""
+        while not self._stop.wait(_HEDGES_PAUSE_S):
+            with (
+                suppress(psycopg.OperationalError),
+                psycopg.connect(self._dsn, autocommit=True) as connection,
+            ):
+                row = connection.execute(_HEDGE).fetchone()
+                self.hedged += row[0] if row else 0

@@ -70,6 +70,7 @@ class Farm:
             handler=_HANDLER,
             retry=_RETRY,
             late_results="salvage" if salvages else "reject",
+            hedge=1.0 if salvages else None,
             params={"history": str(self.history)},
         )
         self.campaign = self.client.create_campaign(spec)
@@ -189,7 +190,7 @@ class Farm:
 def farm(server: Server, folder: Path, *, salvages: bool) -> Iterator[Farm]:
     """Give a farm that is at work, on a new database of a server that is up.
 
-    salvages: whether its campaign salvages late results.
+    salvages: whether its campaign salvages late results, and is hedged.
     """
     parent = Database(server.up().dsn).open()
     try:

@@ -19,7 +19,7 @@ from taskq.embedded import Server
 from taskq.errors import TaskqError
 from tests.chaos import funnel
 from tests.chaos.checker import Verdict, check
-from tests.chaos.clients import Manager, Operator, Seeder, Warden
+from tests.chaos.clients import Hedger, Manager, Operator, Seeder, Warden
 from tests.chaos.eyes import Eyes
 from tests.chaos.farm import CAMPAIGN, Farm, farm
 from tests.chaos.history import read
@@ -39,13 +39,18 @@ _LEAST_FAULTS = 3
 
 @dataclass
 class Trial:
-    """What a run has shown. kept: where history and logs are, if something is wrong."""
+    """What a run has shown.
+
+    hedged: attempts beside which a second one was let. kept: where history and logs are, if
+    something is wrong.
+    """
 
     seed: int
     verdict: Verdict = field(default_factory=Verdict)
     counted: Counter[str] = field(default_factory=Counter)
     others: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    hedged: int = 0
     settled_s: float = 0.0
     took_s: float = 0.0
     kept: Path | None = None
@@ -59,7 +64,7 @@ class Trial:
 def run_trial(server: Server, seed: int, seconds: float) -> Trial:
     """Strike a new farm for so long, let it come to rest, and check what it has done.
 
-    A farm whose seed is even salvages late results.
+    A farm whose seed is even salvages late results, and its tasks are hedged.
     """
     begun = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="taskq-chaos-"))
@@ -70,6 +75,8 @@ def run_trial(server: Server, seed: int, seconds: float) -> Trial:
         trial.wrong += [f"{one.kind}: {one.key}: {one.text}" for one in trial.verdict.anomalies]
         if trial.verdict.tasks < _LEAST_TASKS or trial.faults < _LEAST_FAULTS:
             trial.wrong.append(f"only {trial.verdict.tasks} tasks and {trial.faults} faults")
+        if (trial.hedged > 0) != (seed % 2 == 0):
+            trial.wrong.append(f"{trial.hedged} attempts were hedged")
     except BaseException:
         trial.wrong.append("it was broken off")
         trial.kept = folder
@@ -91,7 +98,9 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
     operator = Operator(at_work, trial.seed, seeder, stop)
     manager = Manager(at_work, trial.seed, seeder, stop)
     warden = Warden(at_work, trial.seed, stop)
-    threads = [threading.Thread(target=one.run) for one in (seeder, operator, manager, warden)]
+    hedger = Hedger(at_work, stop)
+    clients = (seeder, operator, manager, warden, hedger)
+    threads = [threading.Thread(target=one.run) for one in clients]
     for thread in threads:
         thread.start()
     try:
@@ -104,6 +113,7 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
         stop.set()
         for thread in threads:
             thread.join()
+        trial.hedged = hedger.hedged
     try:
         with suppress(TaskqError):  # the server may be coming up
             _audit(at_work, trial, "at work")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
 from taskq.db.queries import statement
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import TRUE
 from tests.helpers.postgres import Postgres, promote, silence, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
@@ -182,6 +184,23 @@ class Load:
         assert ended["digests"] is None
         (found,) = self._say("outputs_of", campaign=task.campaign, tasks=[task.task])
         assert found["digest"] == "1" * 64
+
+    def hedge(self) -> None:
+        """Hedge the last task of a small campaign, beside all others."""
+        path = f"/ending-{uuid.uuid4()}"
+        spec = json.dumps({"late_results": "salvage", "hedge": 1, "handler": TRUE.to_json()})
+        campaign = value(self._postgres, "select taskq.create_campaign(%s, %s)", path, spec)
+        tasks = json.dumps([{"key": f"8{n}", "payload": {}} for n in range(21)])
+        self._postgres.execute("select taskq.submit(%s, %s)", [path, tasks])
+        slow = self._hire(path, host="slow")
+        self._hire(path, host="idle")
+        for task in slow.claim(20):
+            slow.done(task)
+        (last,) = slow.claim()
+        long_ago = "update taskq.task set claimed_at = '-infinity' where task_id = %s"
+        self._postgres.execute(long_ago, [last.task])
+        assert value(self.connection, "select taskq.hedge()") == 1
+        assert last.campaign == campaign
 
     def poison(self) -> None:
         """Lose the agent of a task that is poison then, and give it another chance."""

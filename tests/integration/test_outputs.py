@@ -212,14 +212,20 @@ def test_attempts_that_leave_the_same_are_kept_apart(
     assert campaign.status().done == 1
 
 
+@pytest.mark.parametrize("way", ["lost", "hedged"])
 def test_salvaged_result_has_its_files(
-    campaign: Campaign, hire: Hire, outputs: Outputs, save: Save, postgres: Postgres
+    way: str, campaign: Campaign, hire: Hire, outputs: Outputs, save: Save, postgres: Postgres
 ) -> None:
-    """Those that were saved after the agent had been given up."""
+    """Those that were saved after the agent had been given up, or the task hedged."""
     lost = hire()
     task = lost.claim(1)[0]
-    silence(postgres, lost.session)
-    assert expire(postgres) == 1
+    if way == "lost":
+        silence(postgres, lost.session)
+        assert expire(postgres) == 1
+    else:
+        postgres.execute("update taskq.campaign set hedge = 1 where path = '/c'")
+        query = "select taskq.hedge_task(%s, %s, %s, 'slow')"
+        assert value(postgres, query, task.campaign, task.task, task.lease)
     assert save(task, b"late")
     assert lost.done(task) == "accepted"
     assert kept(outputs, task) == digest_of(OUTPUT, task, b"late")

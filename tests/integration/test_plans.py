@@ -100,6 +100,12 @@ VERBS = {
             "attempt by attempt_pkey",
         },
     ),
+    "hedge": Verb(
+        Load.hedge,
+        UNPACK | ROW | {"task by task_working", "attempt by attempt_pkey"},
+        rows=64,
+        pages=1_000,
+    ),
     "run out of time": Verb(Load.run_out_of_time, CLAIM | {"attempt by attempt_pkey"}),
     "keep a checkpoint": Verb(Load.keep_a_checkpoint, UNPACK | ROW | {"attempt by attempt_pkey"}),
     "keep output files": Verb(Load.keep_output_files, CLAIM | {"attempt by attempt_pkey"}),

@@ -9,6 +9,7 @@ from tests.mutants.claims_together import CLAIMS_TOGETHER
 from tests.mutants.fleet import FLEET
 from tests.mutants.following import FOLLOWING
 from tests.mutants.funnel import FUNNEL
+from tests.mutants.hedging import HEDGING
 from tests.mutants.library import LIBRARY
 from tests.mutants.long_tasks import LONG_TASKS
 from tests.mutants.looking import LOOKING
@@ -44,5 +45,6 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *RESOURCES,
     *OUTPUTS,
     *UPDATES,
+    *HEDGING,
     *UPKEEP,
 )

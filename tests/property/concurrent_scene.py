@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import psycopg
@@ -106,8 +107,8 @@ class ConcurrentScene(RuleBasedStateMachine):
 
     def choose(self, late: str) -> None:
         """Choose what late results are worth."""
-        path = self.campaign.path
-        self.campaign.change(CampaignSpec(path, handler=TRUE, retry=POLICY, late_results=late))
+        spec = CampaignSpec(self.campaign.path, handler=TRUE, retry=POLICY, late_results=late)
+        self.campaign.change(replace(spec, hedge=0.5 if late == "salvage" else None))
         self.connections.model.salvages = late == "salvage"
 
     def popped(self, some: list[int]) -> list[Fence]:

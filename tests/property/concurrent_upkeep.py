@@ -73,6 +73,27 @@ class ConcurrentUpkeep(ConcurrentScene):
                 return
         self.postgres.execute(_LIVE_ON, [LONG_S, session])
 
+    @rule(number=CONNECTION, which=INDEX, hold=HOLD)
+    def hedge(self, number: int, which: int, hold: bool) -> None:
+        """Let a second attempt be made beside one that is at work, or was, unless it is locked."""
+        if not self.fences:
+            return
+        connection = self.connections.begin(number)
+        campaign: Lock = ("campaign's row",)
+        locked = self.connections.is_locked(campaign)
+        task, lease = pick(self.fences, which)
+        values = {"campaign": self.campaign.campaign_id, "task": task, "lease": lease}
+        act = fetch(
+            "select taskq.hedge_task(%(campaign)s, %(task)s, %(lease)s, 'slow') as b", values
+        )
+        row = self.do(connection, act)
+        model = self.connections.free()
+        found = None if locked else model.tasks.get(task)
+        assert row["b"] == (found is not None and model.hedge(found, lease))
+        if not locked:
+            connection.locks.add(campaign)
+        self.done(connection, model, hold=hold)
+
     def promote(self, number: int, _: int, hold: bool, __: bool) -> None:
         """Let delayed tasks come due."""
         connection = self.connections.begin(number)

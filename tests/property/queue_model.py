@@ -26,6 +26,7 @@ MAX_OUT_OF_TIME = 2
 Place = tuple[str, str]
 
 WAITING, DELAYED, WORKING, CANCELLED, LOST = "waiting", "delayed", "working", "cancelled", "lost"
+HEDGED = "hedged"
 
 
 @dataclass
@@ -252,12 +253,12 @@ class QueueModel:
         }
 
     def lost(self) -> list[tuple[int, str]]:
-        """Return the fences of attempts that were given up, and have not succeeded after all."""
+        """Return the fences of attempts that were given up or hedged, and have not succeeded."""
         return [
             (task.task, one.lease)
             for task in self.tasks.values()
             for one in task.ended
-            if one.outcome == LOST
+            if one.outcome in {LOST, HEDGED}
         ]
 
     def is_late(self, task: Task, lease: str) -> bool:
@@ -293,6 +294,18 @@ class QueueModel:
             error_class = "poison" if poison else "agent-lost"
             self._end(task, LOST, FAILED if final else self._back(WAITING), error_class)
         return len(held)
+
+    def hedge(self, task: Task, lease: str) -> bool:
+        """Let a second attempt be made of a task; return whether that may be."""
+        hedged = any(one.outcome == HEDGED for one in task.ended)
+        last = task.failures + 1 >= MAX_ATTEMPTS
+        if self.is_late(task, lease) or not task.session or hedged or last or not self.salvages:
+            return False
+        if CANCELLED in self.states:
+            return False
+        task.avoids.add(self.hosts[task.session])
+        self._end(task, HEDGED, WAITING, HEDGED)
+        return True
 
     def leave(self, session: int) -> int:
         """End a session; return how many attempts were handed back."""
@@ -363,12 +376,12 @@ class QueueModel:
         return task.lease <= drawn
 
     def _salvageable(self, task: Task, lease: str) -> Ended | None:
-        """Return the lost attempt of which a success would still count."""
+        """Return the lost or hedged attempt of which a success would still count."""
         last = {one.attempt: one.outcome for one in task.ended}.get(task.attempt)
         undecided = task.status in {WAITING, DELAYED, WORKING}
         if self.salvages and (undecided or (task.status == FAILED and last == LOST)):
             for one in task.ended:
-                if (one.lease, one.outcome) == (lease, LOST):
+                if one.lease == lease and one.outcome in {LOST, HEDGED}:
                     return one
         return None
 

@@ -43,7 +43,7 @@ class QueueOperators(QueueScene):
         spec = CampaignSpec(
             self.campaign.path, retry=policy, late_results=late, checkpoint_bytes=20_000
         )
-        self.campaign.change(spec)
+        self.campaign.change(replace(spec, hedge=0.5 if late == "salvage" else None))
         self.model.salvages = late == "salvage"
         self.model.never_retry, self.model.max_lost_nodes = never, nodes
 
@@ -112,6 +112,19 @@ class QueueOperators(QueueScene):
         )
         assert value(self.postgres, "select taskq.promote()") == 1
         self.model.promote(task)
+
+    @precondition(lambda self: self.fences)
+    @rule(which=INDEX, own=st.booleans())
+    def hedge(self, which: int, own: bool) -> None:
+        """Let a second attempt be made beside one that is at work, or was."""
+        tasks = self.model.tasks
+        at_work = [
+            fence for fence in self.fences if not self.model.is_late(tasks[fence[0]], fence[1])
+        ]
+        number, lease = pick(at_work if own and at_work else self.fences, which)
+        values = [self.campaign.campaign_id, number, lease]
+        hedged = value(self.postgres, "select taskq.hedge_task(%s, %s, %s, 'slow')", *values)
+        assert hedged == self.model.hedge(tasks[number], lease)
 
     @rule(status=st.sampled_from(["open", "open", "paused", "cancelled"]), above=st.booleans())
     def set_status(self, status: str, above: bool) -> None:

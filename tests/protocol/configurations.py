@@ -16,6 +16,7 @@ BRIEF = {
     "out of time": Bounds(words=1, outcomes=(OUT_OF_TIME, DONE)),
     "operators": ONE_EACH._replace(words=2, max_attempts=1),
     "late results": ONE_EACH._replace(salvage=True, words=1),
+    "hedging": ONE_EACH._replace(salvage=True, hedge=True),
     "front": ONE_EACH._replace(ahead=1, outcomes=(DONE,)),
     "front, again": Bounds(agents=1, ahead=2, outcomes=(DONE,)),
     "front, late results": ONE_EACH._replace(ahead=1, salvage=True, max_losses=1, outcomes=(DONE,)),
@@ -34,6 +35,15 @@ LARGE = {
     "operators": ONE_EACH._replace(words=3),
     "late results": ONE_EACH._replace(
         salvage=True, words=1, crashes=1, returns=1, outcomes=(DONE,)
+    ),
+    "hedging": ONE_EACH._replace(
+        salvage=True, hedge=True, words=1, outcomes=(DONE, FAILED, RELEASED)
+    ),
+    "hedging, crashes": ONE_EACH._replace(
+        salvage=True, hedge=True, crashes=1, returns=1, outcomes=(DONE,)
+    ),
+    "hedging, hosts, front": ONE_EACH._replace(
+        salvage=True, hedge=True, hosts=(0, 1), ahead=1, outcomes=(DONE, FAILED)
     ),
     "front": ONE_EACH._replace(ahead=1),
     "front, operators": ONE_EACH._replace(ahead=1, words=2, outcomes=(DONE,)),

@@ -17,6 +17,7 @@ from tests.protocol.state import (
     DUPLICATE,
     EXPIRED,
     FAILED,
+    HEDGED,
     LEFT,
     LIVE,
     LOST,
@@ -189,7 +190,8 @@ class Queue:
         """Tell whether a late result wins."""
         return (
             self.bounds.salvage
-            and (row.outcome, report.outcome) == (LOST, DONE)
+            and row.outcome in {LOST, HEDGED}
+            and report.outcome == DONE
             and (
                 task.status in {WAITING, DELAYED, WORKING}
                 or (task.status == FAILED and task.failures < self.bounds.max_attempts)
@@ -223,6 +225,7 @@ class Queue:
             (number, lease)
             for number, lease in beat.held
             if not self.holds(state.tasks[number], lease, beat.session)
+            and not self.may_win(state.tasks[number], lease)
         ]
         return state, tuple(stop)
 
@@ -235,6 +238,11 @@ class Queue:
     def holds(self, task: Task, lease: int, session: int) -> bool:
         """Tell whether an attempt is the session's, or may yet be."""
         return (task.status, task.lease) == (WORKING, lease) and task.session in {session, POOL}
+
+    def may_win(self, task: Task, lease: int) -> bool:
+        """Tell whether a success under a lease that is no longer the task's would count."""
+        word = Report(NONE, NONE, lease, NONE, DONE)
+        return any(row.lease == lease and self.salvageable(task, row, word) for row in task.rows)
 
     def name(self, state: State, session: int, fence: Fence) -> State:
         """Give a session what was leased ahead and has come to it."""
@@ -279,6 +287,21 @@ class Queue:
         losses = task.losses + 1
         status = FAILED if losses >= self.bounds.max_losses else WAITING
         return ended(task, LOST, session)._replace(status=status, losses=losses)
+
+    def hedgeable(self, task: Task) -> bool:
+        """Tell whether a second attempt may be made of a task, which the first one does not end."""
+        return (
+            task.status == WORKING
+            and task.session != POOL
+            and task.failures + 1 < self.bounds.max_attempts
+            and all(row.outcome != HEDGED for row in task.rows)
+        )
+
+    def hedged(self, state: State, task: Task) -> Task:
+        """Return a task whose attempt goes on while it waits for a second one."""
+        if self.bounds.hosts:
+            task = task._replace(avoids=self.avoiding(task, self.host(state, task.session)))
+        return ended(task, HEDGED, task.session)._replace(status=WAITING)
 
     def leave(self, state: State, session: int) -> State:
         """End a session in good order."""

@@ -12,6 +12,7 @@ from tests.protocol.state import (
     DUPLICATE,
     FAILED,
     FINAL,
+    HEDGED,
     LIVE,
     LOST,
     NONE,
@@ -29,6 +30,7 @@ from tests.protocol.state import (
     Row,
     State,
     Step,
+    Stop,
     Task,
 )
 
@@ -43,6 +45,8 @@ ONE_TASK = "a claim for one task holds no more than one"
 SAME_ANSWER = "a claim that is repeated gets the same task"
 KEPT = "a beat takes nothing from its agent that this has or asks for"
 STOPPED = "only void leases are stopped"
+MAY_WIN = "what was hedged is not stopped as long as it may win"
+HEDGED_ONCE = "a task is hedged once, and never where the second attempt may be its last"
 ONE_OWNER = "a lease is named once"
 NOTED = "what is written of hosts and refusals agrees with the attempts"
 ELSEWHERE = "what has failed on a host is not tried there again while another serves it"
@@ -106,10 +110,12 @@ def _broken_hosts(bounds: Bounds, state: State, task: Task) -> Iterator[str]:
     for row, host in zip(tried, hosts, strict=False):  # the last may be the spare agent's
         if host in failed:
             yield ELSEWHERE
-        if row.outcome == FAILED:
+        if row.outcome in {FAILED, HEDGED}:
             failed.add(host)
     refused = sum(row.outcome == REFUSED for row in task.rows)
-    if failed != set(task.avoids) or refused != task.refused:
+    # A task that is done has no row any more.
+    noted = (bounds.hedge and task.status == DONE) or failed == set(task.avoids)
+    if not noted or refused != task.refused:
         yield NOTED
 
 
@@ -152,6 +158,22 @@ def broken_step(bounds: Bounds, before: State, step: Step, after: State) -> Iter
         failed_over = bounds.failover and before.replica is None
         if (task.status, task.lease) == (WORKING, step.lease) and owned and not failed_over:
             yield STOPPED
+    elif bounds.hedge:
+        yield from _broken_hedge(bounds, before, step, after)
+
+
+def _broken_hedge(bounds: Bounds, before: State, step: Step, after: State) -> Iterator[str]:
+    if step.kind == "hedge":
+        task = before.tasks[step.task]
+        again = any(outcome == HEDGED for _, outcome in _ended(task))
+        if again or task.failures + 1 >= bounds.max_attempts:
+            yield HEDGED_ONCE
+    elif step.kind == "square" and step.note == "stop":
+        for order in after.sent - before.sent:
+            if isinstance(order, Stop):
+                task = after.tasks[order.task]
+                if (order.lease, HEDGED) in _ended(task) and _wants_salvage(task):
+                    yield MAY_WIN
 
 
 def _broken_moves(before: State, step: Step, after: State) -> Iterator[str]:
@@ -181,7 +203,7 @@ def _verdicts(salvage: bool, state: State, task: Task, step: Step) -> set[str]:
         became = {(DONE, SALVAGED), (OUT_OF_TIME, TOO_LONG)}
         if step.said == rows[0].outcome or (step.said, rows[0].outcome) in became:
             return {DUPLICATE}
-        late = salvage and (step.said, rows[0].outcome) == (DONE, LOST)
+        late = salvage and step.said == DONE and rows[0].outcome in {LOST, HEDGED}
         return {ACCEPTED if late and _wants_salvage(task) else SUPERSEDED}
     if (task.status, task.lease) == (WORKING, step.lease):
         if task.session == POOL:
@@ -199,13 +221,20 @@ def _wants_salvage(task: Task) -> bool:
     return task.status in {WAITING, DELAYED, WORKING} or through_losses
 
 
+def _ended(task: Task) -> set[tuple[int, str]]:
+    """Return the leases under which attempts have ended, with their outcomes."""
+    return {(row.lease, row.outcome) for row in task.rows}
+
+
 def _is_salvage(was: Task, now: Task) -> bool:
     """Tell whether a lost attempt became the one that counts, and all else stayed."""
-    return (was.status, now.status) == (FAILED, DONE) and [
+    changed = [
         (one.outcome, other.outcome)
         for one, other in zip(was.rows, now.rows, strict=True)
         if one != other
-    ] == [(LOST, SALVAGED)]
+    ]
+    won = changed in ([(LOST, SALVAGED)], [(HEDGED, SALVAGED)])
+    return won and (was.status, now.status) == (FAILED, DONE)
 
 
 def _same_token(state: State, one: int, other: int) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 WAITING, DELAYED, WORKING = "waiting", "delayed", "working"
 DONE, FAILED, CANCELLED = "done", "failed", "cancelled"
-RELEASED, LOST, SALVAGED = "released", "lost", "salvaged"
+RELEASED, LOST, SALVAGED, HEDGED = "released", "lost", "salvaged", "hedged"
 REFUSED = "refused"
 OUT_OF_TIME, TOO_LONG = "out of time", "too long"
 ACCEPTED, DUPLICATE, SUPERSEDED, UNKNOWN = "accepted", "duplicate", "superseded", "unknown"
@@ -168,7 +168,8 @@ class Bounds(NamedTuple):
     opened after the first of each agent. late: beats that are carried out later than they were
     written, and again. slow: claims that commit later than they have looked. look: keepers that act
     later than they have looked. failover: a standby that lags takes over, once, and what it has not
-    heard of has never been. leaving: agents that end their session. outcomes: what agents report.
+    heard of has never been. hedge: keepers that let a second attempt be made beside the first.
+    leaving: agents that end their session. outcomes: what agents report.
     hosts: of each agent; what has failed on a host is for another, on which the spare one is.
     """
 
@@ -186,6 +187,7 @@ class Bounds(NamedTuple):
     slow: bool = False
     look: bool = False
     salvage: bool = False
+    hedge: bool = False
     leaving: bool = False
     failover: bool = False
     outcomes: tuple[str, ...] = (DONE, FAILED)

@@ -12,6 +12,7 @@ from tests.protocol.state import (
     DUPLICATE,
     EXPIRED,
     FAILED,
+    HEDGED,
     LIVE,
     LOST,
     OUT_OF_TIME,
@@ -167,6 +168,59 @@ class SalvagedAfterFailure(Queue):
         return super().salvageable(task._replace(failures=0), row, report)
 
 
+class TwoLeases(Queue):
+    """Both attempts of a task that is hedged hold a lease, and each may say what it likes."""
+
+    def fenced(self, task: Task, report: Report) -> bool:
+        beside = (report.lease, HEDGED) in {(row.lease, row.outcome) for row in task.rows}
+        return super().fenced(task, report) or (task.status == WORKING and beside)
+
+    def may_report(self, state: State, session: int, owner: int) -> bool:
+        return True
+
+
+class HedgedFails(Queue):
+    """A failure of the first attempt counts while the second one runs."""
+
+    def report(self, state: State, report: Report) -> tuple[State, str]:
+        after, verdict = super().report(state, report)
+        task = after.tasks[report.task]
+        beside = (report.lease, HEDGED) in {(row.lease, row.outcome) for row in task.rows}
+        if beside and (verdict, report.outcome) == (SUPERSEDED, FAILED):
+            after = put(after, report.task, task._replace(failures=task.failures + 1))
+        return after, verdict
+
+
+class HedgedStops(Queue):
+    """An agent whose attempt is hedged is told to stop."""
+
+    def may_win(self, task: Task, lease: int) -> bool:
+        return False
+
+
+class HedgedLast(Queue):
+    """A task is hedged although one failure more ends it, and its first attempt then loses."""
+
+    def hedgeable(self, task: Task) -> bool:
+        return super().hedgeable(task._replace(failures=-1))
+
+
+class HedgedAgain(Queue):
+    """A second attempt is hedged by a third one."""
+
+    def hedgeable(self, task: Task) -> bool:
+        return super().hedgeable(task._replace(rows=()))
+
+
+class HedgedWinsTwice(Queue):
+    """The first attempt wins although the second one has."""
+
+    def salvageable(self, task: Task, row: Row, report: Report) -> bool:
+        return (row.outcome, report.outcome) == (HEDGED, DONE) or super().salvageable(
+            task, row, report
+        )
+
+
 class NotCovered(Queue):
     """Whoever has an entry may report on it, also after its session has ended."""
 
@@ -269,6 +323,7 @@ BOUNDS = Bounds(leases=1)
 ALONE = BOUNDS._replace(agents=1)
 FRONT = BOUNDS._replace(ahead=1, outcomes=(DONE,))
 SALVAGE = BOUNDS._replace(salvage=True)
+HEDGE = SALVAGE._replace(hedge=True)
 HOSTS = BOUNDS._replace(hosts=(0, 1), outcomes=(DONE, FAILED, REFUSED))
 
 #: Where each is looked at, and what it breaks there.
@@ -291,6 +346,12 @@ VARIANTS = [
     Variant(StopByTask, ALONE._replace(leases=2, words=2), rules.STOPPED),
     Variant(SalvagedTwice, SALVAGE, rules.FINAL_IS_FINAL),
     Variant(SalvagedAfterFailure, SALVAGE._replace(max_attempts=1), rules.VERDICT),
+    Variant(TwoLeases, HEDGE, rules.ONE_LEASE),
+    Variant(HedgedFails, HEDGE, rules.COUNTED),
+    Variant(HedgedStops, HEDGE, rules.MAY_WIN),
+    Variant(HedgedLast, HEDGE._replace(max_attempts=1), rules.HEDGED_ONCE),
+    Variant(HedgedAgain, HEDGE, rules.HEDGED_ONCE),
+    Variant(HedgedWinsTwice, HEDGE, rules.FINAL_IS_FINAL),
     Variant(NotCovered, FRONT, rules.VERDICT),
     Variant(NamedAgain, FRONT, rules.ONE_OWNER),
     Variant(NoDeadline, FRONT._replace(agents=1), rules.ENDS),

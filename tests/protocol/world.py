@@ -267,6 +267,9 @@ class World:
             after = queue.expire(state._replace(look=None), session, fences)
             yield Step("expire", session=session), self._forget(after, session)
         for number, task in enumerate(state.tasks):
+            if self.bounds.hedge and queue.hedgeable(task) and not locked(state, number):
+                step = Step("hedge", task=number, lease=task.lease, fault=True)
+                yield step, put(state, number, queue.hedged(state, task))
             if task.status == DELAYED:
                 yield (
                     Step("promote", task=number),

@@ -76,6 +76,7 @@ def test_the_example_has_every_key_and_is_right(tmp_path: Path) -> None:
         elif found := re.match(r"(\w+) = ", line):
             shown.add(table + found[1])
     others = {
+        "hedge",  # it excludes limits.max_running
         "handler.argv",
         "handler.container",
         "seed.header",

@@ -245,6 +245,7 @@ def _as_text(spec: CampaignSpec, status: Status, owner: str | None, closed_by: l
             "requires": " ".join(spec.requires),
             "on disconnect": spec.on_disconnect,
             "late results": spec.late_results,
+            "hedge": "none" if spec.hedge is None else f"{spec.hedge:g} of the tasks",
             "front": "yes" if spec.front else "no",
             "params": dict(spec.params) or "",
         }

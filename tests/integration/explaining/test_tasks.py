@@ -67,6 +67,23 @@ def test_failed_task_waits_for_another_host(make: Make, hire: Hire, postgres: Po
     assert found.reasons[0].figures["hosts"] == ["n1"]
 
 
+def test_hedged_task_says_why_it_has_two_attempts(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """Before the second one has begun, and while it runs."""
+    campaign = make(tasks=1, late_results="salvage", hedge=1)
+    (task,) = hire("/c", host="n1").claim()
+    query = "select taskq.hedge_task(%s, %s, %s, 'at work for 60 s')"
+    postgres.execute(query, [task.campaign, task.task, task.lease])
+    for code in ("hedged", "running"):
+        postgres.execute(KEEP)
+        found = explained(campaign, task.key)
+        assert found.reasons[0].code == code
+        (hedged,) = (one for one in found.reasons if one.code == "hedged")
+        assert "Attempt 1 is slow on n1: at work for 60 s. It" in hedged.text
+        hire("/c", host="n2").claim()
+
+
 def test_names_from_outside_are_no_options(make: Make, hire: Hire, queue: Client) -> None:
     """Neither a key nor a host that begins with a dash."""
     campaign = make(tasks=0)

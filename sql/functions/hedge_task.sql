@@ -1,0 +1,80 @@
+-- hedge_task(campaign, task, lease, why): ends the lease of an attempt that is slow, so that the task waits for a
+-- second one, which goes to another host first. The first goes on, and its success counts if no other
+-- outcome was accepted before: see salvage(). A part of hedge(); not for clients.
+--
+-- why: kept as the attempt's error, for people.
+-- Result: whether it did so. Not: the lease is no longer the task's, or somebody has the task locked; the task
+--     was hedged before; with one failure more it would have failed, or may the campaign no longer hedge, or
+--     did its tasks have as many second attempts as they may.
+--
+-- The attempt is recorded as hedged, which counts as neither a failure nor a loss.
+--
+-- Locks: the campaign's row, so that it does not stop to salvage meanwhile; the bundle of the task; its
+-- row. None that somebody else has locked: it is called again soon. Index: campaign_pkey, bundle_task,
+-- bundle_pkey, task_pkey, attempt_pkey, session_pkey.
+create or replace function taskq.hedge_task(
+    p_campaign bigint,
+    p_task bigint,
+    p_lease uuid,
+    p_why text
+)
+returns boolean
+language plpgsql
+as $$
+declare
+    v_max_attempts integer;
+    v_task record;
+    v_host text;
+begin
+    select c.max_attempts into v_max_attempts
+      from taskq.campaign c
+     where c.campaign_id = p_campaign
+       and c.hedge is not null
+       for no key update skip locked;
+    if not found
+       or taskq.status_after(p_campaign, 'waiting') <> 'waiting'
+       or not taskq.unpack(p_campaign, array[p_task], array[p_lease], false)
+    then
+        return false;
+    end if;
+    select t.ctid as row_id, t.session_id, t.attempt, t.claimed_at into v_task
+      from taskq.task t
+     where t.campaign_id = p_campaign
+       and t.task_id = p_task
+       and t.lease_id = p_lease
+       and t.status::text = 'working'
+       and t.session_id <> 0
+       and t.failures + 1 < v_max_attempts
+       for no key update skip locked;
+    if not found
+       or exists (
+           select
+             from taskq.attempt a
+            where a.campaign_id = p_campaign
+              and a.task_id = p_task
+              and a.outcome::text = 'hedged')
+    then
+        return false;
+    end if;
+    select nullif(s.host, '') into v_host
+      from taskq.session s
+     where s.session_id = v_task.session_id;
+    insert into taskq.attempt (
+           campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome, error_class,
+           error)
+    values (p_campaign, p_task, v_task.attempt, p_lease, v_task.session_id, v_task.claimed_at,
+            clock_timestamp(), 'hedged', 'hedged', p_why);
+    update taskq.task t
+       set status = 'waiting',
+           due_at = clock_timestamp(),
+           avoids = case when v_host is null then t.avoids
+                         else array_remove(coalesce(t.avoids, '{}'), hashtext(v_host)) || hashtext(v_host) end
+     where t.ctid = v_task.row_id;  -- see settle()
+    update taskq.campaign c
+       set hedged = c.hedged + 1
+     where c.campaign_id = p_campaign;
+    insert into taskq.delta (campaign_id, waiting, working)
+    values (p_campaign, 1, -1);
+    return true;
+end
+$$;

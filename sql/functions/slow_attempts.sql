@@ -1,0 +1,42 @@
+-- slow_attempts(campaign, after_s, most): the attempts at work in a campaign that were claimed longer ago than
+-- this, those that began first first. A part of hedge(), which pins the settings; not for clients.
+--
+-- Goes through the sessions that are open, 10,000 at the most, with what they have in hand: no index has what is
+-- at work in a campaign. Index: session_open, task_working, bundle_pkey.
+create or replace function taskq.slow_attempts(p_campaign bigint, p_after_s double precision, p_most bigint)
+returns table (task_id bigint, lease_id uuid, host text, run_s double precision)
+language plpgsql
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_lineage constant bigint[] := (
+        select c.lineage from taskq.campaign c where c.campaign_id = p_campaign);
+begin
+    return query
+        select w.task_id, w.lease_id, s.host, extract(epoch from v_now - w.claimed_at)::double precision
+          from (
+              select s.session_id, s.host, s.campaign_id
+                from taskq.session s
+               where s.ended_at is null
+               order by s.session_id
+               limit 10000
+          ) s
+         cross join lateral (
+             select t.campaign_id, t.task_id, t.lease_id, t.claimed_at
+               from taskq.task t
+              where t.session_id = s.session_id
+                and t.status = 'working'
+              union all
+             select b.campaign_id, u.task_id, b.lease_id, b.claimed_at
+               from taskq.bundle b
+              cross join lateral unnest(b.tasks) as u (task_id)
+              where b.session_id = s.session_id
+             offset 0
+         ) w
+         where s.campaign_id = any (v_lineage)
+           and w.campaign_id is not distinct from p_campaign
+           and w.claimed_at < v_now - make_interval(secs => p_after_s)
+         order by w.claimed_at, w.task_id
+         limit p_most;
+end
+$$;
