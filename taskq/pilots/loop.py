@@ -29,10 +29,11 @@ from taskq.errors import TaskqError, Unavailable
 from taskq.pilots.drivers import Driver
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import Hosts, PartialAnswer
+from taskq.pilots.drivers.htcondor import HTCondor
+from taskq.pilots.drivers.kubernetes import Kubernetes
 from taskq.pilots.drivers.slurm import Slurm
 from taskq.pilots.planner import Plan
 from taskq.pilots.reconcile import Change, SeenJob, SubmissionHealth, health, reconcile
-from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings, pilot_settings
 from taskq.pilots.store import Pilots
 from taskq.views import PilotJob, PilotView
@@ -50,6 +51,14 @@ _SLACK_S: Final = 600.0
 log = logging.getLogger(__name__)
 
 MakeDriver: TypeAlias = Callable[[PilotView, PilotSettings, Mapping[str, str]], Driver]
+
+DRIVERS_BY_NAME: Final[Mapping[str, Callable[[PilotSettings, Mapping[str, str]], Driver]]] = {
+    "slurm": Slurm,
+    "htcondor": HTCondor,
+    "kubernetes": Kubernetes,
+    "local": Hosts,
+    "ssh": Hosts,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +89,7 @@ def make_driver(
     pilot: PilotView, settings: PilotSettings, environment: Mapping[str, str]
 ) -> Driver:
     """Return the driver of a pilot, on this machine."""
-    return (Slurm if pilot.driver == "slurm" else Hosts)(settings, environment)
+    return DRIVERS_BY_NAME[pilot.driver](settings, environment)
 
 
 def job_name(pilot: PilotView, number: int) -> str:
@@ -88,16 +97,9 @@ def job_name(pilot: PilotView, number: int) -> str:
     return f"taskq-{pilot.name}-{pilot.key}-{number}"
 
 
-def script_of(pilot: PilotView, settings: PilotSettings, number: int, driver: Driver) -> str:
+def script_of(pilot: PilotView, number: int, driver: Driver) -> str:
     """Return the very script that a job is submitted with."""
-    return job_script(
-        pilot.driver,
-        settings,
-        path=pilot.path,
-        name=job_name(pilot, number),
-        program=program(),
-        token_file=driver.token_file() if isinstance(driver, Hosts) else None,
-    )
+    return driver.script(job_name(pilot, number), pilot.path, program())
 
 
 def program() -> list[str]:
@@ -260,7 +262,7 @@ class PilotLoop:
         if number is None:
             return False
         name = job_name(case.pilot, number)
-        script = script_of(case.pilot, case.settings, number, case.driver)
+        script = script_of(case.pilot, number, case.driver)
         if time.monotonic() - begun > _SUBMIT_WITHIN_S:
             raise BatchSystemError("this machine stood still for too long to submit a job")
         try:

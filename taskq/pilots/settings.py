@@ -17,7 +17,7 @@ from taskq.spec.params import known_only
 from taskq.spec.tags import check_offers
 from taskq_agent import arguments
 
-DRIVERS: Final = ("slurm", "local", "ssh")
+DRIVERS: Final = ("slurm", "htcondor", "kubernetes", "local", "ssh")
 MAX_JOBS: Final = 100_000
 MAX_CORES: Final = 4_096
 #: What an agent keeps of its time, so as to hand back what has not ended.
@@ -27,13 +27,32 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _WORD = re.compile(r"[A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200}")
 _OPTION = re.compile(r"--[a-z][a-z0-9-]{0,40}(=[A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200})?")
 _HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")
+_COMMAND = re.compile(r"((?:\+|My\.)?[A-Za-z][A-Za-z0-9_]{0,60}) *= *[ -~]{0,1000}(?<!\\)")
+_IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.:/@-]{0,300}")
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_CONTEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,252}")
 _FOLDER = re.compile(r"/[A-Za-z0-9_.,+=@/-]{1,200}")
 _NOTHING: Final = (None, (), "", False)
 _TIMES: Final = {"time_limit": 60.0, "least_work": 0.001, "idle_timeout": 1.0}
-_OF_SLURM: Final = ("partition", "account", "qos", "memory", "gpus", "options")
-_OF_SSH: Final = ("hosts", "jobs_per_host")
-# Slurm's own spellings of what the job script depends on.
+#: Settings that not all drivers have, and those that have them.
+_GO_WITH: Final = {
+    **dict.fromkeys(("partition", "qos"), ("slurm",)),
+    **dict.fromkeys(("account", "options"), ("slurm", "htcondor")),
+    **dict.fromkeys(("memory", "gpus"), ("slurm", "htcondor", "kubernetes")),
+    **dict.fromkeys(("image", "namespace", "context", "pod"), ("kubernetes",)),
+    **dict.fromkeys(("hosts", "jobs_per_host"), ("ssh",)),
+}
+#: Drivers whose jobs see neither this machine's files nor its environment.
+_FAR: Final = ("htcondor", "kubernetes", "ssh")
+# Slurm's own spellings of what the job script depends on, and HTCondor's.
 _OURS: Final = ("job-name", "output", "error", "time", "array", "wrap", "requeue", "parsable")
+_OURS_OF_HTCONDOR: Final = {
+    "arguments", "batch_name", "encrypt_input_files", "error", "executable", "leave_in_queue",
+    "output", "periodic_remove", "queue", "should_transfer_files", "transfer_input_files",
+    "transfer_output_files", "universe", "when_to_transfer_output",
+}  # fmt: skip
+# What is merged into these is ours.
+_OURS_OF_A_POD: Final = ("activeDeadlineSeconds", "initContainers", "restartPolicy")
 
 
 @dataclass(frozen=True)
@@ -51,13 +70,18 @@ class PilotSettings:
     token_file       a site's token, for gateways; only its owner may read it
     ca               certificates to trust, for gateways
     insecure_http    allow http:// beyond this machine
-    folder           of output and, with gateways, of the agent's file; the nodes must see it; with
-                     ssh, it is on each host
+    folder           of output and, with gateways, of the agent's file; Slurm's nodes must see it;
+                     with ssh, it is on each host; Kubernetes uses none
     python           interpreter on the nodes, with gateways
     setup            lines of a shell, run before the agent: `module load python`
     agent_options    further options of the agent
-    partition, account, qos, memory, gpus
-                     Slurm's options of these names; options: others, as --constraint=epyc
+    partition, qos   Slurm's options of these names
+    account          Slurm's option of this name, HTCondor's accounting group
+    memory, gpus     of a job, as the batch system spells it
+    options          others of sbatch, as --constraint=epyc; lines of HTCondor's submit description
+    image, namespace, context
+                     for Kubernetes: of the container, of the job, of kubectl
+    pod              for Kubernetes, further fields of the pod's specification, as JSON
     hosts            for ssh; jobs_per_host: most at a time on each
     """
 
@@ -82,6 +106,10 @@ class PilotSettings:
     qos: str | None = None
     memory: str | None = None
     gpus: str | None = None
+    image: str | None = None
+    namespace: str | None = None
+    context: str | None = None
+    pod: str | None = None
     options: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     jobs_per_host: int = 1
@@ -125,7 +153,7 @@ def pilot_settings(driver: str, table: Mapping[str, Any]) -> PilotSettings:
         raise UsageError("folder is missing: where the jobs' output goes")
     settings = PilotSettings(**values)
     _check_words(settings)
-    _check_lists(settings)
+    _check_lists(driver, settings)
     _check_gateways(settings)
     _check_driver(driver, settings)
     return settings
@@ -171,22 +199,57 @@ def _check_words(settings: PilotSettings) -> None:
         ("qos", _WORD, "one word"),
         ("memory", _WORD, "one word, as 64G"),
         ("gpus", _WORD, "one word, as a100:2"),
+        ("image", _IMAGE, "the name of an image"),
+        ("namespace", _LABEL, "the name of a namespace"),
+        ("context", _CONTEXT, "the name of a context"),
     ):
         value = getattr(settings, name)
         if value is not None and not form.fullmatch(value):
             raise UsageError(f"{name} is {value!r:.80}; it must be {what}")
 
 
-def _check_lists(settings: PilotSettings) -> None:
+def _check_lists(driver: str, settings: PilotSettings) -> None:
     check_offers(settings.offers)
     for option in settings.options:
-        if not _OPTION.fullmatch(option):
-            raise UsageError(f"the option {option!r:.80} must read --name=value, without spaces")
-        if option[2:].partition("=")[0] in _OURS:
-            raise UsageError(f"the option {option} is set by taskq itself")
+        (_check_command if driver == "htcondor" else _check_option)(option)
     for host in settings.hosts:
         if not _HOST.fullmatch(host):
             raise UsageError(f"{host!r:.80} is no name of a host, as node7 or me@node7.example.org")
+
+
+def _check_option(option: str) -> None:
+    if not _OPTION.fullmatch(option):
+        raise UsageError(f"the option {option!r:.80} must read --name=value, without spaces")
+    if option[2:].partition("=")[0] in _OURS:
+        raise UsageError(f"the option {option} is set by taskq itself")
+
+
+def _check_command(option: str) -> None:
+    found = _COMMAND.fullmatch(option)
+    if found is None:
+        raise UsageError(
+            f"the option {option!r:.80} must read NAME = VALUE, one line of a submit description"
+        )
+    if found[1].lower() in _OURS_OF_HTCONDOR:
+        raise UsageError(f"the option {option:.80} is set by taskq itself")
+
+
+def _check_pod(text: str) -> None:
+    try:
+        pod = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"pod: not JSON: {error}") from None
+    if not isinstance(pod, dict):
+        raise UsageError("pod must be a JSON object: fields of a pod's specification")
+    for name in _OURS_OF_A_POD:
+        if name in pod:
+            raise UsageError(f"pod.{name} is set by taskq itself")
+    containers = pod.get("containers", [{}])
+    if not isinstance(containers, list) or len(containers) != 1 or type(containers[0]) is not dict:
+        raise UsageError("pod.containers must have one container, that of the agent")
+    for holder, name in ((pod, "volumes"), (containers[0], "volumeMounts")):
+        if not isinstance(holder.get(name, []), list):
+            raise UsageError(f"pod: {name} must be a list")
 
 
 def _check_gateways(settings: PilotSettings) -> None:
@@ -203,14 +266,26 @@ def _check_gateways(settings: PilotSettings) -> None:
 
 def _check_driver(driver: str, settings: PilotSettings) -> None:
     plain = {one.name: one.default for one in fields(PilotSettings)}
-    for of, names in (("slurm", _OF_SLURM), ("ssh", _OF_SSH)):
-        for name in names:
-            if driver != of and getattr(settings, name) != plain[name]:
-                raise UsageError(f"{name} goes with the driver {of}, not with {driver}")
+    for name, drivers in _GO_WITH.items():
+        if driver not in drivers and getattr(settings, name) != plain[name]:
+            raise UsageError(
+                f"{name} goes with the driver {' or '.join(drivers)}, not with {driver}"
+            )
     if driver == "ssh" and not settings.hosts:
         raise UsageError("the driver ssh needs hosts (--host)")
-    if driver == "ssh" and not settings.gateways:
+    if driver == "kubernetes" and settings.image is None:
+        raise UsageError("the driver kubernetes needs the image of a container (--image)")
+    if settings.pod is not None:
+        _check_pod(settings.pod)
+    if driver in _FAR and not settings.gateways:
         raise UsageError(
             "agents on other hosts work through a gateway: give its URL (--gateway) and a site's "
             "token (--token-file)"
         )
+    if driver == "htcondor":  # a list in its submit description
+        for name in ("folder", "token_file", "ca"):
+            value = getattr(settings, name)
+            if value is not None and (not _FOLDER.fullmatch(value) or "," in value):
+                raise UsageError(
+                    f"{name} is {value!r:.80}; HTCondor takes letters, digits and ._+=@-"
+                )

@@ -83,8 +83,8 @@ def add(
 ) -> None:
     """Add a pilot; `taskq pilots run` then submits its jobs.
 
-    DRIVER is slurm, local (processes on this machine) or ssh. NAME has letters, digits and hyphens
-    in lower case. The token of a gateway stays in its file; no script has it.
+    DRIVER is slurm, htcondor, kubernetes, local (processes on this machine) or ssh. NAME has
+    letters, digits and hyphens in lower case. The token of a gateway is in no script.
 
     Example:
       taskq pilots add slurm hpc --campaign /demo --cores 32 --time-limit 12h --max-jobs 200

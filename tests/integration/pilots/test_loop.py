@@ -43,8 +43,8 @@ def test_the_script_that_is_submitted_names_the_job(scene: PilotScene) -> None:
     scene.seed(1)
     scene.round()
     ((name, script),) = scene.batch.scripts
-    assert f"#SBATCH --job-name={name}\n" in script
     assert f"--name {name} " in script
+    assert f"--campaign {scene.pilot().path} " in script
 
 
 @pytest.mark.parametrize("dies", ["before", "after"])
