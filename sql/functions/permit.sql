@@ -9,7 +9,7 @@
 --     not for a campaign. A campaign that is not there is another's, except for a token for all.
 --
 -- Sets for the transaction: the time limit of statements, half of it for locks; taskq.token_kind, which
--- change_campaign() reads. Locks: none. Index: token_hash_key, campaign_pkey.
+-- change_campaign() reads, and taskq.token_paths, which token_covers() does. Locks: none. Index: token_hash_key, campaign_pkey.
 create or replace function taskq.permit(
     p_hash bytea, p_kind text, p_paths text[], p_campaigns bigint[], p_quiet boolean,
     p_timeout_s double precision, out kind text, out within boolean)
@@ -57,6 +57,7 @@ begin
     end if;
     perform set_config('statement_timeout', (p_timeout_s * 1000)::integer::text, true),
             set_config('lock_timeout', (p_timeout_s * 500)::integer::text, true),
-            set_config('taskq.token_kind', kind, true);
+            set_config('taskq.token_kind', kind, true),
+            set_config('taskq.token_paths', v_token.paths::text, true);
 end
 $$;

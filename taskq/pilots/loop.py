@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import TaskqError, Unavailable
 from taskq.pilots.drivers import Driver
 from taskq.pilots.drivers.commands import BatchSystemError
@@ -111,21 +111,25 @@ def program() -> list[str]:
 class PilotLoop:
     """Acts for pilots, on the machine that can submit their jobs.
 
-    names: the pilots to act for; none: all. environment: of this process, for the programs.
+    names: the pilots to act for; none: all. environment: of this process, for the programs; for
+    jobs whose agents connect to the database it has their `TASKQ_DSN`. direct: whether such jobs
+    can be submitted; not by a loop that knows a gateway only.
     """
 
     def __init__(
         self,
-        database: Database,
+        database: Queries,
         environment: Mapping[str, str],
         *,
         names: Sequence[str] = (),
+        direct: bool = True,
         make: MakeDriver = make_driver,
     ) -> None:
         self.pilots = Pilots(database)
         self._database = database
         self._environment = environment
         self._names = frozenset(names)
+        self._direct = direct
         self._make = make
         self._holder = str(uuid.uuid4())
         self._host = socket.gethostname()
@@ -169,7 +173,10 @@ class PilotLoop:
 
     def _act(self, pilot: PilotView, stop: threading.Event) -> PilotRound:
         settings, driver = self._driver(pilot)
-        if (missing := driver.missing()) is not None:
+        missing = driver.missing()
+        if not (self._direct or settings.gateways):
+            missing = "its agents connect to the database, which this loop does not: add gateways"
+        if missing is not None:
             return PilotRound(pilot.name, acted=False, trouble=missing)
         if not self._hold(pilot.pilot_id, TERM_S):
             other = f"another loop acts for it, on {pilot.looked_from}"

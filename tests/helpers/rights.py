@@ -6,7 +6,7 @@ from taskq.db.roles import ROLES
 
 FEEDING = "submitter pickler manager"
 READING = f"reader {FEEDING} operator pilots web"
-SUBMITTING_PILOTS = "operator pilots"
+SUBMITTING_PILOTS = "manager operator pilots"
 SERVING = "agent gateway"
 UPKEEP = "agent gateway operator"
 ALL = " ".join(ROLES)
@@ -131,7 +131,7 @@ MAY = {
     "written": ALL,
     "server": ALL,
     "settle_many": SERVING,
-    "set_pilot_status": "operator",
+    "set_pilot_status": "manager operator",
     "set_status": "gateway operator manager",
     "submit": f"{FEEDING} gateway",
     "take_messages": "operator",
