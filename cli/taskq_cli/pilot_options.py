@@ -27,12 +27,18 @@ def _several(flag: str, name: str, text: str, metavar: str) -> Callable[..., Any
 
 #: The names of the parsed values are those of `PilotSettings`, but for the files `setup` and `pod`.
 pilot_options: Final = together(
-    _number("cores", "Cores of a job, and slots of its agent.", PilotSettings.cores),
+    _number("cores", "Cores of a job.", PilotSettings.cores),
+    _option(
+        "--slots",
+        "Slots of its agent, which share the job's cores, memory and GPUs. [default: one a core]",
+        "N",
+        type=click.IntRange(min=1),
+    ),
     _option("--time-limit", "Of a job, as 12h. [default: 1h]", "TIME"),
     _number("max-jobs", "Most jobs, queued and running.", PilotSettings.max_jobs),
     _number("backlog", "Most jobs that wait in the queue, while few begin.", PilotSettings.backlog),
     _option(
-        "--least-work", "For each core, for which another job is worth it. [default: 5m]", "TIME"
+        "--least-work", "For each slot, for which another job is worth it. [default: 5m]", "TIME"
     ),
     _option("--idle-timeout", "After which an agent without tasks leaves. [default: 2m]", "TIME"),
     _several("--offer", "offers", "Tag that the agents offer, as gpu=a100.", "TAG"),

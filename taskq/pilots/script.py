@@ -75,8 +75,8 @@ def _agent(
         argv += [["--insecure-http"]] if settings.insecure_http else []
     else:
         argv = [[*program, "agent", "run"], *further]
-    argv += [["--campaign", path], ["--name", name], ["--slots", str(settings.cores)]]
+    argv += [["--campaign", path], ["--name", name], ["--slots", str(settings.slot_count)]]
     argv += [["--idle-timeout", f"{settings.idle_timeout:g}"]]
-    argv += [["--offer", tag] for tag in settings.offers]
+    argv += [["--offer", tag] for tag in settings.all_offers]
     argv += [["--site", settings.site]] if settings.site else []
     return argv

@@ -16,6 +16,8 @@ from taskq.errors import UsageError
 from taskq.spec.params import known_only
 from taskq.spec.tags import check_offers
 from taskq_agent import arguments
+from taskq_agent.resources import Resources, offers
+from taskq_agent.text import size_in_bytes
 
 DRIVERS: Final = ("slurm", "htcondor", "kubernetes", "local", "ssh")
 MAX_JOBS: Final = 100_000
@@ -59,13 +61,15 @@ _OURS_OF_A_POD: Final = ("activeDeadlineSeconds", "initContainers", "restartPoli
 class PilotSettings:
     """How a pilot's jobs are submitted, and how many.
 
-    cores            slots of each job's agent, and cores that the batch system is asked for
+    cores            that the batch system is asked for
+    slots            of each job's agent, which share what the job has; None: one for each core
     time_limit       of a job, in seconds, a minute at least
     max_jobs         most that may be live: queued or running
     backlog          most that wait in the batch system at a time, while it lets few through
-    least_work       work for each core, in seconds, for which another job is submitted
+    least_work       work for each slot, in seconds, for which another job is submitted
     idle_timeout     seconds without a task after which an agent leaves
-    offers, site     what the agents offer, and where they say that they are
+    offers, site     what the agents offer beside a slot's share of the job, and where they say that
+                     they are
     gateways         URLs; none: direct agents, on the database that the loop uses
     token_file       a site's token, for gateways; only its owner may read it
     ca               certificates to trust, for gateways
@@ -87,6 +91,7 @@ class PilotSettings:
 
     folder: str
     cores: int = 1
+    slots: int | None = None
     time_limit: float = 3_600.0
     max_jobs: int = 10
     backlog: int = 2
@@ -115,6 +120,22 @@ class PilotSettings:
     jobs_per_host: int = 1
 
     @property
+    def slot_count(self) -> int:
+        """How many tasks a job's agent works on at a time."""
+        return self.slots or self.cores
+
+    @property
+    def all_offers(self) -> tuple[str, ...]:
+        """Tags of the agents, with what each slot has of the job: cores, memory, GPUs."""
+        gpus = re.search(r"\d{1,4}$", self.gpus or "")
+        job = Resources(
+            count=self.cores,
+            memory=_size(self.memory),
+            gpus=tuple(map(str, range(int(gpus[0]) if gpus else 0))),
+        )
+        return offers(job.share(0, self.slot_count), self.offers)
+
+    @property
     def lifetime_s(self) -> float:
         """How long a task can run in a job that has just begun."""
         return max(self.time_limit - RESERVE_S, self.time_limit / 2)
@@ -128,6 +149,12 @@ class PilotSettings:
         """Return the settings as JSON, without those that say nothing."""
         table = asdict(self)
         return json.dumps({name: value for name, value in table.items() if value not in _NOTHING})
+
+
+def _size(memory: str | None) -> int | None:
+    """Return bytes, where batch systems agree on them: 64G, 64GB, 64Gi."""
+    found = re.fullmatch(r"(\d{1,9}(\.\d{1,3})?[KMGT])(B|i|iB)?", memory or "")
+    return size_in_bytes(found[1]) if found else None
 
 
 def check_name(name: str) -> str:
@@ -163,8 +190,8 @@ def _typed(name: str, value: Any) -> Any:
     kind = next(one.type for one in fields(PilotSettings) if one.name == name)
     if name in _TIMES:
         return _time(name, value)
-    if kind == "int":
-        most = MAX_CORES if name == "cores" else MAX_JOBS
+    if kind in ("int", "int | None"):
+        most = MAX_CORES if name in ("cores", "slots") else MAX_JOBS
         if type(value) is not int or not 1 <= value <= most:
             raise UsageError(f"{name} is {value!r:.40}; it must be a number from 1 to {most:,}")
         return value
@@ -234,6 +261,15 @@ def _check_command(option: str) -> None:
         raise UsageError(f"the option {option:.80} is set by taskq itself")
 
 
+def _check_kubernetes(settings: PilotSettings) -> None:
+    if settings.image is None:
+        raise UsageError("the driver kubernetes needs the image of a container (--image)")
+    if settings.pod is not None:
+        _check_pod(settings.pod)
+    if settings.memory is not None and not re.fullmatch(r"\d{1,9}[KMGT]i", settings.memory):
+        raise UsageError(f"memory is {settings.memory!r:.80}; it must read 512Mi or 64Gi")
+
+
 def _check_pod(text: str) -> None:
     try:
         pod = json.loads(text)
@@ -273,10 +309,8 @@ def _check_driver(driver: str, settings: PilotSettings) -> None:
             )
     if driver == "ssh" and not settings.hosts:
         raise UsageError("the driver ssh needs hosts (--host)")
-    if driver == "kubernetes" and settings.image is None:
-        raise UsageError("the driver kubernetes needs the image of a container (--image)")
-    if settings.pod is not None:
-        _check_pod(settings.pod)
+    if driver == "kubernetes":
+        _check_kubernetes(settings)
     if driver in _FAR and not settings.gateways:
         raise UsageError(
             "agents on other hosts work through a gateway: give its URL (--gateway) and a site's "

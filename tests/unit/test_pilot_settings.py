@@ -81,6 +81,8 @@ def test_times_have_units() -> None:
         ("kubernetes", {"image": "x"}, "through a gateway"),
         ("kubernetes", GATEWAY, "needs the image"),
         ("kubernetes", {**GATEWAY, "image": "--x"}, "image"),
+        ("kubernetes", {**GATEWAY, "image": "x", "memory": "64G"}, "must read 512Mi or 64Gi"),
+        ("slurm", {"slots": 0}, "slots"),
         ("kubernetes", {**GATEWAY, "image": "x", "context": "--x"}, "context"),
         ("kubernetes", {**GATEWAY, "image": "x", "namespace": "a/b"}, "namespace"),
         ("kubernetes", {**GATEWAY, "image": "x", "pod": "{"}, "not JSON"),

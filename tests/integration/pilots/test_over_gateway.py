@@ -69,6 +69,8 @@ def test_pilots_of_others_are_not_seen_and_not_steered(
     with pytest.raises(Conflict):
         ask.value("begin_pilot_job", **loop, place=None, most=10)
     assert queue.pilots.pilot("hpc").status == "active"
+    queue.pilots.create("beside", "slurm", "/cc", {"folder": "/jobs"})
+    assert [one.name for one in at_gateway("/c").pilots.list()] == ["hpc"]
     for owner in (at_gateway("/c"), at_gateway("/"), at_gateway("/c", kind="submitter")):
         assert owner.pilots.pilot("hpc").settings == mine.settings
         assert owner.pilots.set_status("hpc", "paused") == 0

@@ -166,3 +166,19 @@ def test_only_a_job_that_waits_is_cancelled(slurm: Slurm, programs: Programs) ->
     programs.say("sbatch", "echo 42")
     slurm.cancel(slurm.submit(NAME, "", None))
     assert programs.arguments("scancel") == "--state=PENDING 42"
+
+
+@pytest.mark.parametrize(("left", "fails"), [("", False), ("42", True)])
+def test_a_job_that_is_over_is_no_error(
+    slurm: Slurm, programs: Programs, left: str, fails: bool
+) -> None:
+    """To scancel it is one; it is one if the job still waits."""
+    programs.say("sbatch", "echo 42")
+    programs.say("scancel", "echo 'Invalid job id specified' >&2; exit 1")
+    programs.say("squeue", f"echo '{left}'")
+    job = slurm.submit(NAME, "", None)
+    if fails:
+        with pytest.raises(BatchSystemError, match="Invalid job id"):
+            slurm.cancel(job)
+    else:
+        slurm.cancel(job)
