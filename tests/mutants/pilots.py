@@ -56,8 +56,8 @@ PILOTS: Final = (
     Mutant(
         "agents-about-to-end-count",
         "taskq/pilots/planner.py",
-        "    at_hand = max(0, fleet.slots - ending * cores) // cores\n",
-        "    at_hand = fleet.slots // cores\n",
+        "    at_hand = max(0, fleet.slots - ending * slots) // slots\n",
+        "    at_hand = fleet.slots // slots\n",
         "Nothing is submitted beside jobs that cannot begin another task.",
         _PLANNER,
     ),

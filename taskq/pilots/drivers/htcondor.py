@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,7 +80,7 @@ class HTCondor:
         """Submit a job; its script is stored in the folder, its description goes through a pipe."""
         del place
         self._folder.store_script(name, script)
-        marked = [line for line in script.splitlines() if line.startswith(_MARK)]
+        marked = takewhile(lambda line: line.startswith(_MARK), script.splitlines()[1:])
         text = "".join(line.removeprefix(_MARK) + "\n" for line in marked) + "queue\n"
         said = self._run("condor_submit", "-terse", "-", text=text)
         lines = said.splitlines()

@@ -54,7 +54,7 @@ def test_description_goes_through_standard_input(programs: Programs) -> None:
     made = driver(
         programs, cores=8, memory="16G", gpus="1", account="physics", options=['+Project = "x"']
     )
-    script = made.script(NAME, "/c", ["taskq"])
+    script = made.script(NAME, "/c", ["taskq"]) + "#HTCONDOR queue 9\n"
     assert made.submit(NAME, script, None).native_id == "42"
     jobs = programs.folder.parent / "jobs"
     assert (jobs / f"{NAME}.sh").read_text() == script
@@ -70,7 +70,7 @@ def test_description_goes_through_standard_input(programs: Programs) -> None:
         "request_gpus = 1",
         "accounting_group = physics",
     } <= {*lines}
-    assert lines[-1] == "queue"
+    assert (lines[-1], "queue 9" in lines) == ("queue", False)
     assert "python3 ./taskq-agent.pyz run" in script
     assert "--token-file ./token" in script
 
