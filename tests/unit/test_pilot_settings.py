@@ -14,7 +14,7 @@ from taskq.errors import NotFound, UsageError
 from taskq.pilots.loop import DRIVERS_BY_NAME
 from taskq.pilots.pilot_file import read_pilot_file
 from taskq.pilots.script import job_script
-from taskq.pilots.settings import PilotSettings, check_name, pilot_settings
+from taskq.pilots.settings import DRIVERS, PilotSettings, check_name, pilot_settings
 
 HOSTILE = "a b'c\"d$(touch /x)`id`;#\\n*"
 NAME = "taskq-hpc-0a1b2c3d-7"
@@ -37,6 +37,11 @@ def agent_of(text: str) -> list[str]:
     """Return the words of the agent's command as a shell reads them."""
     command = text.partition("export TASKQ_END_TIME\n")[2].partition(" &\nagent=$!")[0]
     return shlex.split(command.replace("\\\n", " "))
+
+
+def test_each_driver_is_there() -> None:
+    """Those that can be named are those that a loop has."""
+    assert {*DRIVERS} == {*DRIVERS_BY_NAME}
 
 
 def test_times_have_units() -> None:
