@@ -45,7 +45,7 @@ def test_a_job_is_submitted_once_whoever_asks(cluster: Cluster, tmp_path: Path) 
     driver = scene.driver()
     name = scene.submit(driver)
     running = scene.wait_for(driver, name, "running")
-    scene.submit(scene.driver())
+    scene.submit(driver)
     assert cluster.run("get", "pods", f"--selector=taskq/job={name}", "-oname").count("pod/") == 1
     scene.end(name, running)
 

@@ -104,8 +104,8 @@ PILOTS: Final = (
     Mutant(
         "held-job-was-cancelled",
         "taskq/pilots/drivers/htcondor.py",
-        "status == _REMOVED and not held and",
-        "status == _REMOVED and",
+        "status == _REMOVED and (not by_rule or before == _IDLE)",
+        "status == _REMOVED",
         "Jobs that HTCondor holds one after the other never pause their pilot.",
         ("tests/integration/pilots/test_htcondor_driver.py",),
     ),

@@ -194,5 +194,5 @@ def _seen(ad: Mapping[str, Any]) -> SeenJob:
         state,
         ": ".join(filter(None, ("HELD" if held else _STATES.get(status, f"{status}"), words))),
         exit_code=code if state == "ended" and type(code) is int else None,
-        cancelled=status == _REMOVED and not held and (not by_rule or before == _IDLE),
+        cancelled=status == _REMOVED and (not by_rule or before == _IDLE),
     )
