@@ -51,6 +51,14 @@ test-proxy: .venv/test ## Test with HAProxy, PgBouncer and curl, which must be i
 test-slurm: .venv/test ## Test with a Slurm of one node, whose programs must be installed (minutes)
 	$(BIN)/pytest tests/slurm
 
+.PHONY: test-htcondor
+test-htcondor: .venv/test ## Test with an HTCondor of one node, which must be installed, not as root (minutes)
+	$(BIN)/pytest tests/htcondor
+
+.PHONY: test-kubernetes
+test-kubernetes: .venv/test ## Test with the cluster of kubectl, whose node is this machine (minutes)
+	$(BIN)/pytest tests/kubernetes
+
 .PHONY: test-engines
 test-engines: .venv/test ## Test with PgBouncer, HAProxy, Redis, Sentinel and Patroni that are killed; they must be installed
 	$(BIN)/pytest -n $(JOBS) --dist worksteal tests/engines

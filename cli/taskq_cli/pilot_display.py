@@ -39,7 +39,7 @@ def script_for(pilot: PilotView) -> str:
     """Return the script of a pilot's job, numbered 1 if it has had none."""
     settings = pilot_settings(pilot.driver, pilot.settings)
     driver = make_driver(pilot, settings, os.environ)
-    return script_of(pilot, settings, 1, driver)
+    return script_of(pilot, 1, driver)
 
 
 def imagined(one: DescribedPilot) -> PilotView:

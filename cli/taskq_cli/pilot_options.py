@@ -25,14 +25,20 @@ def _several(flag: str, name: str, text: str, metavar: str) -> Callable[..., Any
     return click.option(flag, name, multiple=True, metavar=metavar, help=f"{text} May be repeated.")
 
 
-#: The names of the parsed values are those of `PilotSettings`, but for `setup`, which is a file.
+#: The names of the parsed values are those of `PilotSettings`, but for the files `setup` and `pod`.
 pilot_options: Final = together(
-    _number("cores", "Cores of a job, and slots of its agent.", PilotSettings.cores),
+    _number("cores", "Cores of a job.", PilotSettings.cores),
+    _option(
+        "--slots",
+        "Slots of its agent, which share the job's cores, memory and GPUs. [default: one a core]",
+        "N",
+        type=click.IntRange(min=1),
+    ),
     _option("--time-limit", "Of a job, as 12h. [default: 1h]", "TIME"),
     _number("max-jobs", "Most jobs, queued and running.", PilotSettings.max_jobs),
     _number("backlog", "Most jobs that wait in the queue, while few begin.", PilotSettings.backlog),
     _option(
-        "--least-work", "For each core, for which another job is worth it. [default: 5m]", "TIME"
+        "--least-work", "For each slot, for which another job is worth it. [default: 5m]", "TIME"
     ),
     _option("--idle-timeout", "After which an agent without tasks leaves. [default: 2m]", "TIME"),
     _several("--offer", "offers", "Tag that the agents offer, as gpu=a100.", "TAG"),
@@ -60,11 +66,27 @@ pilot_options: Final = together(
     ),
     _several("--agent-option", "agent_options", "Further option of the agent.", "--NAME=VALUE"),
     _option("--partition", "Slurm: the partition."),
-    _option("--account", "Slurm: the account."),
+    _option("--account", "Slurm: the account; HTCondor: the accounting group."),
     _option("--qos", "Slurm: the quality of service."),
-    _option("--memory", "Slurm: memory of a job, as 64G."),
-    _option("--gpus", "Slurm: GPUs of a job, as a100:2."),
-    _several("--option", "options", "Slurm: further option of sbatch.", "--NAME=VALUE"),
+    _option("--memory", "Memory of a job, as the batch system spells it: 64G, 64Gi."),
+    _option("--gpus", "GPUs of a job: 2, of Slurm also a100:2, of Kubernetes amd.com/gpu:2."),
+    _several(
+        "--option",
+        "options",
+        "Slurm: further option of sbatch; HTCondor: line of the submit description, NAME = VALUE.",
+        "--NAME=VALUE",
+    ),
+    _option("--image", "Kubernetes: image of the container, with Python or that of --python."),
+    _option("--namespace", "Kubernetes: where the jobs are. [default: kubectl's]", "NAME"),
+    _option(
+        "--context", "Kubernetes: the cluster, as kubectl knows it. [default: its own]", "NAME"
+    ),
+    click.option(
+        "--pod",
+        type=click.File(),
+        metavar="FILE",
+        help="Kubernetes: further fields of the pod, as JSON: nodeSelector, tolerations, volumes.",
+    ),
     _several("--host", "hosts", "ssh: a host, as me@node7.", "HOST"),
     _number("jobs-per-host", "ssh: most jobs on each host.", PilotSettings.jobs_per_host),
 )
@@ -81,8 +103,9 @@ def default_folder() -> Path:
 def as_table(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that were given, with the keys of a pilot file."""
     table = {key: value for key, value in options.items() if value not in (None, (), False)}
-    if (setup := table.pop("setup", None)) is not None:
-        table["setup"] = setup.read()
+    for key in ("setup", "pod"):
+        if key in table:
+            table[key] = table[key].read()
     for key in ("token_file", "ca"):
         if key in table:
             file = Path(table[key]).absolute()

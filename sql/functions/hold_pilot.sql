@@ -4,7 +4,7 @@
 -- holder: drawn by the calling process. term_s: seconds for which it is the one from now on, an hour at most;
 --     0: it gives it up. host: where it runs, for people.
 -- Result: whether it may act. Of many callers one may; when it stops calling, another takes over after the
---     term. Everything that is written for a pilot names its holder, and is refused to others.
+--     term. A manager's token acts for pilots of its campaigns. Everything that is written for a pilot names its holder, and is refused to others.
 --
 -- Locks: the pilot's row for the length of the call; a second caller does not wait.
 create or replace function taskq.hold_pilot(
@@ -24,6 +24,7 @@ begin
     perform
        from taskq.pilot p
       where p.pilot_id = p_pilot
+        and taskq.token_covers(p.path)
         and (p.holder = p_holder or p.held_until is null or p.held_until < v_now)
         for update skip locked;
     if not found then

@@ -14,6 +14,7 @@ begin
      where p.pilot_id = p_pilot
        and p.holder = p_holder
        and p.held_until > clock_timestamp()
+       and taskq.token_covers(p.path)
        for update;
     if not found then
         raise exception 'another loop acts for this pilot now' using errcode = 'TQ409';

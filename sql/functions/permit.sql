@@ -9,8 +9,8 @@
 --     not for a campaign. A campaign that is not there is another's, except for a token for all.
 --
 -- Sets for the transaction: the time limit of statements, half of it for locks; taskq.token_kind, which
--- change_campaign() reads; taskq.token_name, which create_campaign() does; taskq.token_id, which follow() does. Locks: none.
--- Index: token_hash_key, campaign_pkey.
+-- change_campaign() reads; taskq.token_name, which create_campaign() does; taskq.token_id, which follow() does;
+-- taskq.token_paths, which token_covers() does. Locks: none. Index: token_hash_key, campaign_pkey.
 create or replace function taskq.permit(
     p_hash bytea, p_kind text, p_paths text[], p_campaigns bigint[], p_quiet boolean,
     p_timeout_s double precision, out kind text, out within boolean)
@@ -60,6 +60,7 @@ begin
             set_config('lock_timeout', (p_timeout_s * 500)::integer::text, true),
             set_config('taskq.token_kind', kind, true),
             set_config('taskq.token_name', v_token.name, true),
-            set_config('taskq.token_id', v_token.token_id::text, true);
+            set_config('taskq.token_id', v_token.token_id::text, true),
+            set_config('taskq.token_paths', v_token.paths::text, true);
 end
 $$;

@@ -14,7 +14,11 @@ declare
     v_pilot record;
     v_live integer;
 begin
-    select p.pilot_id, p.status into v_pilot from taskq.pilot p where p.name = p_name for update;
+    select p.pilot_id, p.status into v_pilot
+      from taskq.pilot p
+     where p.name = p_name
+       and taskq.token_covers(p.path)
+       for update;
     if not found then
         raise exception 'no pilot %; `taskq pilots list` shows what there is', p_name
             using errcode = 'TQ404';

@@ -17,7 +17,7 @@ select j.number, format('taskq-%%s-%%s-%%s', p.name, p.key, j.number) as name, j
            as heard_ago_s,
        j.outcome, j.why, j.exit_code, j.tail, s.at_work, s.host, s.left_why
   from chosen j
-  join taskq.pilot p on p.pilot_id = j.pilot_id
+  join taskq.pilot p on p.pilot_id = j.pilot_id and taskq.token_covers(p.path)
  cross join lateral (
        select min(s.opened_at) as opened_at, coalesce(bool_or(s.ended_at is null), false) as at_work,
               max(s.host) as host, max(s.left_why) as left_why

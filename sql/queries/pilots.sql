@@ -1,4 +1,4 @@
--- All pilots, or one, ordered by name, with how many of their jobs are how. Index: pilot_job_live, session_pilot.
+-- All pilots, or one, that a manager's token is for, ordered by name, with how many of their jobs are how. Index: pilot_job_live, session_pilot.
 select p.pilot_id, p.name, p.key, p.path, p.driver, p.settings, p.status, p.paused_why, p.failures,
        extract(epoch from clock_timestamp() - p.failed_at)::double precision as failed_ago_s, p.trouble,
        greatest(0, extract(epoch from p.retry_at - clock_timestamp()))::double precision as retry_in_s,
@@ -19,4 +19,5 @@ select p.pilot_id, p.name, p.key, p.path, p.driver, p.settings, p.status, p.paus
         where j.pilot_id = p.pilot_id
           and j.status <> 'ended') j
  where p.name = coalesce(%(pilot)s::text, p.name)
+   and taskq.token_covers(p.path)
  order by p.name

@@ -22,9 +22,11 @@ from taskq.tokens import Kind
 #: Tasks or attempts that may be asked for at a time; and agents or hosts, which are fewer.
 MOST_TASKS: Final = 20_000
 MOST_AGENTS: Final = 10_000_000
+#: Jobs of a pilot: those that may be live, and those that are kept for a month.
+MOST_JOBS: Final = 1_000_000
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 _PATHS: Final = frozenset({"path", "scope"})
-_COUNTS: Final = frozenset({"limit", "most", "named", "scan"})
+_COUNTS: Final = frozenset({"ended", "limit", "most", "named", "scan"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ _LOOK: Final = Offered()
 _PAGES: Final = Offered(paged=True)
 _QUIET: Final = Offered(quiet=True)
 _AGENTS: Final = Offered(most=MOST_AGENTS)
+_JOBS: Final = Offered(most=MOST_JOBS)
 _SUBMIT: Final = Offered("submitter")
 
 OFFERED: Final[Mapping[str, Offered]] = {
@@ -72,6 +75,11 @@ OFFERED: Final[Mapping[str, Offered]] = {
     **dict.fromkeys(("set_status", "cancel", "cancel_unbegun"), _LOOK),
     **dict.fromkeys(("retry", "prioritise"), _LOOK),
     **dict.fromkeys(("submit", "seed_tasks"), _LOOK),
+    # What the loop of pilots asks and says; to store one takes a login, since it says what the
+    # loop runs. Which pilots a token is for, the statements see to themselves.
+    **dict.fromkeys(("pilots", "pilot_demand", "agent_slots", "set_pilot_status"), _LOOK),
+    **dict.fromkeys(("hold_pilot", "note_pilot"), _LOOK),
+    **dict.fromkeys(("pilot_jobs", "begin_pilot_job"), _JOBS),
     **dict.fromkeys(("create_campaign", "change_campaign"), _SUBMIT),
     **dict.fromkeys(("add_input", "remove_input"), _SUBMIT),
     **dict.fromkeys(("remove_tasks", "remove_campaign"), _SUBMIT),

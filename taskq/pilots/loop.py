@@ -24,15 +24,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from taskq.db.connections import Database
+from taskq.db.access import Queries
 from taskq.errors import TaskqError, Unavailable
 from taskq.pilots.drivers import Driver
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import Hosts, PartialAnswer
+from taskq.pilots.drivers.htcondor import HTCondor
+from taskq.pilots.drivers.kubernetes import Kubernetes
 from taskq.pilots.drivers.slurm import Slurm
 from taskq.pilots.planner import Plan
 from taskq.pilots.reconcile import Change, SeenJob, SubmissionHealth, health, reconcile
-from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings, pilot_settings
 from taskq.pilots.store import Pilots
 from taskq.views import PilotJob, PilotView
@@ -50,6 +51,14 @@ _SLACK_S: Final = 600.0
 log = logging.getLogger(__name__)
 
 MakeDriver: TypeAlias = Callable[[PilotView, PilotSettings, Mapping[str, str]], Driver]
+
+DRIVERS_BY_NAME: Final[Mapping[str, Callable[[PilotSettings, Mapping[str, str]], Driver]]] = {
+    "slurm": Slurm,
+    "htcondor": HTCondor,
+    "kubernetes": Kubernetes,
+    "local": Hosts,
+    "ssh": Hosts,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +89,7 @@ def make_driver(
     pilot: PilotView, settings: PilotSettings, environment: Mapping[str, str]
 ) -> Driver:
     """Return the driver of a pilot, on this machine."""
-    return (Slurm if pilot.driver == "slurm" else Hosts)(settings, environment)
+    return DRIVERS_BY_NAME[pilot.driver](settings, environment)
 
 
 def job_name(pilot: PilotView, number: int) -> str:
@@ -88,16 +97,9 @@ def job_name(pilot: PilotView, number: int) -> str:
     return f"taskq-{pilot.name}-{pilot.key}-{number}"
 
 
-def script_of(pilot: PilotView, settings: PilotSettings, number: int, driver: Driver) -> str:
+def script_of(pilot: PilotView, number: int, driver: Driver) -> str:
     """Return the very script that a job is submitted with."""
-    return job_script(
-        pilot.driver,
-        settings,
-        path=pilot.path,
-        name=job_name(pilot, number),
-        program=program(),
-        token_file=driver.token_file() if isinstance(driver, Hosts) else None,
-    )
+    return driver.script(job_name(pilot, number), pilot.path, program())
 
 
 def program() -> list[str]:
@@ -109,21 +111,25 @@ def program() -> list[str]:
 class PilotLoop:
     """Acts for pilots, on the machine that can submit their jobs.
 
-    names: the pilots to act for; none: all. environment: of this process, for the programs.
+    names: the pilots to act for; none: all. environment: of this process, for the programs; for
+    jobs whose agents connect to the database it has their `TASKQ_DSN`. direct: whether such jobs
+    can be submitted; not by a loop that knows a gateway only.
     """
 
     def __init__(
         self,
-        database: Database,
+        database: Queries,
         environment: Mapping[str, str],
         *,
         names: Sequence[str] = (),
+        direct: bool = True,
         make: MakeDriver = make_driver,
     ) -> None:
         self.pilots = Pilots(database)
         self._database = database
         self._environment = environment
         self._names = frozenset(names)
+        self._direct = direct
         self._make = make
         self._holder = str(uuid.uuid4())
         self._host = socket.gethostname()
@@ -167,7 +173,10 @@ class PilotLoop:
 
     def _act(self, pilot: PilotView, stop: threading.Event) -> PilotRound:
         settings, driver = self._driver(pilot)
-        if (missing := driver.missing()) is not None:
+        missing = driver.missing()
+        if not (self._direct or settings.gateways):
+            missing = "its agents connect to the database, which this loop does not: add gateways"
+        if missing is not None:
             return PilotRound(pilot.name, acted=False, trouble=missing)
         if not self._hold(pilot.pilot_id, TERM_S):
             other = f"another loop acts for it, on {pilot.looked_from}"
@@ -260,7 +269,7 @@ class PilotLoop:
         if number is None:
             return False
         name = job_name(case.pilot, number)
-        script = script_of(case.pilot, case.settings, number, case.driver)
+        script = script_of(case.pilot, number, case.driver)
         if time.monotonic() - begun > _SUBMIT_WITHIN_S:
             raise BatchSystemError("this machine stood still for too long to submit a job")
         try:

@@ -9,15 +9,20 @@ it lets them through: twice as many as began within the last minute.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from taskq.pilots.settings import PilotSettings
+from taskq.spec.tags import missing
 from taskq.words import HOUR_S, MINUTE_S, counted
 
 #: A job is cancelled only when it has waited for so long: what is retried may want it yet.
 PATIENCE_S: Final = 60.0
+
+#: Tags that agents offer for what each of their slots has, and where it comes from.
+RESOURCE_TAGS: Final = {"cores": "--cores", "mem": "--memory", "gpus": "--gpus"}
 
 _SHOWN_CAMPAIGNS = 3
 
@@ -128,7 +133,7 @@ def _work(settings: PilotSettings, waiting: Sequence[Waiting], why: list[str]) -
             continue
         reason = None
         if not one.tags_suit:
-            reason = f"it requires {' '.join(one.requires)}, which --offer does not name"
+            reason = _unmet(settings, one.requires)
         elif not one.time_suits:
             limit = _time(one.time_limit_s or 0)
             reason = f"its time limit of {limit} does not fit into a job ({_time(lifetime_s)})"
@@ -157,6 +162,20 @@ def _work(settings: PilotSettings, waiting: Sequence[Waiting], why: list[str]) -
     )
 
 
+def _unmet(settings: PilotSettings, requires: Sequence[str]) -> str:
+    """Return why tasks with these requirements are not for the pilot's agents."""
+    unmet = missing(requires, settings.all_offers)
+    names = {re.split("[>=]", tag)[0] for tag in unmet}
+    if not names <= RESOURCE_TAGS.keys():
+        return f"it requires {' '.join(unmet)}, which --offer does not name"
+    whole = replace(settings, slots=1)
+    fits = not missing(unmet, whole.all_offers)
+    more = " and ".join(option for name, option in RESOURCE_TAGS.items() if name in names)
+    what = "fewer --slots" if fits else f"more {more}, or say by --offer what they have"
+    share = " ".join(tag for tag in settings.all_offers if tag.partition("=")[0] in RESOURCE_TAGS)
+    return f"it requires {' '.join(unmet)}, and a slot of these agents has {share}; give {what}"
+
+
 def _plan_the_end(waiting: Sequence[Waiting], fleet: PilotJobs, made: Plan) -> None:
     """Nothing can be claimed: cancel what has waited for long, if nothing is to come either."""
     to_come = sum(
@@ -178,19 +197,19 @@ def _plan_the_end(waiting: Sequence[Waiting], fleet: PilotJobs, made: Plan) -> N
 def _plan_more(
     settings: PilotSettings, work: _Work, fleet: PilotJobs, state: PilotState, made: Plan
 ) -> None:
-    cores = settings.cores
-    by_number = math.ceil(work.tasks / cores)
+    slots = settings.slot_count
+    by_number = math.ceil(work.tasks / slots)
     by_time = _jobs_by_time(settings, work, fleet, made.why)
     # Of the agents at work, those count that can still begin a task.
     ending = sum(1 for ran_s in fleet.serving if settings.lifetime_s - ran_s < work.longest_usual_s)
-    at_hand = max(0, fleet.slots - ending * cores) // cores
+    at_hand = max(0, fleet.slots - ending * slots) // slots
     if ending:
         made.why.append(f"{counted(ending, 'job')} at work will end before another task could.")
     wanted = max(0, min(by_number, by_time - at_hand))
     made.why.append(
         f"Beside the {at_hand:,} at work, {counted(wanted, 'job')} wanted: {by_number:,} could be "
         f"filled, and {by_time:,} in all would each have {_time(settings.least_work)} of work a "
-        "core."
+        f"{'core' if slots == settings.cores else 'slot'}."
     )
     need = wanted - fleet.coming
     room = settings.most - fleet.live
@@ -234,7 +253,7 @@ def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: l
         fewest = max(1, settings.backlog)
         learnt = f"at least {_time(assumed_s)} is assumed" if assumed_s else "a few jobs find out"
         why.append(f"How long {counted(unknown, 'task')} take is not known yet: {learnt}.")
-    return max(fewest, math.ceil(spent_s / (settings.cores * settings.least_work)))
+    return max(fewest, math.ceil(spent_s / (settings.slot_count * settings.least_work)))
 
 
 def _about_fleet(settings: PilotSettings, fleet: PilotJobs) -> str:
@@ -245,8 +264,10 @@ def _about_fleet(settings: PilotSettings, fleet: PilotJobs) -> str:
         "being submitted": fleet.submitting,
     }
     said = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)
+    slots = "" if settings.slots is None else f" with {counted(settings.slots, 'slot')}"
+    jobs = f"jobs of {counted(settings.cores, 'core')}{slots}"
     return (
-        f"Live jobs of {counted(settings.cores, 'core')}: {said or 'none'}, of {settings.most:,} "
+        f"Live {jobs}: {said or 'none'}, of {settings.most:,} "
         f"at most; all agents like these have {counted(fleet.slots, 'slot')}."
     )
 

@@ -16,8 +16,10 @@ from taskq.errors import UsageError
 from taskq.spec.params import known_only
 from taskq.spec.tags import check_offers
 from taskq_agent import arguments
+from taskq_agent.resources import Resources, offers
+from taskq_agent.text import size_in_bytes
 
-DRIVERS: Final = ("slurm", "local", "ssh")
+DRIVERS: Final = ("slurm", "htcondor", "kubernetes", "local", "ssh")
 MAX_JOBS: Final = 100_000
 MAX_CORES: Final = 4_096
 #: What an agent keeps of its time, so as to hand back what has not ended.
@@ -27,42 +29,69 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _WORD = re.compile(r"[A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200}")
 _OPTION = re.compile(r"--[a-z][a-z0-9-]{0,40}(=[A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200})?")
 _HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")
+_COMMAND = re.compile(r"((?:\+|My\.)?[A-Za-z][A-Za-z0-9_]{0,60}) *= *[ -~]{0,1000}(?<!\\)")
+_IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.:/@-]{0,300}")
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_CONTEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,252}")
 _FOLDER = re.compile(r"/[A-Za-z0-9_.,+=@/-]{1,200}")
 _NOTHING: Final = (None, (), "", False)
 _TIMES: Final = {"time_limit": 60.0, "least_work": 0.001, "idle_timeout": 1.0}
-_OF_SLURM: Final = ("partition", "account", "qos", "memory", "gpus", "options")
-_OF_SSH: Final = ("hosts", "jobs_per_host")
-# Slurm's own spellings of what the job script depends on.
+#: Settings that not all drivers have, and those that have them.
+_GO_WITH: Final = {
+    **dict.fromkeys(("partition", "qos"), ("slurm",)),
+    **dict.fromkeys(("account", "options"), ("slurm", "htcondor")),
+    **dict.fromkeys(("memory", "gpus"), ("slurm", "htcondor", "kubernetes")),
+    **dict.fromkeys(("image", "namespace", "context", "pod"), ("kubernetes",)),
+    **dict.fromkeys(("hosts", "jobs_per_host"), ("ssh",)),
+}
+#: Drivers whose jobs see neither this machine's files nor its environment.
+_FAR: Final = ("htcondor", "kubernetes", "ssh")
+# Slurm's own spellings of what the job script depends on, and HTCondor's.
 _OURS: Final = ("job-name", "output", "error", "time", "array", "wrap", "requeue", "parsable")
+_OURS_OF_HTCONDOR: Final = {
+    "arguments", "batch_name", "encrypt_input_files", "error", "executable", "leave_in_queue",
+    "output", "periodic_remove", "queue", "should_transfer_files", "transfer_input_files",
+    "transfer_output_files", "universe", "when_to_transfer_output",
+}  # fmt: skip
+# What is merged into these is ours.
+_OURS_OF_A_POD: Final = ("activeDeadlineSeconds", "initContainers", "restartPolicy")
 
 
 @dataclass(frozen=True)
 class PilotSettings:
     """How a pilot's jobs are submitted, and how many.
 
-    cores            slots of each job's agent, and cores that the batch system is asked for
+    cores            that the batch system is asked for
+    slots            of each job's agent, which share what the job has; None: one for each core
     time_limit       of a job, in seconds, a minute at least
     max_jobs         most that may be live: queued or running
     backlog          most that wait in the batch system at a time, while it lets few through
-    least_work       work for each core, in seconds, for which another job is submitted
+    least_work       work for each slot, in seconds, for which another job is submitted
     idle_timeout     seconds without a task after which an agent leaves
-    offers, site     what the agents offer, and where they say that they are
+    offers, site     what the agents offer beside a slot's share of the job, and where they say that
+                     they are
     gateways         URLs; none: direct agents, on the database that the loop uses
     token_file       a site's token, for gateways; only its owner may read it
     ca               certificates to trust, for gateways
     insecure_http    allow http:// beyond this machine
-    folder           of output and, with gateways, of the agent's file; the nodes must see it; with
-                     ssh, it is on each host
+    folder           of output and, with gateways, of the agent's file; Slurm's nodes must see it;
+                     with ssh, it is on each host; Kubernetes uses none
     python           interpreter on the nodes, with gateways
     setup            lines of a shell, run before the agent: `module load python`
     agent_options    further options of the agent
-    partition, account, qos, memory, gpus
-                     Slurm's options of these names; options: others, as --constraint=epyc
+    partition, qos   Slurm's options of these names
+    account          Slurm's option of this name, HTCondor's accounting group
+    memory, gpus     of a job, as the batch system spells it
+    options          others of sbatch, as --constraint=epyc; lines of HTCondor's submit description
+    image, namespace, context
+                     for Kubernetes: of the container, of the job, of kubectl
+    pod              for Kubernetes, further fields of the pod's specification, as JSON
     hosts            for ssh; jobs_per_host: most at a time on each
     """
 
     folder: str
     cores: int = 1
+    slots: int | None = None
     time_limit: float = 3_600.0
     max_jobs: int = 10
     backlog: int = 2
@@ -82,9 +111,29 @@ class PilotSettings:
     qos: str | None = None
     memory: str | None = None
     gpus: str | None = None
+    image: str | None = None
+    namespace: str | None = None
+    context: str | None = None
+    pod: str | None = None
     options: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     jobs_per_host: int = 1
+
+    @property
+    def slot_count(self) -> int:
+        """How many tasks a job's agent works on at a time."""
+        return self.slots or self.cores
+
+    @property
+    def all_offers(self) -> tuple[str, ...]:
+        """Tags of the agents, with what each slot has of the job: cores, memory, GPUs."""
+        gpus = re.search(r"\d{1,4}$", self.gpus or "")
+        job = Resources(
+            count=self.cores,
+            memory=_size(self.memory),
+            gpus=tuple(map(str, range(int(gpus[0]) if gpus else 0))),
+        )
+        return offers(job.share(0, self.slot_count), self.offers)
 
     @property
     def lifetime_s(self) -> float:
@@ -100,6 +149,12 @@ class PilotSettings:
         """Return the settings as JSON, without those that say nothing."""
         table = asdict(self)
         return json.dumps({name: value for name, value in table.items() if value not in _NOTHING})
+
+
+def _size(memory: str | None) -> int | None:
+    """Return bytes, where batch systems agree on them: 64G, 64GB, 64Gi."""
+    found = re.fullmatch(r"(\d{1,9}(\.\d{1,3})?[KMGT])(B|i|iB)?", memory or "")
+    return size_in_bytes(found[1]) if found else None
 
 
 def check_name(name: str) -> str:
@@ -125,7 +180,7 @@ def pilot_settings(driver: str, table: Mapping[str, Any]) -> PilotSettings:
         raise UsageError("folder is missing: where the jobs' output goes")
     settings = PilotSettings(**values)
     _check_words(settings)
-    _check_lists(settings)
+    _check_lists(driver, settings)
     _check_gateways(settings)
     _check_driver(driver, settings)
     return settings
@@ -135,8 +190,8 @@ def _typed(name: str, value: Any) -> Any:
     kind = next(one.type for one in fields(PilotSettings) if one.name == name)
     if name in _TIMES:
         return _time(name, value)
-    if kind == "int":
-        most = MAX_CORES if name == "cores" else MAX_JOBS
+    if kind in ("int", "int | None"):
+        most = MAX_CORES if name in ("cores", "slots") else MAX_JOBS
         if type(value) is not int or not 1 <= value <= most:
             raise UsageError(f"{name} is {value!r:.40}; it must be a number from 1 to {most:,}")
         return value
@@ -171,22 +226,66 @@ def _check_words(settings: PilotSettings) -> None:
         ("qos", _WORD, "one word"),
         ("memory", _WORD, "one word, as 64G"),
         ("gpus", _WORD, "one word, as a100:2"),
+        ("image", _IMAGE, "the name of an image"),
+        ("namespace", _LABEL, "the name of a namespace"),
+        ("context", _CONTEXT, "the name of a context"),
     ):
         value = getattr(settings, name)
         if value is not None and not form.fullmatch(value):
             raise UsageError(f"{name} is {value!r:.80}; it must be {what}")
 
 
-def _check_lists(settings: PilotSettings) -> None:
+def _check_lists(driver: str, settings: PilotSettings) -> None:
     check_offers(settings.offers)
     for option in settings.options:
-        if not _OPTION.fullmatch(option):
-            raise UsageError(f"the option {option!r:.80} must read --name=value, without spaces")
-        if option[2:].partition("=")[0] in _OURS:
-            raise UsageError(f"the option {option} is set by taskq itself")
+        (_check_command if driver == "htcondor" else _check_option)(option)
     for host in settings.hosts:
         if not _HOST.fullmatch(host):
             raise UsageError(f"{host!r:.80} is no name of a host, as node7 or me@node7.example.org")
+
+
+def _check_option(option: str) -> None:
+    if not _OPTION.fullmatch(option):
+        raise UsageError(f"the option {option!r:.80} must read --name=value, without spaces")
+    if option[2:].partition("=")[0] in _OURS:
+        raise UsageError(f"the option {option} is set by taskq itself")
+
+
+def _check_command(option: str) -> None:
+    found = _COMMAND.fullmatch(option)
+    if found is None:
+        raise UsageError(
+            f"the option {option!r:.80} must read NAME = VALUE, one line of a submit description"
+        )
+    if found[1].lower() in _OURS_OF_HTCONDOR:
+        raise UsageError(f"the option {option:.80} is set by taskq itself")
+
+
+def _check_kubernetes(settings: PilotSettings) -> None:
+    if settings.image is None:
+        raise UsageError("the driver kubernetes needs the image of a container (--image)")
+    if settings.pod is not None:
+        _check_pod(settings.pod)
+    if settings.memory is not None and not re.fullmatch(r"\d{1,9}[KMGT]i", settings.memory):
+        raise UsageError(f"memory is {settings.memory!r:.80}; it must read 512Mi or 64Gi")
+
+
+def _check_pod(text: str) -> None:
+    try:
+        pod = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"pod: not JSON: {error}") from None
+    if not isinstance(pod, dict):
+        raise UsageError("pod must be a JSON object: fields of a pod's specification")
+    for name in _OURS_OF_A_POD:
+        if name in pod:
+            raise UsageError(f"pod.{name} is set by taskq itself")
+    containers = pod.get("containers", [{}])
+    if not isinstance(containers, list) or len(containers) != 1 or type(containers[0]) is not dict:
+        raise UsageError("pod.containers must have one container, that of the agent")
+    for holder, name in ((pod, "volumes"), (containers[0], "volumeMounts")):
+        if not isinstance(holder.get(name, []), list):
+            raise UsageError(f"pod: {name} must be a list")
 
 
 def _check_gateways(settings: PilotSettings) -> None:
@@ -203,14 +302,24 @@ def _check_gateways(settings: PilotSettings) -> None:
 
 def _check_driver(driver: str, settings: PilotSettings) -> None:
     plain = {one.name: one.default for one in fields(PilotSettings)}
-    for of, names in (("slurm", _OF_SLURM), ("ssh", _OF_SSH)):
-        for name in names:
-            if driver != of and getattr(settings, name) != plain[name]:
-                raise UsageError(f"{name} goes with the driver {of}, not with {driver}")
+    for name, drivers in _GO_WITH.items():
+        if driver not in drivers and getattr(settings, name) != plain[name]:
+            raise UsageError(
+                f"{name} goes with the driver {' or '.join(drivers)}, not with {driver}"
+            )
     if driver == "ssh" and not settings.hosts:
         raise UsageError("the driver ssh needs hosts (--host)")
-    if driver == "ssh" and not settings.gateways:
+    if driver == "kubernetes":
+        _check_kubernetes(settings)
+    if driver in _FAR and not settings.gateways:
         raise UsageError(
             "agents on other hosts work through a gateway: give its URL (--gateway) and a site's "
             "token (--token-file)"
         )
+    if driver == "htcondor":  # a list in its submit description
+        for name in ("folder", "token_file", "ca"):
+            value = getattr(settings, name)
+            if value is not None and (not _FOLDER.fullmatch(value) or "," in value):
+                raise UsageError(
+                    f"{name} is {value!r:.80}; HTCondor takes letters, digits and ._+=@-"
+                )

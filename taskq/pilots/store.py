@@ -89,14 +89,16 @@ class Pilots:
     def plan_for(self, pilot: PilotView, jobs: Sequence[PilotJob]) -> Plan:
         """Return the plan for a pilot whose jobs are known."""
         settings = pilot_settings(pilot.driver, pilot.settings)
-        offers = [*settings.offers]
         waiting = [
             Waiting(**{**row, "requires": tuple(row["requires"])})
             for row in self._database.rows(
-                "pilot_demand", path=pilot.path, offers=offers, lifetime_s=settings.lifetime_s
+                "pilot_demand",
+                path=pilot.path,
+                offers=[*settings.all_offers],
+                lifetime_s=settings.lifetime_s,
             )
         ]
-        slots = self._database.value("agent_slots", path=pilot.path, offers=offers)
+        slots = self._database.value("agent_slots", path=pilot.path, offers=[*settings.offers])
         state = PilotState(
             pilot.status,
             pilot.paused_why,

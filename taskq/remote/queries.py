@@ -51,6 +51,7 @@ _ONCE: Final = frozenset(
         "remove_tasks",
         "remove_campaign",
         "remove_input",
+        "begin_pilot_job",
     }
 )
 

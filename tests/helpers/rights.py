@@ -6,7 +6,7 @@ from taskq.db.roles import ROLES
 
 FEEDING = "submitter pickler manager"
 READING = f"reader {FEEDING} operator pilots web"
-SUBMITTING_PILOTS = "operator pilots"
+SUBMITTING_PILOTS = "manager operator pilots"
 SERVING = "agent gateway"
 UPKEEP = "agent gateway operator"
 ALL = " ".join(ROLES)
@@ -141,7 +141,7 @@ MAY = {
     "server": ALL,
     "server_load": ALL,
     "settle_many": SERVING,
-    "set_pilot_status": "operator",
+    "set_pilot_status": "manager operator",
     "set_quota": "operator",
     "set_status": "gateway operator manager",
     "share_by_owner": "operator",

@@ -8,6 +8,8 @@ from dataclasses import replace
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import PartialAnswer
 from taskq.pilots.reconcile import JobState, SeenJob
+from taskq.pilots.script import job_script
+from taskq.pilots.settings import PilotSettings
 
 
 class Killed(BaseException):
@@ -44,6 +46,10 @@ class ScriptedBatch:
         del places
         self.prepared += 1
         return self.place
+
+    def script(self, name: str, path: str, program: Sequence[str]) -> str:
+        """Return a script as on any batch system."""
+        return job_script(PilotSettings(folder="/jobs"), path=path, name=name, program=program)
 
     def submit(self, name: str, script: str, place: str | None) -> SeenJob:
         """Take a job."""

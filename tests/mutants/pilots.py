@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _LOOP: Final = ("tests/integration/pilots/test_loop.py",)
 _PLANNER: Final = ("tests/unit/test_pilot_planner.py",)
+_GATEWAY: Final = ("tests/integration/pilots/test_over_gateway.py",)
 _IDLE: Final = ("tests/unit/test_agent_idle.py",)
 
 PILOTS: Final = (
@@ -55,8 +56,8 @@ PILOTS: Final = (
     Mutant(
         "agents-about-to-end-count",
         "taskq/pilots/planner.py",
-        "    at_hand = max(0, fleet.slots - ending * cores) // cores\n",
-        "    at_hand = fleet.slots // cores\n",
+        "    at_hand = max(0, fleet.slots - ending * slots) // slots\n",
+        "    at_hand = fleet.slots // slots\n",
         "Nothing is submitted beside jobs that cannot begin another task.",
         _PLANNER,
     ),
@@ -75,5 +76,53 @@ PILOTS: Final = (
         "        with_agent = False\n",
         "A task that the batch system ended together with its agent has failed.",
         _IDLE,
+    ),
+    Mutant(
+        "manager-acts-for-pilots-of-others",
+        "sql/functions/hold_pilot.sql",
+        "        and taskq.token_covers(p.path)\n",
+        "",
+        "A manager's token keeps the loop of somebody else's pilot from acting.",
+        _GATEWAY,
+    ),
+    Mutant(
+        "manager-sees-pilots-beside-its-campaign",
+        "sql/functions/token_covers.sql",
+        "own.path || '/')",
+        "own.path)",
+        "A token for /c is one for the pilots of /cc.",
+        _GATEWAY,
+    ),
+    Mutant(
+        "manager-stores-a-pilot",
+        "taskq/gateway/offered.py",
+        '    **dict.fromkeys(("pilots", "pilot_demand"',
+        '    "create_pilot": _LOOK,\n    **dict.fromkeys(("pilots", "pilot_demand"',
+        "Whoever has a manager's token runs programs as the user of any loop.",
+        _GATEWAY,
+    ),
+    Mutant(
+        "held-job-was-cancelled",
+        "taskq/pilots/drivers/htcondor.py",
+        "status == _REMOVED and (not by_rule or before == _IDLE)",
+        "status == _REMOVED",
+        "Jobs that HTCondor holds one after the other never pause their pilot.",
+        ("tests/integration/pilots/test_htcondor_driver.py",),
+    ),
+    Mutant(
+        "pod-that-runs-is-deleted",
+        "taskq/pilots/drivers/kubernetes.py",
+        'if known is not None and known.state == "queued":',
+        "if known is not None:",
+        "An agent that has just begun loses its pod when nothing waits any more.",
+        ("tests/integration/pilots/test_kubernetes_driver.py",),
+    ),
+    Mutant(
+        "job-that-is-over-cannot-be-cancelled",
+        "taskq/pilots/drivers/slurm.py",
+        'if job.native_id in self._squeue("--states=PENDING", "--format=%i").split():',
+        "if job.native_id:",
+        "A job that ends while it is cancelled ends the loop's round.",
+        ("tests/integration/pilots/test_slurm_driver.py",),
     ),
 )

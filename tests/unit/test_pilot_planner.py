@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -230,3 +231,49 @@ def test_a_plan_keeps_its_limits_whatever_is_the_case(
     assert 0 <= made.cancel <= len(queued)
     assert not (made.submit and made.cancel)
     assert all(sentence[-1] == "." for sentence in made.why)
+
+
+@pytest.mark.parametrize(
+    ("requires", "words"),
+    [
+        (("cores>=8", "mem>=16"), None),
+        (("cores>=16", "mem>=64"), "requires cores>=16 mem>=64, and .* cores=8 mem=32 gpus=1; .*"),
+        (("cores>=16",), "give fewer --slots"),
+        (("mem>=256",), "give more --memory, or say by --offer"),
+        (("gpus>=2", "cores>=64"), "give more --cores and --gpus"),
+        (("licence", "cores>=16"), "requires licence cores>=16, which --offer does not name"),
+    ],
+)
+def test_a_task_must_fit_into_a_slot_of_the_job(
+    requires: tuple[str, ...], words: str | None
+) -> None:
+    """Else it is said what would help: larger slots, or larger jobs."""
+    job = {"cores": 32, "memory": "128G", "gpus": "a100:4", "slots": 4}
+    campaign = waiting(100, requires=requires, tags_suit=words is None)
+    made = planned([campaign], **job)
+    if words is None:
+        assert made.submit > 0
+        assert "25 could be filled" in said(made)
+    else:
+        assert made.submit == 0
+        assert re.search(f"100 tasks of /demo not counted: it .*{words}", said(made))
+
+
+@pytest.mark.parametrize(
+    ("job", "offers"),
+    [
+        ({}, ("cores=1",)),
+        ({"cores": 4}, ("cores=1",)),
+        ({"cores": 4, "slots": 1, "memory": "64Gi", "gpus": "2"}, ("cores=4", "mem=64", "gpus=2")),
+        ({"cores": 4, "slots": 2, "memory": "3G"}, ("cores=2", "mem=1")),
+        ({"cores": 4, "memory": "2GB"}, ("cores=1", "mem=0.5")),
+        ({"memory": "4000"}, ("cores=1",)),  # megabytes to some, bytes to others
+        ({"cores": 2, "slots": 4}, ()),
+        ({"offers": ("mem=9", "ssd"), "memory": "64G"}, ("mem=9", "ssd", "cores=1")),
+    ],
+)
+def test_agents_offer_what_a_slot_has_of_the_job(
+    job: dict[str, Any], offers: tuple[str, ...]
+) -> None:
+    """What an operator says goes first."""
+    assert settings(**job).all_offers == offers

@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 from taskq.errors import NotFound, UsageError
+from taskq.pilots.loop import DRIVERS_BY_NAME
 from taskq.pilots.pilot_file import read_pilot_file
 from taskq.pilots.script import job_script
-from taskq.pilots.settings import PilotSettings, check_name, pilot_settings
+from taskq.pilots.settings import DRIVERS, PilotSettings, check_name, pilot_settings
 
 HOSTILE = "a b'c\"d$(touch /x)`id`;#\\n*"
 NAME = "taskq-hpc-0a1b2c3d-7"
+
+
+GATEWAY = {"gateways": ["https://gw"], "token_file": "/t"}
 
 
 def slurm(**table: Any) -> PilotSettings:
@@ -26,13 +30,18 @@ def slurm(**table: Any) -> PilotSettings:
 
 def script(driver: str, settings: PilotSettings) -> str:
     """Return the script of a job."""
-    return job_script(driver, settings, path="/demo", name=NAME, program=["/opt/a b/taskq"])
+    return DRIVERS_BY_NAME[driver](settings, {}).script(NAME, "/demo", ["/opt/a b/taskq"])
 
 
 def agent_of(text: str) -> list[str]:
     """Return the words of the agent's command as a shell reads them."""
     command = text.partition("export TASKQ_END_TIME\n")[2].partition(" &\nagent=$!")[0]
     return shlex.split(command.replace("\\\n", " "))
+
+
+def test_each_driver_is_there() -> None:
+    """Those that can be named are those that a loop has."""
+    assert {*DRIVERS} == {*DRIVERS_BY_NAME}
 
 
 def test_times_have_units() -> None:
@@ -66,7 +75,26 @@ def test_times_have_units() -> None:
         ("ssh", {"gateways": ["https://gw"], "token_file": "/t"}, "needs hosts"),
         ("ssh", {"hosts": ["-oProxyCommand=id"]}, "no name of a host"),
         ("ssh", {"hosts": ["a"]}, "through a gateway"),
-        ("condor", {}, "there are slurm, local, ssh"),
+        ("condor", {}, "there are slurm, htcondor, kubernetes, local, ssh"),
+        ("htcondor", {}, "through a gateway"),
+        ("htcondor", {**GATEWAY, "token_file": "/a,b"}, "token_file is '/a,b'"),
+        ("htcondor", {**GATEWAY, "options": ["rank"]}, "must read NAME = VALUE"),
+        ("htcondor", {**GATEWAY, "options": ["a = b\nqueue 9"]}, "must read NAME = VALUE"),
+        ("htcondor", {**GATEWAY, "options": ["rank = 1 \\"]}, "must read NAME = VALUE"),
+        ("htcondor", {**GATEWAY, "options": ["Executable = /bin/x"]}, "set by taskq itself"),
+        ("htcondor", {**GATEWAY, "memory": "1G\nqueue"}, "memory"),
+        ("kubernetes", {"image": "x"}, "through a gateway"),
+        ("kubernetes", GATEWAY, "needs the image"),
+        ("kubernetes", {**GATEWAY, "image": "--x"}, "image"),
+        ("kubernetes", {**GATEWAY, "image": "x", "memory": "64G"}, "must read 512Mi or 64Gi"),
+        ("slurm", {"slots": 0}, "slots"),
+        ("kubernetes", {**GATEWAY, "image": "x", "context": "--x"}, "context"),
+        ("kubernetes", {**GATEWAY, "image": "x", "namespace": "a/b"}, "namespace"),
+        ("kubernetes", {**GATEWAY, "image": "x", "pod": "{"}, "not JSON"),
+        ("kubernetes", {**GATEWAY, "image": "x", "pod": "[]"}, "JSON object"),
+        ("kubernetes", {**GATEWAY, "image": "x", "pod": '{"volumes": 1}'}, "must be a list"),
+        ("kubernetes", {**GATEWAY, "image": "x", "pod": '{"containers": [{}, {}]}'}, "one cont"),
+        ("kubernetes", {**GATEWAY, "image": "x", "pod": '{"restartPolicy": "Always"}'}, "by taskq"),
     ],
 )
 def test_wrong_settings_are_named(driver: str, table: dict[str, Any], words: str) -> None:
@@ -131,7 +159,7 @@ def test_a_script_hands_signals_to_the_agent_and_writes_down_its_code(tmp_path: 
     )
     agent.chmod(0o700)
     settings = pilot_settings("local", {"folder": str(tmp_path), "setup": "export MARK=1"})
-    text = job_script("local", settings, path="/d", name=NAME, program=[str(agent)])
+    text = job_script(settings, path="/d", name=NAME, program=[str(agent)])
     with subprocess.Popen(["sh", "-c", text], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from taskq import Client
+from taskq.db.connections import Database
 from taskq.errors import Unavailable, UsageError
 from taskq.pilots.loop import PERIOD_S, PilotLoop, make_driver
 from taskq.pilots.pilot_file import DescribedPilot, read_pilot_file
@@ -83,8 +84,8 @@ def add(
 ) -> None:
     """Add a pilot; `taskq pilots run` then submits its jobs.
 
-    DRIVER is slurm, local (processes on this machine) or ssh. NAME has letters, digits and hyphens
-    in lower case. The token of a gateway stays in its file; no script has it.
+    DRIVER is slurm, htcondor, kubernetes, local (processes on this machine) or ssh. NAME has
+    letters, digits and hyphens in lower case. The token of a gateway is in no script.
 
     Example:
       taskq pilots add slurm hpc --campaign /demo --cores 32 --time-limit 12h --max-jobs 200
@@ -272,7 +273,8 @@ def run(
 ) -> None:
     """Submit the jobs of pilots: of all, or of those named.
 
-    Runs until SIGTERM or Ctrl-C, where the jobs can be submitted: on a login node for slurm. Any
+    Runs until SIGTERM or Ctrl-C, where the jobs can be submitted: on a login node for slurm. It
+    works over a gateway too, with a manager's token, for the pilots of the token's campaigns. Any
     number may run; one of them acts for each pilot at a time. It keeps nothing: another goes on
     where it ended, at whatever moment, and no job is submitted twice. What it starts, it starts as
     the user who runs it.
@@ -288,10 +290,12 @@ def run(
         if dry_run:
             _show_plans(invocation, client, names)
             return
-        environment = dict(os.environ)
-        if invocation.address() is not None:  # else jobs find the embedded server by themselves
-            environment["TASKQ_DSN"] = client.database.dsn
-        loop = PilotLoop(client.database, environment, names=names)
+        environment, queries = dict(os.environ), client.queries
+        # Jobs find the embedded server by themselves.
+        if isinstance(queries, Database) and invocation.address() is not None:
+            environment["TASKQ_DSN"] = queries.dsn
+        direct = isinstance(queries, Database)
+        loop = PilotLoop(queries, environment, names=names, direct=direct)
         if once:
             rounds = loop.round()
             loop.leave()

@@ -3,7 +3,7 @@
 psij-python was looked at and left: it knows a job by the number that it got when it submitted it,
 so that a job whose submitter died in between is lost to it; a reason of Slurm's that it does not
 know ends its polling by an assertion; and it polls with a thread of its own, where the loop wants
-an answer when it asks.
+an answer when it asks. What each driver promises is tested in `tests/helpers/driver_contract.py`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,14 @@ class Driver(Protocol):
         """Make what the next job needs; return its place, if the driver chooses one.
 
         An error means that nothing was submitted. places: how many live jobs there are where.
+        """
+        ...
+
+    def script(self, name: str, path: str, program: Sequence[str]) -> str:
+        """Return the very text that a job is submitted with; no secret is in it.
+
+        name: the job's and its agent's. path: the campaign that it serves. program: words that
+        start `taskq` here, for a direct agent.
         """
         ...
 

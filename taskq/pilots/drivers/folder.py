@@ -19,6 +19,7 @@ TAIL_BYTES: Final = 3_000
 #: Seconds after which the files of a job are removed; the database forgets it then as well.
 KEPT_S: Final = 30 * 86_400
 _DAY_S: Final = 86_400
+_ENDS: Final = ("exit", "out", "sh")
 _MAX_TOKEN_BYTES: Final = 4_096
 
 
@@ -47,10 +48,17 @@ class JobFolder:
             self._tidied_at = time.monotonic()
             self._tidy()
 
+    def store_script(self, name: str, script: str) -> None:
+        """Write a job's script, for a batch system that takes a file."""
+        try:
+            _write_if_other(self._path / f"{name}.sh", script.encode())
+        except OSError as error:
+            raise BatchSystemError(f"cannot write in {self._path}: {error.strerror}") from None
+
     def _tidy(self) -> None:
         """Remove the files of jobs that ended long ago."""
         before = time.time() - KEPT_S
-        for file in (*self._path.glob("taskq-*.out"), *self._path.glob("taskq-*.exit")):
+        for file in (one for end in _ENDS for one in self._path.glob(f"taskq-*.{end}")):
             with suppress(OSError):
                 if file.stat().st_mtime < before:
                     file.unlink()

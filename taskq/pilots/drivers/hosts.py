@@ -15,13 +15,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from taskq.agent_file import built
 from taskq.pilots.drivers.commands import TIMEOUT_S, BatchSystemError, missing_program, run
 from taskq.pilots.drivers.folder import TAIL_BYTES, JobFolder, as_tail, checked_token
 from taskq.pilots.reconcile import JobState, SeenJob
-from taskq.pilots.script import AGENT_FILE
+from taskq.pilots.script import AGENT_FILE, job_script
 from taskq.pilots.settings import PilotSettings
 
 #: Seconds for which a host that gave no answer is not given jobs.
@@ -127,6 +128,13 @@ class Hosts:
             "; ".join(words) or "no host is left: those that gave no answer are put aside for 5 min"
         )
 
+    def script(self, name: str, path: str, program: Sequence[str]) -> str:
+        """Return the script; other hosts have the token in their own folder."""
+        settings = self._settings
+        if settings.hosts:
+            settings = replace(settings, token_file=f"{settings.folder}/token")
+        return job_script(settings, path=path, name=name, program=program)
+
     def submit(self, name: str, script: str, place: str | None) -> SeenJob:
         """Start a job on a host, or here."""
         folder = shlex.quote(self._settings.folder)
@@ -163,10 +171,6 @@ class Hosts:
             text = f"cd {folder} && tail -c {TAIL_BYTES} {name}.out\n"
             return as_tail(self._shell(place, text).encode())
         return None
-
-    def token_file(self) -> str | None:
-        """Return where the token is on the hosts; None: where the settings say."""
-        return f"{self._settings.folder}/token" if self._settings.hosts else None
 
     def _prepare(self, host: str) -> str | None:
         """Make a host ready for a job; return why that fails, None if it does not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pwd
 import re
@@ -12,6 +13,7 @@ from typing import Final
 from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run
 from taskq.pilots.drivers.folder import JobFolder, checked_token
 from taskq.pilots.reconcile import JobState, SeenJob
+from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings
 
 _NUMBER = re.compile(r"\d{1,18}")
@@ -62,6 +64,13 @@ class Slurm:
             checked_token(self._settings.token_file)
         return None
 
+    def script(self, name: str, path: str, program: Sequence[str]) -> str:
+        """Return the script; its time limit is in minutes, of which Slurm knows no parts."""
+        minutes = math.ceil(self._settings.time_limit / 60)
+        head = [f"#SBATCH {option}" for option in self._options(name, minutes)]
+        settings = replace(self._settings, time_limit=minutes * 60)
+        return job_script(settings, path=path, name=name, program=program, head=head)
+
     def submit(self, name: str, script: str, place: str | None) -> SeenJob:
         """Submit a job; its script goes through standard input."""
         del name, place
@@ -74,9 +83,7 @@ class Slurm:
 
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
         """Return what squeue says; it forgets jobs some minutes after their end."""
-        user = pwd.getpwuid(os.getuid()).pw_name
-        argv = ["squeue", "--noheader", "--states=all", f"--user={user}", f"--format={_FORMAT}"]
-        said = run(argv, environment=self._environment)
+        said = self._squeue("--states=all", f"--format={_FORMAT}")
         wanted = set(names)
         seen: dict[str, SeenJob] = {}
         for line in said.splitlines():
@@ -94,14 +101,45 @@ class Slurm:
 
     def cancel(self, job: SeenJob) -> None:
         """Cancel a job if it still waits."""
-        if _NUMBER.fullmatch(job.native_id):
-            argv = ["scancel", "--state=PENDING", job.native_id]
-            run(argv, environment=self._environment)
+        if not _NUMBER.fullmatch(job.native_id):
+            return
+        try:
+            run(["scancel", "--state=PENDING", job.native_id], environment=self._environment)
+        except BatchSystemError:  # also said of a job that is over
+            if job.native_id in self._squeue("--states=PENDING", "--format=%i").split():
+                raise
 
     def tail(self, name: str, place: str | None) -> str | None:
         """Return the end of a job's output."""
         del place
         return self._folder.tail(name)
+
+    def _squeue(self, *words: str) -> str:
+        user = pwd.getpwuid(os.getuid()).pw_name
+        argv = ["squeue", "--noheader", f"--user={user}", *words]
+        return run(argv, environment=self._environment)
+
+    def _options(self, name: str, minutes: int) -> list[str]:
+        settings = self._settings
+        options = [
+            f"--job-name={name}",
+            f"--output={settings.folder}/{name}.out",
+            "--nodes=1",
+            "--ntasks=1",
+            f"--cpus-per-task={settings.cores}",
+            f"--time={minutes}",
+            "--no-requeue",
+        ]
+        for option, value in (
+            ("partition", settings.partition),
+            ("account", settings.account),
+            ("qos", settings.qos),
+            ("mem", settings.memory),
+            ("gpus", settings.gpus),
+        ):
+            if value is not None:
+                options.append(f"--{option}={value}")
+        return [*options, *settings.options]
 
     def _seen(self, name: str, number: str, state: str, reason: str) -> SeenJob:
         where: JobState = "running"

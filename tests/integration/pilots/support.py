@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from taskq import Client
+from taskq.db.access import Queries
 from taskq.pilots.loop import PilotLoop, PilotRound
 from taskq.views import PilotJob, PilotView
 from tests.helpers.campaigns import servable
@@ -21,11 +22,15 @@ class PilotScene:
         self._postgres = postgres
         self._folder = folder
         self._loops: list[PilotLoop] = []
+        #: What loops ask; by default PostgreSQL.
+        self.queries: Queries = queue.queries
+        self.table: dict[str, Any] = {}
         self.campaign = servable(queue)
 
     def add(self, **settings: Any) -> None:
         """Store the pilot: jobs of two cores, four of them, all queued at once."""
-        table = {"folder": self._folder, "cores": 2, "max_jobs": 4, "backlog": 4, **settings}
+        table = {"folder": self._folder, "cores": 2, "max_jobs": 4, "backlog": 4}
+        table |= {**self.table, **settings}
         self.queue.pilots.create("hpc", "slurm", "/c", table)
 
     def seed(self, count: int) -> None:
@@ -34,7 +39,7 @@ class PilotScene:
 
     def loop(self) -> PilotLoop:
         """Return a new loop."""
-        loop = PilotLoop(self.queue.database, {}, make=lambda *_: self.batch)
+        loop = PilotLoop(self.queries, {}, make=lambda *_: self.batch)
         self._loops.append(loop)
         return loop
 

@@ -91,11 +91,15 @@ def test_setup_lines_come_from_a_file(taskq: CommandLine, tmp_path: Path) -> Non
     ("words", "code", "said"),
     rest_thorough(
         [
-            (["slurm"], 2, "give DRIVER (slurm, local, ssh), NAME and --campaign; or --file"),
+            (
+                ["slurm"],
+                2,
+                "kubernetes, local, ssh), NAME and --campaign; or --file",
+            ),
             (
                 ["condor", "x", "--campaign", "/c"],
                 2,
-                "no driver 'condor'; there are slurm, local, ssh",
+                "no driver 'condor'; there are slurm, htcondor, kubernetes, local, ssh",
             ),
             (["slurm", "X", "--campaign", "/c"], 2, "'X' cannot be a pilot's name"),
             (["slurm", "x", "--campaign", "/d"], 66, "no campaign /d"),

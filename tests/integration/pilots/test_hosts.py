@@ -16,7 +16,7 @@ from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import Hosts, PartialAnswer
 from taskq.pilots.reconcile import SeenJob
 from taskq.pilots.script import AGENT_FILE
-from taskq.pilots.settings import PilotSettings, pilot_settings
+from taskq.pilots.settings import pilot_settings
 from tests.helpers.waiting import wait_until
 
 NAME = "taskq-here-0a1b2c3d-1"
@@ -51,10 +51,8 @@ def here(folder: Path) -> Hosts:
     return Hosts(pilot_settings("local", {"folder": str(folder)}), os.environ)
 
 
-def elsewhere(
-    folder: Path, hosts: list[str], *, timeout_s: float = 60.0
-) -> tuple[Hosts, PilotSettings]:
-    """Return a driver for hosts that are all this one, with its settings."""
+def elsewhere(folder: Path, hosts: list[str], *, timeout_s: float = 60.0) -> Hosts:
+    """Return a driver for hosts that are all this one."""
     folder.parent.joinpath("ssh").write_text(REMOTE.format(folder=folder.parent))
     folder.parent.joinpath("ssh").chmod(0o700)
     token = folder.parent / "token"
@@ -63,7 +61,7 @@ def elsewhere(
     table = {"hosts": hosts, "gateways": ["https://gw"], "token_file": str(token)}
     settings = pilot_settings("ssh", {"folder": str(folder), **table})
     shell = (str(folder.parent / "ssh"),)
-    return Hosts(settings, os.environ, remote_shell=shell, timeout_s=timeout_s), settings
+    return Hosts(settings, os.environ, remote_shell=shell, timeout_s=timeout_s)
 
 
 def seen(driver: Hosts, name: str = NAME) -> SeenJob | None:
@@ -150,20 +148,20 @@ def test_files_of_old_jobs_are_removed(folder: Path) -> None:
 
 def test_other_host_gets_agent_and_token_through_standard_input(folder: Path) -> None:
     """No command line has the token, and nobody else may read its file."""
-    driver, settings = elsewhere(folder, ["node1"])
+    driver = elsewhere(folder, ["node1"])
     driver.submit(NAME, LASTS, driver.prepare({}))
     assert wait_for(driver, "running").place == "node1"
     assert (folder / "token").read_text() == SECRET
     assert stat.S_IMODE((folder / "token").stat().st_mode) == 0o600
     assert (folder / AGENT_FILE).read_bytes().startswith(b"#!/usr/bin/env python3\n")
-    assert driver.token_file() == f"{settings.folder}/token"
+    assert f"--token-file {folder}/token" in driver.script(NAME, "/c", ["taskq"])
     assert SECRET not in (folder.parent / "command-lines").read_text()
     assert (folder.parent / "command-lines").read_text().splitlines()[0] == "-- node1 sh -s"
 
 
 def test_token_that_others_may_read_is_not_used(folder: Path) -> None:
     """It says what to do."""
-    driver, _ = elsewhere(folder, ["node1"])
+    driver = elsewhere(folder, ["node1"])
     (folder.parent / "token").chmod(0o640)
     with pytest.raises(BatchSystemError, match="chmod 600"):
         driver.prepare({})
@@ -171,7 +169,7 @@ def test_token_that_others_may_read_is_not_used(folder: Path) -> None:
 
 def test_jobs_go_where_the_fewest_are(folder: Path) -> None:
     """And no more than allowed to each."""
-    driver, _ = elsewhere(folder, ["node1", "node2"])
+    driver = elsewhere(folder, ["node1", "node2"])
     assert driver.prepare({"node1": 1}) == "node2"
     with pytest.raises(BatchSystemError, match="no host is left"):
         driver.prepare({"node1": 1, "node2": 1})
@@ -179,7 +177,7 @@ def test_jobs_go_where_the_fewest_are(folder: Path) -> None:
 
 def test_dead_host_keeps_no_other_from_its_work(folder: Path) -> None:
     """It is put aside; its jobs are neither ended nor asked about for a while."""
-    driver, _ = elsewhere(folder, ["dead", "node1"])
+    driver = elsewhere(folder, ["dead", "node1"])
     place = driver.prepare({})
     assert driver.submit(NAME, LASTS, place).place == "node1"
     before = (folder.parent / "command-lines").read_text().count("dead")
@@ -192,7 +190,7 @@ def test_dead_host_keeps_no_other_from_its_work(folder: Path) -> None:
 
 def test_answer_that_makes_no_sense_is_an_error(folder: Path) -> None:
     """Not a job that is gone."""
-    driver, _ = elsewhere(folder, ["node1"])
+    driver = elsewhere(folder, ["node1"])
     (folder.parent / "ssh").write_text("#!/bin/sh\necho 'Welcome to node1!'\n")
     with pytest.raises(PartialAnswer, match="node1 says what makes no sense: 'Welcome"):
         driver.jobs([NAME])
@@ -200,7 +198,7 @@ def test_answer_that_makes_no_sense_is_an_error(folder: Path) -> None:
 
 def test_host_that_hangs_is_given_up(folder: Path) -> None:
     """After the time limit of a command."""
-    driver, _ = elsewhere(folder, ["node1"], timeout_s=0.3)
+    driver = elsewhere(folder, ["node1"], timeout_s=0.3)
     (folder.parent / "ssh").write_text("#!/bin/sh\nexec sleep 60\n")
     begun = time.monotonic()
     with pytest.raises(PartialAnswer, match=r"node1 did not answer within 0\.3 s"):

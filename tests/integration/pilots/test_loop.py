@@ -43,8 +43,8 @@ def test_the_script_that_is_submitted_names_the_job(scene: PilotScene) -> None:
     scene.seed(1)
     scene.round()
     ((name, script),) = scene.batch.scripts
-    assert f"#SBATCH --job-name={name}\n" in script
     assert f"--name {name} " in script
+    assert f"--campaign {scene.pilot().path} " in script
 
 
 @pytest.mark.parametrize("dies", ["before", "after"])
@@ -347,7 +347,7 @@ def test_campaign_that_is_gone_is_said(scene: PilotScene, queue: Client) -> None
     """And keeps no other pilot waiting."""
     scene.add()
     queue.create_campaign("/d")
-    queue.pilots.create("a", "slurm", "/d", {"folder": "/jobs"})
+    queue.pilots.create("a", "slurm", "/d", {"folder": "/jobs", **scene.table})
     queue.database.value("remove_campaign", path="/d")
     first, second = scene.loop().round()
     assert (first.name, second.name, second.trouble) == ("a", "hpc", None)

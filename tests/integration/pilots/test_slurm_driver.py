@@ -10,35 +10,16 @@ import pytest
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.slurm import Slurm
 from taskq.pilots.settings import pilot_settings
+from tests.helpers.programs import Programs
 from tests.helpers.variants import rest_thorough
 
 NAME = "taskq-hpc-0a1b2c3d-1"
 
 
-class Programs:
-    """sbatch, squeue and scancel in a folder of their own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        for name in ("sbatch", "squeue", "scancel"):
-            self.say(name, "")
-
-    def say(self, name: str, body: str) -> None:
-        """Make a program of lines of shell; what it was called with is written down."""
-        file = self.folder / name
-        file.write_text(f'#!/bin/sh\necho "$@" > {self.folder}/{name}.arguments\n{body}\n')
-        file.chmod(0o700)
-
-    def arguments(self, name: str) -> str:
-        """Return what a program was called with last."""
-        return (self.folder / f"{name}.arguments").read_text().strip()
-
-
 @pytest.fixture
 def programs(tmp_path: Path) -> Programs:
     """Give programs that say nothing."""
-    (tmp_path / "bin").mkdir()
-    return Programs(tmp_path / "bin")
+    return Programs(tmp_path / "bin", "sbatch", "squeue", "scancel")
 
 
 @pytest.fixture
@@ -185,3 +166,19 @@ def test_only_a_job_that_waits_is_cancelled(slurm: Slurm, programs: Programs) ->
     programs.say("sbatch", "echo 42")
     slurm.cancel(slurm.submit(NAME, "", None))
     assert programs.arguments("scancel") == "--state=PENDING 42"
+
+
+@pytest.mark.parametrize(("left", "fails"), [("", False), ("42", True)])
+def test_a_job_that_is_over_is_no_error(
+    slurm: Slurm, programs: Programs, left: str, fails: bool
+) -> None:
+    """To scancel it is one; it is one if the job still waits."""
+    programs.say("sbatch", "echo 42")
+    programs.say("scancel", "echo 'Invalid job id specified' >&2; exit 1")
+    programs.say("squeue", f"echo '{left}'")
+    job = slurm.submit(NAME, "", None)
+    if fails:
+        with pytest.raises(BatchSystemError, match="Invalid job id"):
+            slurm.cancel(job)
+    else:
+        slurm.cancel(job)

@@ -1,0 +1,13 @@
+-- token_covers(path): whether the manager's token that permit() has let in is for a campaign, in the transaction
+-- in which it did so; elsewhere true.
+create or replace function taskq.token_covers(p_path text)
+returns boolean
+language sql stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select coalesce(current_setting('taskq.token_paths', true), '') = ''
+        or exists (
+            select from unnest(nullif(current_setting('taskq.token_paths', true), '')::text[]) as own (path)
+             where own.path in ('/', p_path) or starts_with(p_path, own.path || '/'))
+$$;

@@ -1,0 +1,198 @@
+"""HTCondor: condor_submit, condor_q and condor_rm, as on any access point.
+
+The lines of the submit description stand in the job script, each behind `#HTCONDOR`. Agent and
+token are transferred with the job, so that nodes need not see the folder; the token encrypted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final
+
+from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run
+from taskq.pilots.drivers.folder import JobFolder, checked_token
+from taskq.pilots.reconcile import JobState, SeenJob
+from taskq.pilots.script import AGENT_FILE, job_script
+from taskq.pilots.settings import PilotSettings
+
+_MARK: Final = "#HTCONDOR "
+_SUBMITTED = re.compile(r"(\d{1,18})\.0 - \1\.0")
+_NUMBER = re.compile(r"\d{1,18}")
+#: A job's name, as an attribute of it.
+_NAME: Final = "TaskqJob"
+_ATTRIBUTES: Final = (
+    _NAME, "ClusterId", "JobStatus", "LastJobStatus", "HoldReason", "LastHoldReason",
+    "RemoveReason", "ExitCode",
+)  # fmt: skip
+_IDLE, _RUNNING, _REMOVED, _COMPLETED, _HELD = 1, 2, 3, 4, 5
+_STATES: Final = {_IDLE: "IDLE", _RUNNING: "RUNNING", _REMOVED: "REMOVED", _COMPLETED: "COMPLETED"}
+_BY_RULE: Final = "The job attribute PeriodicRemove"
+#: Seconds for which the queue knows jobs that have ended: longer than a loop is away.
+_KNOWN_S: Final = 3_600
+#: Seconds that a job may have beyond its end, which its agent knows.
+_GRACE_S: Final = 60
+
+
+class HTCondor:
+    """The HTCondor that this machine's commands speak with."""
+
+    def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._folder = JobFolder(settings)
+        self._environment = {
+            name: value for name, value in environment.items() if not name.startswith("TASKQ_")
+        }
+
+    def missing(self) -> str | None:
+        """Return which of HTCondor's programs is not here."""
+        names = ("condor_submit", "condor_q", "condor_rm")
+        found = (missing_program(name, self._environment) for name in names)
+        return next(filter(None, found), None)
+
+    def prepare(self, places: Mapping[str, int]) -> str | None:
+        """Make the folder of scripts and output, and look at the token."""
+        del places
+        self._folder.prepare()
+        checked_token(self._settings.token_file or "")
+        return None
+
+    def script(self, name: str, path: str, program: Sequence[str]) -> str:
+        """Return the script, which runs in the folder that HTCondor makes for the job."""
+        settings = self._settings
+        head = [f"{_MARK}{line}" for line in (*settings.options, *self._description(name))]
+        there = replace(
+            settings,
+            folder=".",
+            token_file=f"./{Path(settings.token_file or '').name}",
+            ca=settings.ca and f"./{Path(settings.ca).name}",
+        )
+        # A job has no PATH here, by which Python finds itself.
+        head += ["exec 2>&1", "export PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}"]
+        return job_script(there, path=path, name=name, program=program, head=head)
+
+    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
+        """Submit a job; its script is stored in the folder, its description goes through a pipe."""
+        del place
+        self._folder.store_script(name, script)
+        marked = takewhile(lambda line: line.startswith(_MARK), script.splitlines()[1:])
+        text = "".join(line.removeprefix(_MARK) + "\n" for line in marked) + "queue\n"
+        said = self._run("condor_submit", "-terse", "-", text=text)
+        lines = said.splitlines()
+        found = _SUBMITTED.fullmatch(lines[-1].strip()) if lines else None
+        if found is None:
+            raise BatchSystemError(f"condor_submit gave no number of a job: {said[:200]!r}")
+        return SeenJob(found[1], "queued")
+
+    def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
+        """Return what condor_q says; jobs stay in the queue for an hour after their end."""
+        wanted = set(names)
+        return {
+            ad[_NAME]: _seen(ad)
+            for ad in self._ads(f"{_NAME} =!= undefined")
+            if ad[_NAME] in wanted
+        }
+
+    def cancel(self, job: SeenJob) -> None:
+        """Remove a job if it still waits."""
+        if not _NUMBER.fullmatch(job.native_id):
+            return
+        waits = f"ClusterId == {job.native_id} && JobStatus == {_IDLE} && {_NAME} =!= undefined"
+        try:
+            self._run("condor_rm", "-constraint", waits)
+        except BatchSystemError:
+            if self._ads(waits):  # else it began meanwhile, and that is what condor_rm says
+                raise
+
+    def tail(self, name: str, place: str | None) -> str | None:
+        """Return the end of a job's output, which comes when it has ended by itself."""
+        del place
+        return self._folder.tail(name)
+
+    def _description(self, name: str) -> list[str]:
+        settings = self._settings
+        folder = settings.folder
+        files = [f"{folder}/{AGENT_FILE}", settings.token_file, settings.ca]
+        limit_s = math.ceil(settings.time_limit) + _GRACE_S
+        lines = [
+            f"batch_name = {name}",
+            f'+{_NAME} = "{name}"',
+            "universe = vanilla",
+            f"executable = {folder}/{name}.sh",
+            f"output = {folder}/{name}.out",
+            "should_transfer_files = yes",
+            "when_to_transfer_output = on_exit",
+            f"transfer_input_files = {','.join(filter(None, files))}",
+            f"encrypt_input_files = {Path(settings.token_file or '').name}",
+            'transfer_output_files = ""',
+            f"request_cpus = {settings.cores}",
+        ]
+        for command, value in (
+            ("accounting_group", settings.account),
+            ("request_memory", settings.memory),
+            ("request_gpus", settings.gpus),
+        ):
+            if value is not None:
+                lines.append(f"{command} = {value}")
+        since = "(time() - EnteredCurrentStatus)"
+        # One job is one agent: it is not run again elsewhere, nor kept where it cannot begin.
+        sent_away = f"JobStatus == {_IDLE} && NumJobStarts > 0"
+        over = f"JobStatus == {_RUNNING} && {since} > {limit_s}"
+        ended = f"JobStatus == {_REMOVED} || JobStatus == {_COMPLETED}"
+        return [
+            *lines,
+            f"periodic_remove = JobStatus == {_HELD} || ({sent_away}) || ({over})",
+            f"leave_in_queue = ({ended}) && {since} < {_KNOWN_S}",
+            "want_graceful_removal = true",
+            f"job_max_vacate_time = {_GRACE_S}",
+        ]
+
+    def _ads(self, constraint: str) -> list[dict[str, Any]]:
+        """Return the attributes of the jobs for which an expression is true."""
+        attributes = ",".join(_ATTRIBUTES)
+        argv = ("condor_q", "-json", "-attributes", attributes, "-constraint", constraint)
+        said = self._run(*argv)
+        ads: list[dict[str, Any]] = []
+        try:
+            ads += json.loads(said or "[]")  # of no jobs it says nothing
+            known = all(
+                isinstance(ad[_NAME], str) and type(ad["ClusterId"]) is type(ad["JobStatus"]) is int
+                for ad in ads
+            )
+        except (ValueError, RecursionError, TypeError, KeyError):
+            known = False
+        if not known:
+            raise BatchSystemError(f"condor_q says what makes no sense: {said[:200]!r}")
+        return ads
+
+    def _run(self, *argv: str, text: str = "") -> str:
+        return run(argv, environment=self._environment, text=text)
+
+
+def _seen(ad: Mapping[str, Any]) -> SeenJob:
+    status, number = ad["JobStatus"], str(ad["ClusterId"])
+    state: JobState = "running"  # also what transfers files, and is suspended
+    if status == _IDLE:
+        state = "queued"
+    elif status in {_REMOVED, _COMPLETED, _HELD}:
+        state = "ended"
+    # A rule of ours ends what is held, and what has had its time; or was sent away by somebody.
+    before = ad.get("LastJobStatus") if status == _REMOVED else None
+    held = _HELD in {status, before}
+    words = ad.get(
+        "HoldReason" if status == _HELD else "LastHoldReason" if held else "RemoveReason"
+    )
+    by_rule = str(ad.get("RemoveReason", "")).startswith(_BY_RULE)
+    code = ad.get("ExitCode")
+    return SeenJob(
+        number,
+        state,
+        ": ".join(filter(None, ("HELD" if held else _STATES.get(status, f"{status}"), words))),
+        exit_code=code if state == "ended" and type(code) is int else None,
+        cancelled=status == _REMOVED and (not by_rule or before == _IDLE),
+    )

@@ -1,0 +1,266 @@
+"""Kubernetes: a Job of one pod for each agent, by kubectl.
+
+A pilot has a ConfigMap with the agent and a Secret with the token, which its pods mount; both are
+applied with each job, in one call, so that what was lost or has changed is there again. Manifests
+are JSON and go through standard input.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from taskq.agent_file import built
+from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run
+from taskq.pilots.drivers.folder import TAIL_BYTES, as_tail, checked_token
+from taskq.pilots.reconcile import SeenJob
+from taskq.pilots.script import AGENT_FILE, job_script
+from taskq.pilots.settings import PilotSettings
+
+#: Where the agent works in its container.
+_FOLDER: Final = "/taskq"
+#: The label of all that belongs to a pilot: its name and key.
+_PILOT: Final = "app.kubernetes.io/instance"
+#: The label of a pod: the name of its job.
+_JOB: Final = "taskq/job"
+_OURS: Final = {"app.kubernetes.io/name": "taskq-agent", "app.kubernetes.io/managed-by": "taskq"}
+#: Seconds that an agent has to leave when its pod is to end.
+_GRACE_S: Final = 60
+#: Seconds for which jobs that have ended are known: longer than a loop is away.
+_KNOWN_S: Final = 3_600
+_TAIL_LINES: Final = 40
+# A line for each object: no more of it than is read, since a script is in each.
+_LINES: Final = (
+    '{range .items[*]}{"["}"{.kind}","{.metadata.name}","{.metadata.labels.taskq/job}",{.status}'
+    '{"]"}{"\\n"}{end}'
+)
+
+
+class Kubernetes:
+    """The cluster that kubectl speaks with here, or that of a context."""
+
+    def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._environment = {
+            name: value for name, value in environment.items() if not name.startswith("TASKQ_")
+        }
+
+    def missing(self) -> str | None:
+        """Return what is to be said if kubectl is not here."""
+        return missing_program("kubectl", self._environment)
+
+    def prepare(self, places: Mapping[str, int]) -> str | None:
+        """Look at the token."""
+        del places
+        checked_token(self._settings.token_file or "")
+        return None
+
+    def script(self, name: str, path: str, program: Sequence[str]) -> str:
+        """Return the manifest of the Job."""
+        settings = self._settings
+        there = replace(
+            settings,
+            folder=_FOLDER,
+            token_file=f"{_FOLDER}/token",
+            ca=settings.ca and f"{_FOLDER}/ca.pem",
+        )
+        # The first process of a container gets no signal that it has not asked for.
+        head = ["exec 2>&1", "trap 'exit 143' TERM"]
+        script = job_script(there, path=path, name=name, program=program, head=head)
+        return json.dumps(self._job(name, script), indent=2) + "\n"
+
+    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
+        """Apply a job with what it mounts; one that is there stays as it is."""
+        del place
+        items = [*self._mounted(name), json.loads(script)]
+        manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+        # On the server, so that no annotation repeats the token.
+        ours = ("--server-side", "--force-conflicts", "--field-manager=taskq", "--filename=-")
+        self._kubectl("apply", *ours, text=manifest)
+        return SeenJob(name, "queued")
+
+    def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
+        """Return what the cluster says of jobs and of their pods."""
+        pilots = ",".join(sorted({_pilot(name) for name in names}))
+        said = self._kubectl(
+            *("get", "jobs,pods", f"--selector={_PILOT} in ({pilots})"),
+            f"--output=jsonpath={_LINES}",
+        )
+        found: dict[str, dict[str, Any]] = {}
+        pods: dict[str, dict[str, Any]] = {}
+        try:
+            for kind, name, job, status in map(json.loads, said.splitlines()):
+                if kind == "Job":
+                    found[name] = {**status}
+                else:
+                    pods[job] = {**status}
+        except (ValueError, RecursionError, TypeError):
+            raise BatchSystemError(f"kubectl says what makes no sense: {said[:200]!r}") from None
+        return {
+            name: _seen(name, found[name], pods.get(name, {})) for name in names if name in found
+        }
+
+    def cancel(self, job: SeenJob) -> None:
+        """Delete a job if it still waits."""
+        known = self.jobs([job.native_id]).get(job.native_id)
+        if known is not None and known.state == "queued":
+            self._kubectl("delete", "job", job.native_id, "--ignore-not-found", "--wait=false")
+
+    def tail(self, name: str, place: str | None) -> str | None:
+        """Return the end of what the agent has written, as long as its pod is there."""
+        del place
+        with suppress(BatchSystemError):
+            said = self._kubectl("logs", f"job/{name}", f"--tail={_TAIL_LINES}")
+            return as_tail(said.encode()[-TAIL_BYTES:])
+        return None
+
+    def _job(self, name: str, script: str) -> dict[str, Any]:
+        settings = self._settings
+        labels = {**_OURS, _PILOT: _pilot(name)}
+        pod = json.loads(settings.pod or "{}")
+        (container,) = pod.get("containers", [{}])
+        files = (AGENT_FILE, "token", *(["ca.pem"] if settings.ca else []))
+        mounts = [
+            {"name": "taskq-work", "mountPath": _FOLDER},
+            *(
+                {"name": "taskq-files", "mountPath": f"{_FOLDER}/{file}", "subPath": file}
+                for file in files
+            ),
+        ]
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {
+                "backoffLimit": 0,
+                "ttlSecondsAfterFinished": _KNOWN_S,
+                "template": {
+                    "metadata": {"labels": {**labels, _JOB: name}},
+                    "spec": {
+                        # Hosts of an agent need nothing of the cluster.
+                        "automountServiceAccountToken": False,
+                        "enableServiceLinks": False,
+                        "terminationGracePeriodSeconds": _GRACE_S,
+                        **pod,
+                        "restartPolicy": "Never",
+                        "activeDeadlineSeconds": math.ceil(settings.time_limit),
+                        "containers": [
+                            {
+                                **container,
+                                "name": "agent",
+                                "image": settings.image,
+                                "command": ["sh", "-c", script],
+                                "resources": _resources(settings),
+                                "volumeMounts": [*container.get("volumeMounts", []), *mounts],
+                            }
+                        ],
+                        "volumes": [*pod.get("volumes", []), *_volumes(_pilot(name))],
+                    },
+                },
+            },
+        }
+
+    def _mounted(self, name: str) -> list[dict[str, Any]]:
+        """Return the manifests of what the pilot's pods mount."""
+        settings = self._settings
+        metadata = {"name": _pilot(name), "labels": {**_OURS, _PILOT: _pilot(name)}}
+        files = {AGENT_FILE: built()}
+        if settings.ca is not None:
+            try:
+                files["ca.pem"] = Path(settings.ca).read_bytes()
+            except OSError as error:
+                words = f"the certificates {settings.ca} cannot be read: {error.strerror}"
+                raise BatchSystemError(words) from None
+        token = checked_token(settings.token_file or "")
+        kinds = (("ConfigMap", "binaryData", files), ("Secret", "data", {"token": token}))
+        return [
+            {
+                "apiVersion": "v1",
+                "kind": kind,
+                "metadata": metadata,
+                field: {file: base64.b64encode(data).decode() for file, data in content.items()},
+            }
+            for kind, field, content in kinds
+        ]
+
+    def _kubectl(self, *words: str, text: str = "") -> str:
+        chosen = (("context", self._settings.context), ("namespace", self._settings.namespace))
+        argv = ["kubectl", *(f"--{option}={value}" for option, value in chosen if value)]
+        return run([*argv, *words], environment=self._environment, text=text)
+
+
+def _pilot(name: str) -> str:
+    """Return what the names of a pilot's jobs begin with: taskq-NAME-KEY."""
+    return name.rpartition("-")[0]
+
+
+def _resources(settings: PilotSettings) -> dict[str, Any]:
+    """Return what the container gets, neither less nor more."""
+    amounts = {"cpu": str(settings.cores)}
+    if settings.memory is not None:
+        amounts["memory"] = settings.memory
+    if settings.gpus is not None:
+        kind, _, number = settings.gpus.rpartition(":")
+        amounts[kind or "nvidia.com/gpu"] = number
+    return {"requests": amounts, "limits": amounts}
+
+
+def _volumes(pilot: str) -> list[dict[str, Any]]:
+    sources = [{"configMap": {"name": pilot}}, {"secret": {"name": pilot}}]
+    return [
+        {"name": "taskq-work", "emptyDir": {}},
+        {"name": "taskq-files", "projected": {"sources": sources, "defaultMode": 0o444}},
+    ]
+
+
+def _seen(name: str, job: Mapping[str, Any], pod: Mapping[str, Any]) -> SeenJob:
+    """Return how a job is. job, pod: their status; the pod's is empty if there is none."""
+    conditions = {
+        one["type"]: one for one in job.get("conditions", ()) if one.get("status") == "True"
+    }
+    over = conditions.get("Failed") or conditions.get("Complete")
+    if over is None:
+        phase = pod.get("phase", "Pending")
+        why = phase if phase != "Pending" else _words("Pending", _obstacle(pod))
+        return SeenJob(name, "queued" if phase == "Pending" else "running", why)
+    interrupted = any(
+        one.get("type") == "DisruptionTarget" and one.get("status") == "True"
+        for one in pod.get("conditions", ())
+    )
+    return SeenJob(
+        name,
+        "ended",
+        _words(over["type"], pod if "reason" in pod else over),
+        exit_code=next(
+            (
+                code
+                for one in _containers(pod, "terminated")
+                if (code := one.get("exitCode")) is not None
+            ),
+            None,
+        ),
+        cancelled=interrupted,
+    )
+
+
+def _obstacle(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a pod waits for: a node, or its container."""
+    waits = _containers(pod, "waiting")
+    unplaced = [one for one in pod.get("conditions", ()) if one.get("status") == "False"]
+    placed = [one for one in unplaced if one.get("type") == "PodScheduled"]
+    return next(iter((*waits, *placed)), {})
+
+
+def _containers(pod: Mapping[str, Any], state: str) -> list[Mapping[str, Any]]:
+    found = (one.get("state", {}).get(state) for one in pod.get("containerStatuses", ()))
+    return [one for one in found if one is not None]
+
+
+def _words(state: str, said: Mapping[str, Any]) -> str:
+    return ", ".join(filter(None, (state, said.get("reason"), said.get("message"))))

@@ -1,0 +1,181 @@
+"""The driver of HTCondor, with programs that say what a real one has said."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskq.pilots.drivers.commands import BatchSystemError
+from taskq.pilots.drivers.htcondor import HTCondor
+from taskq.pilots.settings import pilot_settings
+from tests.helpers.programs import Programs
+from tests.helpers.variants import rest_thorough
+
+NAME = "taskq-hpc-0a1b2c3d-1"
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    """Give programs that say nothing."""
+    return Programs(tmp_path / "bin", "condor_submit", "condor_q", "condor_rm")
+
+
+def driver(programs: Programs, **table: Any) -> HTCondor:
+    """Return the driver that finds them."""
+    token = programs.folder / "token"
+    token.touch(mode=0o600)
+    settings = pilot_settings(
+        "htcondor",
+        {
+            "folder": str(programs.folder.parent / "jobs"),
+            "gateways": ["https://gw"],
+            "token_file": str(token),
+            **table,
+        },
+    )
+    path = f"{programs.folder}:{os.environ['PATH']}"
+    made = HTCondor(settings, {"PATH": path, "TASKQ_DSN": "secret"})
+    made.prepare({})
+    return made
+
+
+def ad(**more: Any) -> dict[str, Any]:
+    """Return a job as condor_q shows it."""
+    return {"ClusterId": 42, "JobStatus": 1, "TaskqJob": NAME, **more}
+
+
+def test_description_goes_through_standard_input(programs: Programs) -> None:
+    """What is asked for, and nothing that taskq depends on is anybody else's."""
+    programs.say("condor_submit", f'cat > {programs.folder}/text; echo "42.0 - 42.0"')
+    made = driver(
+        programs, cores=8, memory="16G", gpus="1", account="physics", options=['+Project = "x"']
+    )
+    script = made.script(NAME, "/c", ["taskq"]) + "#HTCONDOR queue 9\n"
+    assert made.submit(NAME, script, None).native_id == "42"
+    jobs = programs.folder.parent / "jobs"
+    assert (jobs / f"{NAME}.sh").read_text() == script
+    lines = (programs.folder / "text").read_text().splitlines()
+    assert lines[0] == '+Project = "x"'
+    assert {
+        f'+TaskqJob = "{NAME}"',
+        f"executable = {jobs}/{NAME}.sh",
+        f"transfer_input_files = {jobs}/taskq-agent.pyz,{programs.folder}/token",
+        "encrypt_input_files = token",
+        "request_cpus = 8",
+        "request_memory = 16G",
+        "request_gpus = 1",
+        "accounting_group = physics",
+    } <= {*lines}
+    assert (lines[-1], "queue 9" in lines) == ("queue", False)
+    assert "python3 ./taskq-agent.pyz run" in script
+    assert "--token-file ./token" in script
+
+
+_RULE = "The job attribute PeriodicRemove expression 'JobStatus == 5' evaluated to TRUE"
+
+
+@pytest.mark.parametrize(
+    ("more", "expected", "why", "code", "cancelled"),
+    rest_thorough(
+        [
+            ({}, "queued", "IDLE", None, False),
+            ({"JobStatus": 2}, "running", "RUNNING", None, False),
+            ({"JobStatus": 6}, "running", "6", None, False),
+            ({"JobStatus": 4, "ExitCode": 7}, "ended", "COMPLETED", 7, False),
+            (
+                {"JobStatus": 3, "LastJobStatus": 2, "RemoveReason": "via condor_rm (by user ada)"},
+                "ended",
+                "REMOVED: via condor_rm (by user ada)",
+                None,
+                True,
+            ),
+            (
+                {"JobStatus": 3, "LastJobStatus": 2, "RemoveReason": _RULE},
+                "ended",
+                f"REMOVED: {_RULE}",
+                None,
+                False,
+            ),
+            (
+                {"JobStatus": 3, "LastJobStatus": 1, "RemoveReason": _RULE},
+                "ended",
+                f"REMOVED: {_RULE}",
+                None,
+                True,
+            ),
+            (
+                {"JobStatus": 3, "LastJobStatus": 5, "LastHoldReason": "no", "RemoveReason": _RULE},
+                "ended",
+                "HELD: no",
+                None,
+                False,
+            ),
+            ({"JobStatus": 5, "HoldReason": "no"}, "ended", "HELD: no", None, False),
+        ],
+        4,
+    ),
+)
+def test_states_are_those_of_condor_q(
+    programs: Programs,
+    more: dict[str, Any],
+    expected: str,
+    why: str,
+    code: int | None,
+    cancelled: bool,
+) -> None:
+    """What a rule of ours has ended for its time, or since it was held, nobody has cancelled."""
+    said = json.dumps([ad(**more), ad(TaskqJob="taskq-other-0a1b2c3d-1")])
+    programs.say("condor_q", f"cat <<'END'\n{said}\nEND")
+    (job,) = driver(programs).jobs([NAME]).values()
+    assert (job.native_id, job.state, job.why) == ("42", expected, why)
+    assert (job.exit_code, job.cancelled) == (code, cancelled)
+
+
+def test_no_jobs_is_no_answer(programs: Programs) -> None:
+    """So condor_q shows that there are none."""
+    assert driver(programs).jobs([NAME]) == {}
+
+
+@pytest.mark.parametrize(
+    "body",
+    rest_thorough(
+        [
+            "echo '-- Failed to fetch ads from: <127.0.0.1:9618> : here' >&2; exit 1",
+            "echo rubbish",
+            "echo '[1]'",
+            "echo '{}x'",
+            """echo '[{"TaskqJob": "a", "ClusterId": "1", "JobStatus": 1}]'""",
+            """echo '[{"TaskqJob": "a", "ClusterId": 1}]'""",
+            "printf '\\000\\377\\n'",
+        ],
+        3,
+    ),
+)
+def test_rubbish_is_an_error_and_not_the_end_of_a_job(programs: Programs, body: str) -> None:
+    """Nothing is concluded from it."""
+    programs.say("condor_q", body)
+    with pytest.raises(BatchSystemError, match="condor_q"):
+        driver(programs).jobs([NAME])
+
+
+@pytest.mark.parametrize(("left", "fails"), [("", False), (json.dumps([ad()]), True)])
+def test_a_job_that_began_meanwhile_is_not_removed(
+    programs: Programs, left: str, fails: bool
+) -> None:
+    """condor_rm calls it an error that none waits; it is one if one still does."""
+    programs.say("condor_submit", 'echo "42.0 - 42.0"')
+    programs.say("condor_rm", "echo 'Could not find/remove all jobs' >&2; exit 1")
+    programs.say("condor_q", f"cat <<'END'\n{left}\nEND" if left else "")
+    made = driver(programs)
+    job = made.submit(NAME, "", None)
+    if fails:
+        with pytest.raises(BatchSystemError, match="Could not find"):
+            made.cancel(job)
+    else:
+        made.cancel(job)
+    waits = "-constraint ClusterId == 42 && JobStatus == 1 && TaskqJob =!= undefined"
+    assert programs.arguments("condor_rm") == waits

@@ -1,0 +1,224 @@
+"""The driver of Kubernetes: its manifests, and what it makes of a cluster's words."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from taskq.pilots.drivers.commands import BatchSystemError
+from taskq.pilots.drivers.kubernetes import Kubernetes
+from taskq.pilots.settings import pilot_settings
+from tests.helpers.programs import Programs
+from tests.helpers.variants import rest_thorough
+
+NAME = "taskq-k8s-0a1b2c3d-1"
+SECRET = "tqe_" + "x" * 43
+POD = {
+    "nodeSelector": {"disk": "fast"},
+    "tolerations": [{"operator": "Exists"}],
+    "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+    "containers": [
+        {
+            "env": [{"name": "A", "value": "b"}],
+            "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        }
+    ],
+}
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Programs:
+    """Give a kubectl that says nothing."""
+    return Programs(tmp_path / "bin", "kubectl")
+
+
+def driver(programs: Programs, **table: Any) -> Kubernetes:
+    """Return the driver that finds it."""
+    token = programs.folder / "token"
+    token.touch(mode=0o600)
+    token.write_text(SECRET)
+    settings = pilot_settings(
+        "kubernetes",
+        {
+            "folder": "/jobs",
+            "gateways": ["https://gw"],
+            "token_file": str(token),
+            "image": "python:3.12-slim",
+            **table,
+        },
+    )
+    path = f"{programs.folder}:{os.environ['PATH']}"
+    return Kubernetes(settings, {"PATH": path, "TASKQ_DSN": "secret"})
+
+
+@pytest.mark.parametrize("release", rest_thorough(["1.30", "1.26", "1.28", "1.32", "1.34", "1.36"]))
+def test_manifests_are_what_the_published_schemas_say(
+    programs: Programs, tmp_path: Path, release: str
+) -> None:
+    """Strictly: no field that a cluster would not know."""
+    ca = tmp_path / "ca.pem"
+    ca.write_text("certificate")
+    programs.say("kubectl", f"cat > {programs.folder}/manifest")
+    for table in (
+        {},
+        {"cores": 8, "memory": "16Gi", "gpus": "2", "pod": json.dumps(POD), "ca": str(ca)},
+    ):
+        made = driver(programs, **table)
+        made.submit(NAME, made.script(NAME, "/c", ["taskq"]), None)
+        items = json.loads((programs.folder / "manifest").read_text())["items"]
+        assert [item["kind"] for item in items] == ["ConfigMap", "Secret", "Job"]
+        for item in items:
+            kubernetes_validate.validate(item, release, strict=True)
+
+
+def test_what_an_operator_adds_is_kept(programs: Programs) -> None:
+    """Beside what taskq depends on."""
+    made = driver(programs, pod=json.dumps(POD), gpus="amd.com/gpu:2", time_limit="90m", cores=4)
+    pod = json.loads(made.script(NAME, "/c", ["taskq"]))["spec"]["template"]["spec"]
+    assert (pod["nodeSelector"], pod["activeDeadlineSeconds"]) == ({"disk": "fast"}, 5_400)
+    (container,) = pod["containers"]
+    assert container["env"] == [{"name": "A", "value": "b"}]
+    assert [one["mountPath"] for one in container["volumeMounts"]] == [
+        "/data",
+        "/taskq",
+        "/taskq/taskq-agent.pyz",
+        "/taskq/token",
+    ]
+    assert [one["name"] for one in pod["volumes"]] == ["data", "taskq-work", "taskq-files"]
+    assert container["resources"]["limits"] == {"cpu": "4", "amd.com/gpu": "2"}
+
+
+def test_token_goes_through_standard_input(programs: Programs) -> None:
+    """It is in no command line, and not in what is shown of a job."""
+    made = driver(programs, context="prod", namespace="hpc")
+    script = made.script(NAME, "/c", ["taskq"])
+    made.submit(NAME, script, None)
+    assert programs.arguments("kubectl") == (
+        "--context=prod --namespace=hpc apply --server-side --force-conflicts "
+        "--field-manager=taskq --filename=-"
+    )
+    assert SECRET not in script
+
+
+def line(kind: str, name: str, job: str, status: dict[str, Any]) -> str:
+    """Return a line as kubectl is asked to write it."""
+    return json.dumps([kind, name, job, status])
+
+
+def condition(
+    kind: str, reason: str = "", message: str = "", status: str = "True"
+) -> dict[str, Any]:
+    """Return a condition of a status."""
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+def container(**state: Any) -> dict[str, Any]:
+    """Return the status of a pod with a container in this state."""
+    return {"containerStatuses": [{"state": state}]}
+
+
+FAILED = {"conditions": [condition("Failed", "BackoffLimitExceeded", "it has")]}
+
+
+@pytest.mark.parametrize(
+    ("job", "pod", "expected"),
+    rest_thorough(
+        [
+            (
+                {"active": 1},
+                {
+                    "phase": "Pending",
+                    "conditions": [condition("PodScheduled", "Unschedulable", "no node", "False")],
+                },
+                ("queued", "Pending, Unschedulable, no node", None, False),
+            ),
+            (
+                {"active": 1},
+                {"phase": "Running", **container(running={})},
+                ("running", "Running", None, False),
+            ),
+            (
+                FAILED,
+                {"phase": "Failed", **container(terminated={"exitCode": 75})},
+                ("ended", "Failed, BackoffLimitExceeded, it has", 75, False),
+            ),
+            (
+                FAILED,
+                {"phase": "Failed", "reason": "DeadlineExceeded", "message": "too long"},
+                ("ended", "Failed, DeadlineExceeded, too long", None, False),
+            ),
+            (
+                FAILED,
+                {"phase": "Failed", "conditions": [condition("DisruptionTarget", "Preempted")]},
+                ("ended", "Failed, BackoffLimitExceeded, it has", None, True),
+            ),
+            (
+                {"conditions": [condition("Complete")]},
+                {"phase": "Succeeded", **container(terminated={"exitCode": 0})},
+                ("ended", "Complete", 0, False),
+            ),
+            (
+                {"active": 1},
+                {
+                    "phase": "Pending",
+                    **container(waiting={"reason": "ImagePullBackOff", "message": "none"}),
+                },
+                ("queued", "Pending, ImagePullBackOff, none", None, False),
+            ),
+            ({}, None, ("queued", "Pending", None, False)),
+            (
+                {"conditions": [condition("FailureTarget")]},
+                {"phase": "Failed"},
+                ("running", "Failed", None, False),
+            ),
+        ],
+        4,
+    ),
+)
+def test_states_are_those_of_jobs_and_their_pods(
+    programs: Programs, job: dict[str, Any], pod: dict[str, Any] | None, expected: tuple[Any, ...]
+) -> None:
+    """A job that is over has said so itself."""
+    lines = [line("Job", NAME, "", job)]
+    lines += [] if pod is None else [line("Pod", f"{NAME}-x", NAME, pod)]
+    lines.append(line("Job", "taskq-k8s-0a1b2c3d-2", "", {}))
+    programs.say("kubectl", "cat <<'END'\n" + "\n".join(lines) + "\nEND")
+    (seen,) = driver(programs).jobs([NAME]).values()
+    assert (seen.state, seen.why, seen.exit_code, seen.cancelled) == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    rest_thorough(
+        [
+            "echo 'The connection to the server was refused' >&2; exit 1",
+            "echo rubbish",
+            "echo '[1]'",
+            "echo '{}'",
+            """echo '["Job", "a", "", null]'""",
+            "printf '\\000\\377\\n'",
+        ],
+        3,
+    ),
+)
+def test_rubbish_is_an_error_and_not_the_end_of_a_job(programs: Programs, body: str) -> None:
+    """Nothing is concluded from it."""
+    programs.say("kubectl", body)
+    with pytest.raises(BatchSystemError, match="kubectl"):
+        driver(programs).jobs([NAME])
+
+
+def test_only_a_job_that_waits_is_deleted(programs: Programs) -> None:
+    """One that began meanwhile goes on."""
+    made = driver(programs)
+    submitted = made.submit(NAME, made.script(NAME, "/c", ["taskq"]), None)
+    for phase, deletes in (("Running", False), ("Pending", True)):
+        lines = [line("Job", NAME, "", {}), line("Pod", f"{NAME}-x", NAME, {"phase": phase})]
+        programs.say("kubectl", "cat <<'END'\n" + "\n".join(lines) + "\nEND")
+        made.cancel(submitted)
+        assert programs.arguments("kubectl").startswith("delete") == deletes
