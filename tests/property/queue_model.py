@@ -18,8 +18,7 @@ from taskq_agent.protocol import (
     TOO_LONG,
 )
 
-MAX_ATTEMPTS = 3
-MAX_LOSSES = 3
+MAX_ATTEMPTS = MAX_LOSSES = 3
 MAX_OUT_OF_TIME = 2
 
 #: A host or site: its kind and its name.
