@@ -5,11 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from benchmarks.findings import Finding, Goal, Ratio
+from taskq.errors import Unavailable
 
 Measure: TypeAlias = Callable[[], float]
+
+
+_TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +33,21 @@ def compare(ours: Measure, limit: Measure, rounds: int) -> Compared:
     """Measure both in turn, the limit first, so many times."""
     pairs = []
     for _ in range(rounds):
-        bound = limit()
+        bound = _above_zero(limit)
         pairs.append((ours(), bound))
     return Compared(
         ours=statistics.median(own for own, _ in pairs),
         limit=statistics.median(bound for _, bound in pairs),
         ratio=ratio([own / bound for own, bound in pairs]),
     )
+
+
+def _above_zero(limit: Measure) -> float:
+    """Measure again where nothing was done, as in a short one while the machine is busy."""
+    for _ in range(_TRIES):
+        if found := limit():
+            return found
+    raise Unavailable(f"the limit was measured {_TRIES} times, and nothing was done in it")
 
 
 def ratio(ratios: list[float]) -> Ratio:
