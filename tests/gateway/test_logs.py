@@ -95,6 +95,7 @@ def test_direct_agent_is_followed_on_the_command_line(dsn: str, tmp_path: Path) 
         assert [part["ended"] for part in parts if part["ended"]] == ["done"]
 
 
+@pytest.mark.thorough
 def test_updates_count_for_what_the_session_has(realm: Realm) -> None:
     """A stranger who knew the lease plants neither progress nor output; nor after the end."""
     realm.seed()

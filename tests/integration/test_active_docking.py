@@ -90,3 +90,17 @@ def test_agents_and_model_run_side_by_side(
     status = campaign.status()
     assert status.done >= FIFTH
     assert status.done + status.cancelled == SOME
+
+
+@pytest.mark.thorough
+def test_simulated_run_docks_as_many_as_it_says(
+    learn: ModuleType, ligands: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins at random, and docks none twice."""
+    assert learn
+    simulate = importlib.import_module("simulate")
+    few = [one for one in simulate.library() if one.key in ligands]
+    monkeypatch.setattr(simulate, "library", lambda: few)
+    order = simulate.order(7, share=0.1)
+    assert len(order) == len(set(order)) == SOME // 10
+    assert simulate.order(7, share=0.1) == order != simulate.order(8, share=0.1)

@@ -58,6 +58,7 @@ def test_each_call_writes_what_has_come_since_the_last(
     assert len(Cursor.read(tmp_path / "cursor")) == 9
 
 
+@pytest.mark.thorough
 def test_following_ends_with_the_campaign(
     taskq: CommandLine, agent: ScriptedAgent, tmp_path: Path
 ) -> None:

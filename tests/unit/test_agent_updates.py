@@ -248,6 +248,7 @@ class Following:
         return FollowingAnswer(follow=(HELD,)) if self.beats <= 2 else HeartbeatAnswer()
 
 
+@pytest.mark.thorough
 def test_who_is_followed_beats_every_few_seconds() -> None:
     """And is asked for the output; as before, when nobody follows any more."""
     asked: SimpleQueue[frozenset[Held]] = SimpleQueue()
