@@ -43,6 +43,22 @@ settings.load_profile("untimed")
 settings.register_profile("soak", max_examples=2_000, stateful_step_count=80)
 
 
+#: Folders of tests that need programs which few have: run only where they are named.
+NAMED_ONLY = ("containers", "engines", "htcondor", "kubernetes", "proxy", "slurm")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave folders of tests out that were to be named, and were not."""
+    here = Path(__file__).parent
+    if not collection_path.is_relative_to(here) or collection_path == here:
+        return None
+    folder = here / collection_path.relative_to(here).parts[0]
+    if folder.name not in NAMED_ONLY:
+        return None
+    asked = [config.invocation_params.dir / one.partition("::")[0] for one in config.args]
+    return None if any(one.resolve().is_relative_to(folder) for one in asked) else True
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Choose where the server of this run lives."""
     # A shell that starts a job in the background has it ignore Ctrl-C, and so all that it starts;

@@ -22,13 +22,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_parent_path constant text := coalesce(nullif(regexp_replace(p_path, '/[^/]*$', ''), ''), '/');
-    v_owner constant text := coalesce(
-        case when has_function_privilege(
-                 session_user,
-                 'taskq.permit(bytea, text, text[], bigint[], boolean, double precision)',
-                 'execute')
-             then nullif(current_setting('taskq.token_name', true), '') end,
-        session_user);
+    v_owner constant text := coalesce(taskq.of_token('token_name'), session_user);
     v_parent taskq.campaign;
     v_id bigint;
 begin

@@ -29,20 +29,12 @@ set jit = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();
-    v_token constant text := nullif(current_setting('taskq.token_id', true), '');
-    v_asker text := 'login ' || session_user;
+    v_asker constant text := coalesce('token ' || taskq.of_token('token_id'), 'login ' || session_user);
     v_rows bigint;
     v_own bigint;
     v_session bigint;
     v_lease uuid;
 begin
-    -- Who may not ask on behalf of tokens may have set it himself.
-    if v_token is not null
-       and has_function_privilege(
-               session_user,
-               'taskq.permit(bytea, text, text[], bigint[], boolean, double precision)', 'execute') then
-        v_asker := 'token ' || v_token;
-    end if;
     select t.status, t.attempt, t.session_id, t.lease_id into status, attempt, v_session, v_lease
       from taskq.stand(p_campaign, p_task) t;
     if status is null then

@@ -6,20 +6,11 @@ import io
 import shutil
 import subprocess
 import tarfile
-from pathlib import Path
 
 import pytest
 
 IMAGE = "taskq-test:1"
 _LINKS = ("sh", "sleep", "touch", "ls", "cat")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave these tests out, unless they were named."""
-    here = Path(__file__).parent
-    asked = [config.invocation_params.dir / one.partition("::")[0] for one in config.args]
-    named = any(one.resolve().is_relative_to(here) for one in asked)
-    return None if named or collection_path.name == "conftest.py" else True
 
 
 @pytest.fixture(scope="session")

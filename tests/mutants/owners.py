@@ -12,9 +12,9 @@ _MODEL: Final = ("tests/property/test_quota_model.py",)
 OWNERS: Final = (
     Mutant(
         "owner-that-a-session-names",
-        "sql/functions/create_campaign.sql",
-        "                 'execute')\n             then",
-        "                 'execute') or true\n             then",
+        "sql/functions/of_token.sql",
+        "                    'execute')\n",
+        "                    'execute') or true\n",
         "A login makes campaigns in another's name, and uses that quota.",
         _OWNERS,
     ),
