@@ -86,14 +86,15 @@ def test_memory_that_processes_share_counts_once(slot: SlotHarness, tmp_path: Pa
     """Four processes with 200 MiB in common have no more than that, until they write to it."""
     forks = (
         "import os, time; x = b'x' * (200 << 20)\n"
-        "if all([os.fork() for _ in range(2)]): open('there', 'w').close()\n"
+        "[os.fork() for _ in range(2)]; open(f'there-{os.getpid()}', 'w').close()\n"
         "while not os.path.exists('seen'): time.sleep(0.02)"
     )
 
     def see() -> None:
-        wait_until(lambda: any(tmp_path.glob("scratch/*/*/there")))
+        # All four: a fork while they are looked at would move shares from one to another.
+        wait_until(lambda: len([*tmp_path.glob("scratch/*/*/there-*")]) == 4)
         slot.runner._watch.meter.look()  # type: ignore[attr-defined]  # noqa: SLF001 - now
-        next(tmp_path.glob("scratch/*/*/there")).with_name("seen").touch()
+        next(tmp_path.glob("scratch/*/*/there-*")).with_name("seen").touch()
 
     seer = threading.Thread(target=see)
     seer.start()
