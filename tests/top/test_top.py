@@ -44,6 +44,7 @@ def drive(queue: Client, act: Act, path: str = "/", size: tuple[int, int] = (80,
         app = TopApp(queue, path)
         async with app.run_test(size=size) as pilot:
             await act(app, pilot)
+            app.exit()
 
     asyncio.run(run())
 

@@ -86,7 +86,7 @@ def test_memory_that_processes_share_counts_once(slot: SlotHarness, tmp_path: Pa
     """Four processes with 200 MiB in common have no more than that, until they write to it."""
     forks = (
         "import os, time; x = b'x' * (200 << 20)\n"
-        "[os.fork() for _ in range(2)]; open(f'there-{os.getpid()}', 'w').close()\n"
+        "[os.fork() for _ in range(2)]; open('there-%d' % os.getpid(), 'w').close()\n"
         "while not os.path.exists('seen'): time.sleep(0.02)"
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from textual import on
 from textual.app import App, ComposeResult
@@ -107,6 +107,11 @@ class TopApp(App[None]):
         self.run_worker(self._follow())
         self.run_worker(self._follow_upkeep())
         self.set_interval(1.0, self._refresh_head)
+
+    def exit(self, *arguments: Any, **options: Any) -> None:
+        """Quit; what follows the queue ends before the parts that it writes to."""
+        self.workers.cancel_all()
+        super().exit(*arguments, **options)
 
     async def on_unmount(self) -> None:
         """End to read."""

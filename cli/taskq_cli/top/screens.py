@@ -59,21 +59,26 @@ class OpenedScreen(Screen[None]):
         while True:
             if self.is_current:
                 opening = self._opening
+                found: Panel | TaskqError
                 try:
                     key = opening.title, opening.subject
-                    panel = await self._readings.get(key, FRESH_S, opening.read)
+                    found = await self._readings.get(key, FRESH_S, opening.read)
                 except TaskqError as error:
-                    self.query_one("#pictures", Static).update(render.line(one_line(str(error))))
-                else:
-                    self._show(panel)
+                    found = error
+                if self.is_current:  # still; else its parts may be gone
+                    self._show(found)
             await asyncio.sleep(FRESH_S)
 
-    def _show(self, panel: Panel) -> None:
-        self.query_one("#pictures", Static).update(render.stack(panel.pictures))
+    def _show(self, found: Panel | TaskqError) -> None:
+        pictures = self.query_one("#pictures", Static)
+        if isinstance(found, TaskqError):
+            pictures.update(render.line(one_line(str(found))))
+            return
+        pictures.update(render.stack(found.pictures))
         table = self.query_one(Rows)
-        table.fill(panel.titles, panel.rows)
-        first = not table.display and panel.rows
-        table.display = bool(panel.rows)
+        table.fill(found.titles, found.rows)
+        first = not table.display and found.rows
+        table.display = bool(found.rows)
         if first:
             table.focus()
 
