@@ -128,6 +128,7 @@ def test_agents_that_run_out_of_tasks_give_no_figure(
         runs.run(stage.database, gateways, WORK, opened(stage), 0.2)
 
 
+@pytest.mark.thorough
 def test_a_load_that_is_interrupted_leaves_no_process(
     stage: Stage, gateways: RunningGateways
 ) -> None:

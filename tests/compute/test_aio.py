@@ -43,6 +43,7 @@ def test_calls_are_awaited(served_queue: Client) -> None:
     within(work())
 
 
+@pytest.mark.thorough
 def test_runs_and_campaigns_have_twins(served_queue: Client, name: str) -> None:
     """What iterates is iterated, what returns is awaited, what is one of them is a twin."""
 

@@ -132,6 +132,7 @@ def test_a_script_computes_with_functions_and_classes_of_its_own(dsn: str, tmp_p
         assert (said, errors, program.returncode) == ("[0, 6, 12, 18, 24]\n", "", 0)
 
 
+@pytest.mark.thorough
 def test_nobody_is_left_when_the_program_is_killed(dsn: str, queue: Client, tmp_path: Path) -> None:
     """Its agents leave in good order."""
     with start(dsn, tmp_path, "time.sleep(600)") as program:

@@ -66,6 +66,7 @@ def _key(run: taskq.Run, argument: object) -> str:
     return outcome.key
 
 
+@pytest.mark.thorough
 def test_equal_arguments_are_calls_of_their_own(served_queue: Client, name: str) -> None:
     """Three draws of one seed are three; asked again, they are the same three."""
     for _ in range(2):
@@ -98,6 +99,7 @@ def test_inputs_are_on_the_node(served_queue: Client, name: str, tmp_path: Path)
     assert run.result(WAIT_S) == ["ATOM"]
 
 
+@pytest.mark.thorough
 def test_arrays_and_objects_come_back_as_themselves(served_queue: Client, name: str) -> None:
     """Arrays by name; objects of the caller's own classes by value."""
     array = np.arange(6.0).reshape(2, 3)
@@ -117,6 +119,7 @@ def test_arrays_and_objects_come_back_as_themselves(served_queue: Client, name: 
     assert type(counter) is collections.Counter
 
 
+@pytest.mark.thorough
 def test_exceptions_come_back_as_themselves(served_queue: Client, name: str) -> None:
     """With their attributes, and the traceback of where they were raised."""
     run = served_queue.map(called.refuse, [0, 1], name=name)
@@ -164,6 +167,7 @@ def test_large_results_come_back(served_queue: Client, name: str) -> None:
     assert len(text) == 1_000_000
 
 
+@pytest.mark.thorough
 def test_results_that_need_trust_stop_nothing(served_queue: Client, name: str) -> None:
     """The others come; with trust all do."""
 
@@ -199,6 +203,7 @@ def test_a_missing_module_is_the_campaigns_fault_and_is_named(
     run.cancel()
 
 
+@pytest.mark.thorough
 def test_another_function_never_gets_old_results(served_queue: Client, name: str) -> None:
     """Unless the caller says what shall become of them."""
     old = served_queue.map(adder(1), [1, 2], name=name)
@@ -233,6 +238,7 @@ def test_other_params_and_inputs_are_a_change_as_well(
         queue.map(called.square, [1], **served, on_change="maybe")  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_sent_is_said_before_anything_is_stored(queue: Client, name: str) -> None:
     """A function of 200 MB, one that holds a lock, an argument that is too large or no data."""
     library, lock = np.zeros(25_000_000), threading.Lock()
@@ -266,6 +272,7 @@ def test_cancelled_calls_say_so_and_begin_again_when_asked(queue: Client, name: 
     assert queue.map(called.square, range(3), name=name).status().waiting == 3
 
 
+@pytest.mark.thorough
 def test_waiting_costs_a_statement_for_each_look(
     queue: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,6 +358,7 @@ def test_arguments_that_fail_midway_leave_those_before(queue: Client, name: str)
     assert len(queue.map(called.square, range(150), name=name)) == 150
 
 
+@pytest.mark.thorough
 def test_the_best_calls_are_the_next_stage(served_queue: Client, name: str) -> None:
     """Mappings keep their keys, other arguments are themselves; of equal ones the first."""
     ligands = [Seed({"smiles": "C" * (1 + n % 3), "n": n}, f"t{n}") for n in range(9)]
@@ -365,6 +373,7 @@ def test_the_best_calls_are_the_next_stage(served_queue: Client, name: str) -> N
     assert list(squares.best(n=2, by="value", timeout=WAIT_S)) == [1, 2]
 
 
+@pytest.mark.thorough
 def test_the_next_stage_goes_while_the_first_does(near_queue: Client, name: str) -> None:
     """Asked while calls run, `map` waits with agents at work; what is left is that of the end."""
     run = near_queue.map(called.scored, [{"smiles": "C" * n} for n in range(1, 41)], name=name)

@@ -103,6 +103,7 @@ def test_what_is_live_follows_and_ends_with_the_gateway(
     shown.ended()
 
 
+@pytest.mark.thorough
 def test_viewers_are_bounded_and_agents_are_served(shown: GatewayProcess, token: str) -> None:
     """Those beyond are told to come again."""
     with ExitStack() as following:
@@ -135,6 +136,7 @@ def test_pages_that_have_ended_are_started_again(shown: GatewayProcess, token: s
     assert "the pages have ended" in shown.errors()
 
 
+@pytest.mark.thorough
 def test_pages_end_with_a_gateway_that_is_killed(shown: GatewayProcess, token: str) -> None:
     """They see it by their standard input."""
     assert ask(shown, "/", token)[0] == 200

@@ -16,6 +16,7 @@ from tests.helpers.postgres import Postgres, value
 from tests.helpers.waiting import wait_until
 
 
+@pytest.mark.thorough
 def test_gateway_is_known_from_its_start_to_its_end(
     queue: Client, start_gateway: StartGateway
 ) -> None:

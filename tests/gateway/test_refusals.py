@@ -59,6 +59,7 @@ def test_refused_task_waits_for_others_uncounted_and_is_recorded(realm: Realm) -
     assert (again["task"], again["attempt"]) == (task["task"], 2)
 
 
+@pytest.mark.thorough
 def test_agent_is_not_woken_for_what_it_leaves_out(realm: Realm) -> None:
     """However much of it is there; others get it, and so does it once the campaign has changed."""
     realm.seed()

@@ -91,6 +91,7 @@ def test_renewed_certificate_is_used_without_a_restart(
     assert old.ask("GET", "/healthz").status == 200
 
 
+@pytest.mark.thorough
 def test_broken_certificate_is_not_taken(gateway: GatewayProcess, authority: Authority) -> None:
     """The old one goes on to serve, and the log says so."""
     before = served(gateway.peer(tls=authority.client()))

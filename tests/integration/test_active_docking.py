@@ -42,6 +42,7 @@ def campaign_of(queue: Client, ligands: dict[str, str], **more: Any) -> Campaign
     return campaign
 
 
+@pytest.mark.thorough
 def test_what_waits_is_docked_in_the_order_that_the_model_expects(
     queue: Client, hire: Hire, learn: ModuleType, ligands: dict[str, str]
 ) -> None:

@@ -182,6 +182,7 @@ def test_audit_of_a_campaign_leaves_others_alone(queue: Client, history: History
         list(queue.audit("/nowhere"))
 
 
+@pytest.mark.thorough
 def test_audit_writes_nothing_and_waits_for_nobody(
     queue: Client, history: History, dsn: str
 ) -> None:

@@ -210,6 +210,7 @@ def test_brake_writes_only_what_changes(crew: list[int], postgres: Postgres) -> 
     assert value(postgres, version) == on
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("crew")
 def test_keeper_tells_of_the_brake_once(
     database: Database, postgres: Postgres, caplog: pytest.LogCaptureFixture
@@ -224,6 +225,7 @@ def test_keeper_tells_of_the_brake_once(
     assert caplog.text.count("agents are silent") == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("crew")
 def test_keeper_that_stands_by_does_not_tell_that_the_brake_is_off(
     database: Database, postgres: Postgres, caplog: pytest.LogCaptureFixture

@@ -232,6 +232,7 @@ def test_task_that_comes_back_is_found_when_nothing_else_waits(
     assert keys(agent, 1) == ["a"]
 
 
+@pytest.mark.thorough
 def test_task_behind_the_position_of_a_connection_is_claimed_within_a_second(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:

@@ -116,6 +116,7 @@ def test_an_agent_that_is_told_to_leave_loses_nothing(
     assert queue.agents() == []
 
 
+@pytest.mark.thorough
 def test_an_agent_keeps_the_queue(taskq: CommandLine, queue: Client) -> None:
     """Without any other keeper, what is delayed is tried again."""
     campaign = queue.create_campaign(

@@ -19,6 +19,7 @@ def ready(queue: Client) -> Campaign:
     return campaign
 
 
+@pytest.mark.thorough
 def test_an_agent_runs_the_test_of_its_site_first(taskq: CommandLine, ready: Campaign) -> None:
     """As one behind a gateway does: 69 and the reason, or the tasks are done; no secret is told."""
     run = ["agent", "run", "--campaign", "/c", "--until-empty", "--quiet", "-o", "json"]

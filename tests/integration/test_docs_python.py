@@ -49,6 +49,7 @@ def test_every_public_call_has_an_example() -> None:
         assert f"taskq.{name}" in PAGE or name in ("Campaign", "Client"), name
 
 
+@pytest.mark.thorough
 def test_the_examples_run(
     dsn: str, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ def test_campaign_that_nobody_asks_for_is_left_alone(
     assert other.status().waiting == 1
 
 
+@pytest.mark.thorough
 def test_depth_follows_demand(
     campaign: Campaign, popper: Popper, refill: Refill, postgres: Postgres
 ) -> None:
@@ -73,6 +74,7 @@ def test_depth_follows_demand(
     assert_counts_are_true(postgres)
 
 
+@pytest.mark.thorough
 def test_what_nobody_takes_waits_again(
     stocked: int, campaign: Campaign, popper: Popper, postgres: Postgres
 ) -> None:
@@ -85,6 +87,7 @@ def test_what_nobody_takes_waits_again(
     assert_counts_are_true(postgres)
 
 
+@pytest.mark.thorough
 def test_of_two_refillers_one_acts_and_the_other_takes_over(
     campaign: Campaign, popper: Popper, refill: Refill, postgres: Postgres
 ) -> None:

@@ -48,6 +48,7 @@ def broken_off(postgres: Postgres, statement: str) -> set[int]:
     return {row["pid"] for row in cut}
 
 
+@pytest.mark.thorough
 def test_leases_go_back_though_the_statement_that_gives_them_back_breaks_off(
     campaign: Campaign, popper: Popper, refill: Refill, dsn: str, postgres: Postgres
 ) -> None:

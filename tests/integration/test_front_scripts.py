@@ -263,6 +263,7 @@ def test_scripts_that_a_server_has_forgotten_are_sent_again(redis_server: RedisS
         assert pop(redis_server, (7, 1))[0][0] == [entry]
 
 
+@pytest.mark.thorough
 def test_server_that_is_gone_or_hangs_is_told_in_time(redis_server: RedisServer) -> None:
     """Nobody waits for a front for longer than it takes to ask PostgreSQL."""
     begin(redis_server)

@@ -227,6 +227,7 @@ def test_damaged_large_result_is_no_result(campaign: Campaign, hire: Hire, tmp_p
         next(campaign.results(blobs=blobs))
 
 
+@pytest.mark.thorough
 def test_blobs_of_removed_campaigns_can_be_cleaned_away(
     taskq: CommandLine, queue: Client, receptor: Path, tmp_path: Path, postgres: Postgres
 ) -> None:

@@ -7,12 +7,14 @@ from collections import Counter, defaultdict
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from taskq import CampaignSpec, Client, Handler
 from tests.helpers.agent_processes import agent_process
 from tests.helpers.postgres import Postgres
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
-TASKS = 10_000
 AGENTS = 8
 KILLED = (2, 5)
 LEASE_S = 4
@@ -28,8 +30,9 @@ def executions(diary: Path) -> dict[int, list[int]]:
     return agents
 
 
+@pytest.mark.parametrize("tasks", rest_thorough([2_000, 10_000]))
 def test_killed_agents_cost_only_their_own_executions(
-    queue: Client, dsn: str, postgres: Postgres, tmp_path: Path
+    tasks: int, queue: Client, dsn: str, postgres: Postgres, tmp_path: Path
 ) -> None:
     """Each task has one accepted outcome; only tasks of the killed were executed twice."""
     diary = tmp_path / "diary"
@@ -37,7 +40,7 @@ def test_killed_agents_cost_only_their_own_executions(
     campaign = queue.create_campaign(
         CampaignSpec("/c", handler=handler, params={"diary": str(diary)})
     )
-    campaign.seed({"n": n} for n in range(TASKS))
+    campaign.seed({"n": n} for n in range(tasks))
 
     with ExitStack() as stack:
         logs = [tmp_path / f"agent-{number}.log" for number in range(AGENTS)]
@@ -66,13 +69,13 @@ def test_killed_agents_cost_only_their_own_executions(
     assert held is not None
     assert held["count"] > 0
     status = campaign.status()
-    assert (status.done, status.unfinished, status.failed) == (TASKS, 0, 0)
+    assert (status.done, status.unfinished, status.failed) == (tasks, 0, 0)
     results = list(campaign.results())
-    assert sorted(one.payload["n"] for one in results) == list(range(TASKS))
+    assert sorted(one.payload["n"] for one in results) == list(range(tasks))
     assert all(one.result == {"twice": 2 * one.payload["n"]} for one in results)
 
     executed = executions(diary)
-    assert sorted(executed) == list(range(TASKS))
+    assert sorted(executed) == list(range(tasks))
     repeated = {task: done for task, done in executed.items() if len(done) > 1}
     for task, done in repeated.items():
         survivors = Counter(number for number in done if number not in KILLED)

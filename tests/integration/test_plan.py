@@ -12,6 +12,7 @@ from taskq.planning import trial
 from tests.helpers.command_line import CommandLine
 
 
+@pytest.mark.thorough
 def test_plan_measures_the_server(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a database of its own. What the figures are is not judged."""
     monkeypatch.setattr(trial, "MEASURED_S", 0.05)

@@ -94,6 +94,7 @@ def test_a_task_is_tried_again_with_more_memory(taskq: CommandLine, queue: Clien
     assert best["key"] == "large"
 
 
+@pytest.mark.thorough
 def test_tasks_that_fit_no_slot_wait_and_explain_says_so(taskq: CommandLine, queue: Client) -> None:
     """The agent leaves them to others."""
     taskq.out("campaign", "create", "/c", "--cores", "2", "--memory", "64G,128G", "--", "true")

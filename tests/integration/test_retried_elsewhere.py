@@ -40,6 +40,7 @@ def work(agent: ScriptedAgent, *, good: bool, want: int = 1) -> list[Claimed]:
     return tasks
 
 
+@pytest.mark.thorough
 def test_no_task_is_lost_to_one_bad_host_of_two(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
@@ -194,6 +195,7 @@ def test_operators_retry_begins_anew(campaign: Campaign, hire: Hire) -> None:
     assert b.claim(1)[0].task == task.task + 1
 
 
+@pytest.mark.thorough
 def test_many_tasks_that_a_host_may_not_have_are_not_walked_over(
     queue: Client, hire: Hire, postgres: Postgres
 ) -> None:

@@ -167,6 +167,7 @@ def test_submitter_makes_and_feeds_campaigns(staff: Staff, path: str, tmp_path: 
             campaign.seed([{"n": 7}])
 
 
+@pytest.mark.thorough
 def test_agent_and_reader_and_operator_work_together(staff: Staff, path: str) -> None:
     """Each by its commands: tasks are executed beside the database, read, steered and deleted."""
     campaign = staff.owner.create_campaign(

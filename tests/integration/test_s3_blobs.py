@@ -49,6 +49,7 @@ def prefix(address: str) -> str:
     return address.removeprefix(f"s3://{BUCKET}/")
 
 
+@pytest.mark.thorough
 def test_large_blob_goes_in_parts(server: S3Server, address: str, prefix: str) -> None:
     """Under the name that a folder would give it; it is read from any offset."""
     blobs, data = S3Blobs(address), secrets.token_bytes(LARGE)

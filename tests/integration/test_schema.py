@@ -228,6 +228,7 @@ def test_server_that_cannot_be_reached_is_named(address: str) -> None:
         taskq.connect(address)
 
 
+@pytest.mark.thorough
 def test_server_that_never_answers_is_given_up() -> None:
     """A port that accepts and says nothing does not hold the caller for ever."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:

@@ -111,6 +111,7 @@ def test_campaign_that_has_its_share_is_tried_when_others_give_nothing(
     assert sorted(served(database)) == ["/large", "/small"]
 
 
+@pytest.mark.thorough
 def test_running_tasks_follow_the_weights_whatever_tasks_last(
     queue: Client, postgres: Postgres
 ) -> None:

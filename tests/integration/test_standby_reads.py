@@ -226,6 +226,7 @@ def test_reader_changes_nothing(servers: Pair) -> None:
             campaign.submit({"n": 1}, key="not this")
 
 
+@pytest.mark.thorough
 def test_many_threads_read(servers: Pair) -> None:
     """At a time, through one client."""
     counts: list[int] = []

@@ -91,6 +91,7 @@ def counted(waker: LongPoll) -> list[int]:
     return sizes
 
 
+@pytest.mark.thorough
 def test_as_many_are_woken_as_there_are_tasks(campaign: Campaign, database: Database) -> None:
     """Those who came first; the others go on waiting, whatever they serve."""
 
@@ -260,6 +261,7 @@ def test_poke_is_seen_long_before_the_next_turn(campaign: Campaign, database: Da
     play(database, scene, poll_s=60)
 
 
+@pytest.mark.thorough
 def test_database_that_goes_away_is_asked_on(
     campaign: Campaign,
     database: Database,

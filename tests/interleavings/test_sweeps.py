@@ -172,6 +172,7 @@ def test_attempt_that_is_recorded_already_stops_no_sweep(
     assert_counts_are_true(postgres)
 
 
+@pytest.mark.thorough
 def test_what_commits_only_after_the_pools_deadline_is_found_by_the_next_sweep(
     queue: Client, database: Database, postgres: Postgres, dsn: str
 ) -> None:

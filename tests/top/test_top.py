@@ -98,6 +98,7 @@ def test_tree_follows_the_queue(queue: Client, hire: Hire) -> None:
     drive(queue, act)
 
 
+@pytest.mark.thorough
 def test_part_of_the_tree_has_the_agents_above_it(queue: Client, hire: Hire) -> None:
     """And nothing of what is beside it."""
     failing(queue, hire)
@@ -137,6 +138,7 @@ def test_pause_asks_and_says_what_it_did(queue: Client) -> None:
     drive(queue, act)
 
 
+@pytest.mark.thorough
 def test_failed_tasks_are_retried(queue: Client, hire: Hire) -> None:
     """All of a campaign, after a question that says how many; none where none has failed."""
     campaign = failing(queue, hire)
@@ -206,6 +208,7 @@ def test_campaign_task_and_host_are_opened(queue: Client, hire: Hire) -> None:
     drive(queue, act)
 
 
+@pytest.mark.thorough
 def test_nothing_from_outside_reaches_the_terminal(queue: Client, hire: Hire) -> None:
     """Control characters are shown as their numbers, markup as it is written."""
     campaign = servable(queue, "/a")
@@ -332,6 +335,7 @@ def test_what_is_asked_is_bounded(trouble: Trouble) -> None:
         assert 1 <= trouble.asked.count(name) <= number, name
 
 
+@pytest.mark.thorough
 def test_gateways_and_database_are_shown(
     queue: Client, database: Database, postgres: Postgres
 ) -> None:

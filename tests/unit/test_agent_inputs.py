@@ -82,6 +82,7 @@ def test_empty_input_is_no_special_case(source: BlobSource, folder: Path) -> Non
     assert fetched(InputCache(folder, source), source.add(b"")).read_bytes() == b""
 
 
+@pytest.mark.thorough
 def test_processes_that_want_the_same_fetch_it_once(source: BlobSource, folder: Path) -> None:
     """The others wait for the one that was first."""
     wanted = source.add(secrets.token_bytes(3_000_000))

@@ -61,6 +61,7 @@ def test_failures_are_reported_as_such() -> None:
     assert agent_thread.queue.counts() == {DONE: 10, FAILED: 10}
 
 
+@pytest.mark.thorough
 def test_lost_and_repeated_messages_cost_time_only() -> None:
     """Whatever the network does to a call, each task runs once and counts once."""
     lock = threading.Lock()
@@ -138,6 +139,7 @@ def test_work_goes_on_while_a_beat_is_in_the_air() -> None:
         agent_thread.agent.terminate()
 
 
+@pytest.mark.thorough
 def test_beat_without_answer_is_repeated_soon() -> None:
     """A lost beat does not cost a whole interval of the session's life."""
     beats = iter([REQUEST_LOST, REQUEST_LOST])
@@ -287,6 +289,7 @@ def test_call_that_never_comes_back_ends_the_agent() -> None:
     assert agent_thread.summary.exit_code == 70
 
 
+@pytest.mark.thorough
 def test_loop_that_hangs_is_abandoned(capfd: pytest.CaptureFixture[str]) -> None:
     """If the loop itself does not come round, the beats end the process."""
     queue, end_of_test = queue_of(1), threading.Event()

@@ -15,6 +15,7 @@ from taskq.funnel.sorting import LineSorter, sort_key
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False)
 
 
+@pytest.mark.thorough
 @given(st.lists(NUMBERS, max_size=20))
 def test_keys_are_in_the_order_of_the_numbers(numbers: list[Decimal]) -> None:
     """Also as the beginning of lines that go on with a space; equal numbers have one key."""

@@ -12,7 +12,6 @@ import pytest
 from taskq.gateway.errors import retry_after_s
 from taskq_agent.core.call_state import CallState
 from taskq_agent.errors import TransportFailed
-from tests.helpers.variants import rest_thorough
 
 AGENTS = 20_000
 OUTAGE_S = 16.0
@@ -31,7 +30,8 @@ def away() -> TransportFailed:
     return TransportFailed("the database does not answer now", retry_after_s(2 * AGENTS))
 
 
-@pytest.mark.parametrize("error", rest_thorough([gone, away]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("error", [gone, away])
 def test_agents_are_back_within_seconds_and_not_at_once(
     error: Callable[[], TransportFailed], monkeypatch: pytest.MonkeyPatch
 ) -> None:

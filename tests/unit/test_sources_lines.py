@@ -71,6 +71,7 @@ def test_longest_line_is_read_and_a_longer_one_is_bad() -> None:
     assert cut.number == 4
 
 
+@pytest.mark.thorough
 def test_over_long_line_is_not_held_in_memory() -> None:
     """A line of 2 GiB passes without being gathered."""
 

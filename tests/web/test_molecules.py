@@ -97,6 +97,7 @@ def program(*lines: str) -> tuple[str, ...]:
     return (sys.executable, "-c", "\n".join([*head, *(f"    {one}" for one in lines)]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "act",
     ["time.sleep(600)", "sys.exit(1)", "print('x' * 10**6, flush=True)", "print('{', flush=True)"],

@@ -175,6 +175,7 @@ def test_pages_change_nothing(web: WebProcess) -> None:
         assert web.ask(address, "DELETE").status == 405
 
 
+@pytest.mark.thorough
 def test_what_is_live_follows_the_counters(web: WebProcess, shown: Client) -> None:
     """Figures go by the names that the page's elements have; later only those that changed."""
     campaign = shown.create_campaign(f"/{secrets.token_hex(4)}")

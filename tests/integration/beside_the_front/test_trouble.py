@@ -28,6 +28,7 @@ def front_threads() -> list[str]:
     return [one.name for one in threading.enumerate() if one.name == "taskq-front"]
 
 
+@pytest.mark.thorough
 def test_agent_goes_on_while_postgresql_restarts(
     own_server: Server,  # noqa: F811  # the fixture
     redis_server: RedisServer,

@@ -71,6 +71,7 @@ def test_settings_of_the_user_win_and_stay(server: Server) -> None:
         server.down()
 
 
+@pytest.mark.thorough
 def test_wrong_setting_is_reported_from_the_log(server: Server) -> None:
     """A server that does not start says why, and nothing is left running."""
     server.up()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import pytest
 
 from taskq import Client
 from taskq.dispatch.fair_share import Scope
@@ -226,6 +227,7 @@ def test_agent_gets_tasks_of_campaigns_that_it_serves_only(
     run_scenario(scenario)
 
 
+@pytest.mark.thorough
 def test_old_entries_are_not_handed_out_and_their_tasks_wait_again(
     front: ScriptedFront, run_scenario: RunScenario, postgres: Postgres
 ) -> None:

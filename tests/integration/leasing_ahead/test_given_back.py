@@ -36,6 +36,7 @@ def test_lease_given_back_waits_again_uncounted(
     assert say(hire(), report_of(left[0], DONE)) == ["unknown"]
 
 
+@pytest.mark.thorough
 def test_lost_entry_waits_again_after_the_pools_deadline(
     database: Database, campaign: Campaign, postgres: Postgres, hire: Hire
 ) -> None:

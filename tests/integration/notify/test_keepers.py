@@ -60,6 +60,7 @@ def test_keeper_that_is_killed_between_sending_and_recording_loses_nothing(
     assert before.message["events"] == after.message["events"]
 
 
+@pytest.mark.thorough
 def test_a_rule_from_the_first_command_to_the_last(
     taskq: CommandLine, receiver: Receiver, hook: Hook, campaign: Campaign, tmp_path: Path
 ) -> None:

@@ -140,6 +140,7 @@ def test_mail_is_sent_with_what_mail_programs_want(
     assert str(event.event_id) in body
 
 
+@pytest.mark.thorough
 def test_password_is_told_to_an_encrypted_server_only(
     serve: Any, tell: Any, postbox: Postbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

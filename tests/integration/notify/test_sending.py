@@ -86,6 +86,7 @@ def test_events_of_a_rule_go_together(
     assert one.message["subject"] == "taskq: 3 events in /c"
 
 
+@pytest.mark.thorough
 def test_a_rule_rests_after_a_message(
     campaign: Campaign,
     rules: Notifications,
@@ -139,6 +140,7 @@ def test_message_that_fails_is_tried_again_later_and_later(
     assert len({one.message["events"][0]["id"] for one in receiver.got}) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("paused")
 def test_message_is_given_up_visibly_after_twelve_tries(
     sender: Sender,

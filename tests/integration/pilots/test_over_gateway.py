@@ -76,6 +76,7 @@ def test_pilots_of_others_are_not_seen_and_not_steered(
         assert owner.pilots.set_status("hpc", "paused") == 0
 
 
+@pytest.mark.thorough
 def test_what_a_loop_runs_is_stored_by_a_login_only(at_gateway: AtGateway) -> None:
     """Or whoever has a token would run programs as the user of any loop."""
     manager = at_gateway("/", kind="pickler")
@@ -84,6 +85,7 @@ def test_what_a_loop_runs_is_stored_by_a_login_only(at_gateway: AtGateway) -> No
             manager.pilots.create("hpc", "local", "/c", {"folder": "/jobs"}, replace=replace)
 
 
+@pytest.mark.thorough
 def test_jobs_that_need_the_database_are_not_submitted_from_afar(
     queue: Client, at_gateway: AtGateway
 ) -> None:

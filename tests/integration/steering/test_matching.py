@@ -20,7 +20,6 @@ from tests.fixtures.databases import fresh_database
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, value
-from tests.helpers.variants import rest_thorough
 
 PAYLOADS: list[dict[str, Any]] = [
     {},
@@ -133,6 +132,7 @@ def varied(server_dsn: str, template: str) -> Iterator[Campaign]:
         yield campaign
 
 
+@pytest.mark.thorough
 @settings(max_examples=150)
 @given(term=TERMS)
 def test_filter_means_what_is_documented(term: Term, varied: Campaign) -> None:
@@ -205,9 +205,8 @@ def test_matching_task_is_shown_as_any_other(standing: Campaign) -> None:
     assert list(standing.results(where="result.score > 0")) == []
 
 
-@pytest.mark.parametrize(
-    "states", rest_thorough([["waiting", "done"], ["waiting"], ["failed"], ["done"]])
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("states", [["waiting", "done"], ["waiting"], ["failed"], ["done"]])
 def test_page_reads_no_more_than_its_tasks(
     states: list[str], campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
@@ -237,6 +236,7 @@ def test_page_reads_no_more_than_its_tasks(
     assert max(one.rows for one in seen.accesses) <= 100
 
 
+@pytest.mark.thorough
 def test_pages_go_through_all_tasks_once(campaign: Campaign, hire: Hire) -> None:
     """In the order of seeding, from spans, bundles and rows."""
     campaign.seed({"n": n} for n in range(3 * PAGE))

@@ -136,6 +136,7 @@ def test_what_is_no_priority_is_refused(
     assert value(postgres, TASKS) == 0
 
 
+@pytest.mark.thorough
 def test_scattered_tasks_leave_the_others_packed(campaign: Campaign, postgres: Postgres) -> None:
     """A chunk is cut where its tasks lie too far apart, whatever the order of the keys."""
     campaign.seed(Seed({}, f"k{n}") for n in range(RANGE + 2_000))
