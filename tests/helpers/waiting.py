@@ -17,7 +17,7 @@ _PORTS = (_FIRST + (os.getpid() * 1_237 + n) % _NUMBER for n in range(_NUMBER))
 def wait_until(
     predicate: Callable[[], object],
     *,
-    timeout_s: float = 10.0,
+    timeout_s: float = 60.0,
     on_timeout: Callable[[], str] = lambda: "",
 ) -> None:
     """Poll until the predicate is true; after the timeout fail with the text of `on_timeout`."""

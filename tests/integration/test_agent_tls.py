@@ -109,7 +109,7 @@ def test_waiting_exchange_is_broken_off_under_tls(
         wait_until(lambda: gateway.waits)
         transport.cancel_exchange(request)
         with pytest.raises(TransportFailed, match="broken off"):
-            claim.result(10)
+            claim.result(60)
         transport.heartbeat(Heartbeat(session))
 
 

@@ -81,7 +81,7 @@ def test_sessions_are_locked_in_their_order_whatever_the_batch_says(
         ).fetchall()
         assert sorted(session for (session,) in free) == higher
         other.commit()
-        assert beat.result(10) == []
+        assert beat.result(60) == []
 
 
 def test_session_that_ends_at_this_moment_is_not_revived(
@@ -97,7 +97,7 @@ def test_session_that_ends_at_this_moment_is_not_revived(
         beat = pool.submit(lambda: postgres.execute(BATCH, [said]).fetchall())
         wait_until(lambda: waits_for_a_lock(leaving))
         leaving.commit()
-        assert [(row["session_id"], row["ended"]) for row in beat.result(10)] == [
+        assert [(row["session_id"], row["ended"]) for row in beat.result(60)] == [
             (ending.session, True)
         ]
 

@@ -161,7 +161,7 @@ def test_parent_whose_creator_gives_up_is_created_by_who_waited(queue: Client, d
         waiting = pool.submit(queue.create_campaign, "/x/mine")
         wait_until(lambda: blocked(dsn))
         slow.rollback()
-        assert waiting.result(timeout=10).path == "/x/mine"
+        assert waiting.result(timeout=60).path == "/x/mine"
     assert [node.path for node in queue.campaign("/").tree()] == ["/", "/x", "/x/mine"]
 
 
@@ -289,7 +289,7 @@ def test_nothing_waits_in_a_campaign_that_was_cancelled_meanwhile(
         cancelling = pool.submit(queue.campaign("/a").cancel)
         wait_until(lambda: cancelling.done() or blocked(dsn))
         slow.commit()
-        cancelling.result(timeout=10)
+        cancelling.result(timeout=60)
     assert set(statuses(postgres, "/a/b").values()) == {"cancelled"}
 
 
@@ -373,8 +373,8 @@ def test_removal_and_folding_do_not_deadlock(queue: Client, dsn: str, postgres: 
         removing = pool.submit(campaign.remove)
         wait_until(lambda: blocked(dsn) == 2)
         holder.commit()
-        folding.result(timeout=10)
-        assert removing.result(timeout=10) == 2
+        folding.result(timeout=60)
+        assert removing.result(timeout=60) == 2
     assert_counts_are_true(postgres)
 
 

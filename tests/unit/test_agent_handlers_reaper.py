@@ -143,7 +143,7 @@ def test_mark_leads_to_sessions_and_to_those_who_left_them(tmp_path: Path) -> No
     try:
         wait_until(lambda: (tmp_path / "b").exists() and (tmp_path / "b").read_text())
         procfs.kill_marked("MARK=abc:")
-        assert leader.wait(timeout=10) == -signal.SIGKILL
+        assert leader.wait(timeout=60) == -signal.SIGKILL
         for name in ("a", "b"):
             wait_for_exit(int((tmp_path / name).read_text()))
         assert stranger.poll() is None
@@ -164,7 +164,7 @@ def test_killed_reaper_is_replaced_and_told_everything(tmp_path: Path) -> None:
     own._process.wait()  # noqa: SLF001 - see above
     own.add("folder", str(tmp_path / "another"))
     own.close()
-    assert sleeper.wait(timeout=10) == -signal.SIGKILL
+    assert sleeper.wait(timeout=60) == -signal.SIGKILL
     assert not folder.exists()
 
 

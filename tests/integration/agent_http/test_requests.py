@@ -37,7 +37,7 @@ def test_beat_does_not_wait_for_an_exchange(gateway: HttpGateway) -> None:
         for _ in range(5):
             transport.heartbeat(Heartbeat(session))
         queue.add({"n": 0})
-        assert claim.result(10).tasks
+        assert claim.result(60).tasks
     assert gateway.connections() == 2
 
 
@@ -187,7 +187,7 @@ def test_answer_comes_as_soon_as_there_is_a_task(gateway: HttpGateway) -> None:
         claim = pool.submit(transport.exchange, Request(session, (), 1, "lease", wait_s=30))
         wait_until(lambda: gateway.waits)
         gateway.queue.add({"n": 0})
-        assert [task.task for task in claim.result(10).tasks] == [1]
+        assert [task.task for task in claim.result(60).tasks] == [1]
 
 
 def test_waiting_exchange_is_broken_off_at_once(gateway: HttpGateway) -> None:
