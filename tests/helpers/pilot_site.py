@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from taskq import Client
+from taskq.pilots.loop import DRIVERS_BY_NAME, PilotLoop
 from taskq.views import PilotJob
 from tests.helpers.audit import assert_audit_is_clean
 from tests.helpers.command_line import NOTHING, CommandLine
@@ -89,6 +92,71 @@ class PilotSite:
             self.wait(lambda: all(job.status == "ended" for job in self.jobs().values()))
             loop.terminate()
             assert loop.wait(20) == 0
+
+    def run_with_one_ended(self, count: int, end: Callable[[str], object]) -> dict[int, PilotJob]:
+        """Let three jobs work, end the first in the midst of it; return all when all is done."""
+        self.seed(count)
+        self.add("--max-jobs", 3, "--time-limit", "10m")
+        with self.taskq.process("pilots", "run", "--period", "0.5") as loop:
+            self.wait(lambda: self.pilot()["serving"] == 3)
+            self.wait(lambda: self.done() > 6)
+            end(self.jobs()[1].native_id or "")
+            self.wait(lambda: self.jobs()[1].status == "ended")
+            loop.terminate()
+            assert loop.wait(20) == 0
+        self.run_to_the_end(count)
+        jobs = self.jobs()
+        assert {job.outcome for job in jobs.values()} == {"served"}
+        assert jobs[1].left_why == "it was told to"
+        self.assert_nothing_is_lost(count)
+        return jobs
+
+    def loop(self, **more: Any) -> PilotLoop:
+        """Return a loop of this process."""
+        return PilotLoop(self.queue.database, self.taskq.environment, **more)
+
+    def find_after_death(self) -> PilotJob:
+        """Let a loop die when it has submitted a job, and the next one find it."""
+
+        class Killed(BaseException):
+            pass
+
+        class DiesAfterSubmission(DRIVERS_BY_NAME[self.kind]):
+            def submit(self, *words: Any) -> Any:
+                super().submit(*words)
+                raise Killed
+
+        first = self.loop(make=lambda _, *given: DiesAfterSubmission(*given))
+        with pytest.raises(Killed):
+            first.round()
+        assert [job.status for job in self.jobs().values()] == ["submitting"]
+        first.leave()
+        second = self.loop()
+        (done,) = second.round()
+        second.leave()
+        assert (done.acted, done.submitted, done.trouble) == (True, 0, None)
+        (job,) = self.jobs().values()
+        assert (job.status, job.native_id is not None) == ("queued", True)
+        return job
+
+    def remove(self) -> None:
+        """Remove the pilot, and wait until its jobs that wait are gone."""
+        self.taskq.out("pilots", "rm", "hpc", "--yes")
+        loop = self.loop()
+        self.wait(lambda: loop.round() == [])
+
+    def run_one_that_dies(self) -> PilotJob:
+        """Let a job die before its agent is heard, for the interpreter is not there."""
+        self.seed(2)
+        self.add("--python", "/no/such/python3", "--time-limit", "2m", "--max-jobs", 1)
+        loop = self.loop()
+        loop.round()
+        self.wait(lambda: loop.round() and self.jobs()[1].outcome == "died")
+        job = self.jobs()[1]
+        assert job.exit_code == 127
+        assert "/no/such/python3: not found" in (job.tail or "")
+        assert self.pilot()["failures"] == 1
+        return job
 
     def assert_nothing_is_lost(self, count: int) -> None:
         """Look at the books and at each result."""

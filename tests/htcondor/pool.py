@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tests.helpers.batch_commands import run_command
 from tests.helpers.waiting import free_port, wait_until
 
 CORES = 16
@@ -106,14 +107,7 @@ class HTCondorPool:
 
     def run(self, *words: object) -> subprocess.CompletedProcess[str]:
         """Run one of HTCondor's commands."""
-        return subprocess.run(
-            [str(word) for word in words],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        return run_command(words, self.environment)
 
     def logs(self) -> str:
         """Return the ends of the daemons' logs."""

@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from tests.helpers.batch_commands import run_command
 from tests.helpers.waiting import free_port, wait_until
 
 CORES = 16
@@ -107,14 +108,7 @@ class SlurmCluster:
 
     def run(self, *words: object) -> subprocess.CompletedProcess[str]:
         """Run one of Slurm's commands."""
-        return subprocess.run(
-            [str(word) for word in words],
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        return run_command(words, self.environment)
 
     def said(self, *words: object) -> str:
         """Return what a command writes to its standard output."""

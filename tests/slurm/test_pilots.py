@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from taskq import Client
-from taskq.pilots.drivers.slurm import Slurm
-from taskq.pilots.loop import PilotLoop
 from tests.fixtures.gateways import StartGateway
 from tests.helpers.pilot_site import PilotSite
 from tests.slurm.cluster import SlurmCluster
@@ -64,35 +61,12 @@ def test_loop_that_is_killed_after_sbatch_finds_its_job(
     site: PilotSite, slurm: SlurmCluster
 ) -> None:
     """By its name: Slurm has one job, and the next loop submits no other."""
-
-    class Killed(BaseException):
-        pass
-
-    class DiesAfterSbatch(Slurm):
-        def submit(self, *words: Any) -> Any:
-            super().submit(*words)
-            raise Killed
-
     site.seed(2)
     site.add("--max-jobs", 1, "--time-limit", "2m", "--option", "--hold")
-    environment, database = site.taskq.environment, site.queue.database
-    first = PilotLoop(
-        database, environment, make=lambda _, settings, found: DiesAfterSbatch(settings, found)
-    )
-    with pytest.raises(Killed):
-        first.round()
-    assert [job.status for job in site.jobs().values()] == ["submitting"]
-    first.leave()
-    second = PilotLoop(database, environment)
-    (done,) = second.round()
-    assert (done.acted, done.submitted, done.trouble) == (True, 0, None)
-    (job,) = site.jobs().values()
-    assert (job.status, job.native_id is not None) == ("queued", True)
+    job = site.find_after_death()
     assert len(slurm.jobs()) == 1
     assert "PENDING, JobHeldUser" in (job.why or "")
-    site.taskq.out("pilots", "rm", "hpc", "--yes")
-    second.round()
-    site.wait(lambda: second.round() == [])
+    site.remove()
     assert slurm.jobs() == {}
 
 
@@ -100,7 +74,7 @@ def test_what_slurm_refuses_is_said_in_its_words(site: PilotSite) -> None:
     """And the pilot waits."""
     site.seed(2)
     site.add("--partition", "nosuch")
-    (done,) = PilotLoop(site.queue.database, site.taskq.environment).round()
+    (done,) = site.loop().round()
     assert done.trouble is not None
     assert "invalid partition specified: nosuch" in done.trouble
     assert "invalid partition" in site.taskq.out("pilots", "explain", "hpc")
@@ -109,16 +83,8 @@ def test_what_slurm_refuses_is_said_in_its_words(site: PilotSite) -> None:
 
 def test_job_that_dies_before_its_agent_is_heard_is_shown_with_its_output(site: PilotSite) -> None:
     """Here the interpreter is not there."""
-    site.seed(2)
-    site.add("--python", "/no/such/python3", "--time-limit", "2m", "--max-jobs", 1)
-    loop = PilotLoop(site.queue.database, site.taskq.environment)
-    loop.round()
-    site.wait(lambda: loop.round() and site.jobs()[1].outcome == "died")
-    job = site.jobs()[1]
-    assert (job.exit_code, (job.why or "")[:6]) == (127, "FAILED")
-    assert "/no/such/python3: not found" in (job.tail or "")
+    assert (site.run_one_that_dies().why or "").startswith("FAILED")
     assert "/no/such/python3: not found" in site.taskq.out("pilots", "log", "hpc", 1)
-    assert site.pilot()["failures"] == 1
 
 
 def test_direct_agents_get_the_address_of_the_database(
