@@ -51,6 +51,10 @@ test-proxy: .venv/test ## Test with HAProxy, PgBouncer and curl, which must be i
 test-slurm: .venv/test ## Test with a Slurm of one node, whose programs must be installed (minutes)
 	$(BIN)/pytest tests/slurm
 
+.PHONY: test-pbs
+test-pbs: .venv/test ## Test with the PBS of this machine, which must be installed, not as root (minutes)
+	$(BIN)/pytest tests/pbs
+
 .PHONY: test-htcondor
 test-htcondor: .venv/test ## Test with an HTCondor of one node, which must be installed, not as root (minutes)
 	$(BIN)/pytest tests/htcondor

@@ -1,6 +1,6 @@
 """Cores, memory and GPUs: what an agent has, each slot's share of it, and what it offers for that.
 
-What an agent has is what its affinity, the limits of its cgroups, Slurm's variables and
+What an agent has is what its affinity, the limits of its cgroups, variables of Slurm and PBS, and
 `CUDA_VISIBLE_DEVICES` leave to it.
 """
 
@@ -54,7 +54,10 @@ def found(
     """
     allowed = sorted(os.sched_getaffinity(0))
     ours = cores is not None or len(allowed) < (os.cpu_count() or 1)
-    count = cores or min([len(allowed), *_numbers(environment, "SLURM_CPUS_ON_NODE")])
+    told = _numbers(environment, "SLURM_CPUS_ON_NODE")
+    if "PBS_JOBID" in environment:  # elsewhere it may be anybody's
+        told += _numbers(environment, "NCPUS")
+    count = cores or min([len(allowed), *told])
     return Resources(
         count=count,
         cores=tuple(allowed[:count]) if ours and count <= len(allowed) else (),

@@ -31,6 +31,7 @@ from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import Hosts, PartialAnswer
 from taskq.pilots.drivers.htcondor import HTCondor
 from taskq.pilots.drivers.kubernetes import Kubernetes
+from taskq.pilots.drivers.pbs import PBS
 from taskq.pilots.drivers.slurm import Slurm
 from taskq.pilots.planner import Plan
 from taskq.pilots.reconcile import Change, SeenJob, SubmissionHealth, health, reconcile
@@ -54,6 +55,7 @@ MakeDriver: TypeAlias = Callable[[PilotView, PilotSettings, Mapping[str, str]], 
 
 DRIVERS_BY_NAME: Final[Mapping[str, Callable[[PilotSettings, Mapping[str, str]], Driver]]] = {
     "slurm": Slurm,
+    "pbs": PBS,
     "htcondor": HTCondor,
     "kubernetes": Kubernetes,
     "local": Hosts,

@@ -19,7 +19,7 @@ from taskq_agent import arguments
 from taskq_agent.resources import Resources, offers
 from taskq_agent.text import size_in_bytes
 
-DRIVERS: Final = ("slurm", "htcondor", "kubernetes", "local", "ssh")
+DRIVERS: Final = ("slurm", "pbs", "htcondor", "kubernetes", "local", "ssh")
 MAX_JOBS: Final = 100_000
 MAX_CORES: Final = 4_096
 #: What an agent keeps of its time, so as to hand back what has not ended.
@@ -28,6 +28,10 @@ RESERVE_S: Final = 30.0
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _WORD = re.compile(r"[A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200}")
 _OPTION = re.compile(r"--[a-z][a-z0-9-]{0,40}(=[A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200})?")
+_PBS_OPTION = re.compile(
+    r"(-[A-Za-z]( [A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200})?"
+    r"|[A-Za-z][A-Za-z0-9_]{0,60}=[A-Za-z0-9_.,/@%-]{1,200})"
+)
 _HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")
 _COMMAND = re.compile(r"((?:\+|My\.)?[A-Za-z][A-Za-z0-9_]{0,60}) *= *[ -~]{0,1000}(?<!\\)")
 _IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.:/@-]{0,300}")
@@ -38,16 +42,18 @@ _NOTHING: Final = (None, (), "", False)
 _TIMES: Final = {"time_limit": 60.0, "least_work": 0.001, "idle_timeout": 1.0}
 #: Settings that not all drivers have, and those that have them.
 _GO_WITH: Final = {
-    **dict.fromkeys(("partition", "qos"), ("slurm",)),
-    **dict.fromkeys(("account", "options"), ("slurm", "htcondor")),
-    **dict.fromkeys(("memory", "gpus"), ("slurm", "htcondor", "kubernetes")),
+    "qos": ("slurm",),
+    "partition": ("slurm", "pbs"),
+    **dict.fromkeys(("account", "options"), ("slurm", "pbs", "htcondor")),
+    **dict.fromkeys(("memory", "gpus"), ("slurm", "pbs", "htcondor", "kubernetes")),
     **dict.fromkeys(("image", "namespace", "context", "pod"), ("kubernetes",)),
     **dict.fromkeys(("hosts", "jobs_per_host"), ("ssh",)),
 }
-#: Drivers whose jobs see neither this machine's files nor its environment.
-_FAR: Final = ("htcondor", "kubernetes", "ssh")
-# Slurm's own spellings of what the job script depends on, and HTCondor's.
+#: Drivers whose jobs can be given nothing secret of this machine's environment.
+_FAR: Final = ("pbs", "htcondor", "kubernetes", "ssh")
+# What the job script depends on, as Slurm, PBS and HTCondor spell it.
 _OURS: Final = ("job-name", "output", "error", "time", "array", "wrap", "requeue", "parsable")
+_OURS_OF_PBS: Final = re.compile(r"-[CIJNSejkorz]|-l (select|walltime)=|(ncpus|mem|ngpus)=")
 _OURS_OF_HTCONDOR: Final = {
     "arguments", "batch_name", "encrypt_input_files", "error", "executable", "leave_in_queue",
     "output", "periodic_remove", "queue", "should_transfer_files", "transfer_input_files",
@@ -74,15 +80,16 @@ class PilotSettings:
     token_file       a site's token, for gateways; only its owner may read it
     ca               certificates to trust, for gateways
     insecure_http    allow http:// beyond this machine
-    folder           of output and, with gateways, of the agent's file; Slurm's nodes must see it;
-                     with ssh, it is on each host; Kubernetes uses none
+    folder           of output and, with gateways, of the agent's file; nodes of Slurm and PBS must
+                     see it; with ssh, it is on each host; Kubernetes uses none
     python           interpreter on the nodes, with gateways
     setup            lines of a shell, run before the agent: `module load python`
     agent_options    further options of the agent
-    partition, qos   Slurm's options of these names
-    account          Slurm's option of this name, HTCondor's accounting group
+    partition, qos   Slurm's options of these names; partition: the queue of PBS
+    account          Slurm's option of this name, -A of PBS, HTCondor's accounting group
     memory, gpus     of a job, as the batch system spells it
-    options          others of sbatch, as --constraint=epyc; lines of HTCondor's submit description
+    options          others of sbatch, as --constraint=epyc; of qsub, as `-P wisdom`, or resources
+                     of PBS's chunk, as model=bro; lines of HTCondor's submit description
     image, namespace, context
                      for Kubernetes: of the container, of the job, of kubectl
     pod              for Kubernetes, further fields of the pod's specification, as JSON
@@ -237,8 +244,9 @@ def _check_words(settings: PilotSettings) -> None:
 
 def _check_lists(driver: str, settings: PilotSettings) -> None:
     check_offers(settings.offers)
+    check = {"htcondor": _check_command, "pbs": _check_pbs_option}.get(driver, _check_option)
     for option in settings.options:
-        (_check_command if driver == "htcondor" else _check_option)(option)
+        check(option)
     for host in settings.hosts:
         if not _HOST.fullmatch(host):
             raise UsageError(f"{host!r:.80} is no name of a host, as node7 or me@node7.example.org")
@@ -249,6 +257,16 @@ def _check_option(option: str) -> None:
         raise UsageError(f"the option {option!r:.80} must read --name=value, without spaces")
     if option[2:].partition("=")[0] in _OURS:
         raise UsageError(f"the option {option} is set by taskq itself")
+
+
+def _check_pbs_option(option: str) -> None:
+    if not _PBS_OPTION.fullmatch(option):
+        raise UsageError(
+            f"the option {option!r:.80} must read `-P wisdom`, an option of qsub, or model=bro, a "
+            "resource of the chunk"
+        )
+    if _OURS_OF_PBS.match(option):
+        raise UsageError(f"the option {option:.80} is set by taskq itself")
 
 
 def _check_command(option: str) -> None:
@@ -311,6 +329,8 @@ def _check_driver(driver: str, settings: PilotSettings) -> None:
         raise UsageError("the driver ssh needs hosts (--host)")
     if driver == "kubernetes":
         _check_kubernetes(settings)
+    if driver == "pbs" and not re.fullmatch(r"\d{1,4}", settings.gpus or "1"):
+        raise UsageError(f"gpus is {settings.gpus!r:.80}; PBS takes a number, of a chunk's ngpus")
     if driver in _FAR and not settings.gateways:
         raise UsageError(
             "agents on other hosts work through a gateway: give its URL (--gateway) and a site's "

@@ -10,6 +10,7 @@ _LOOP: Final = ("tests/integration/pilots/test_loop.py",)
 _PLANNER: Final = ("tests/unit/test_pilot_planner.py",)
 _GATEWAY: Final = ("tests/integration/pilots/test_over_gateway.py",)
 _IDLE: Final = ("tests/unit/test_agent_idle.py",)
+_PBS: Final = ("tests/integration/pilots/test_pbs_driver.py",)
 
 PILOTS: Final = (
     Mutant(
@@ -116,6 +117,38 @@ PILOTS: Final = (
         "if known is not None:",
         "An agent that has just begun loses its pod when nothing waits any more.",
         ("tests/integration/pilots/test_kubernetes_driver.py",),
+    ),
+    Mutant(
+        "no-history-is-no-jobs",
+        "taskq/pilots/drivers/pbs.py",
+        "        if not numbers:  # which is no error, if the server keeps no history\n",
+        "        if numbers is None:\n",
+        "On a server of PBS without a history all jobs seem gone, and others are submitted.",
+        _PBS,
+    ),
+    Mutant(
+        "what-qstat-leaves-out-is-gone",
+        "taskq/pilots/drivers/pbs.py",
+        "if not found.get(number, {}).keys() >= _KNOWN:",
+        "if number in found and not found[number].keys() >= _KNOWN:",
+        "A release whose qstat tells of one job in several ends all others.",
+        _PBS,
+    ),
+    Mutant(
+        "deleted-job-has-died",
+        "taskq/pilots/drivers/pbs.py",
+        'cancelled=job.get("substate") == _TERMINATED',
+        "cancelled=False",
+        "Jobs that somebody deletes pause their pilot.",
+        _PBS,
+    ),
+    Mutant(
+        "job-that-runs-is-deleted",
+        "taskq/pilots/drivers/pbs.py",
+        '        if job.native_id not in self._select("-s", _QUEUED):\n            return\n',
+        "",
+        "An agent that has just begun loses its job when nothing waits any more.",
+        _PBS,
     ),
     Mutant(
         "job-that-is-over-cannot-be-cancelled",

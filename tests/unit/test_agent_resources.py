@@ -40,6 +40,8 @@ def test_batch_system_and_affinity_say_what_an_agent_has() -> None:
     assert resources.found({"SLURM_MEM_PER_NODE": "50"}).memory == 50 << 20
     assert resources.found({"SLURM_MEM_PER_NODE": "50 000"}).memory != 50 << 20
     assert resources.found({"CUDA_VISIBLE_DEVICES": "-1"}).gpus == ()
+    assert resources.found({"PBS_JOBID": "1.pbs", "NCPUS": "1"}).count == 1
+    assert resources.found({"NCPUS": "1"}).count == len(os.sched_getaffinity(0))
 
 
 def test_options_overrule_what_is_found() -> None:

@@ -84,7 +84,7 @@ def add(
 ) -> None:
     """Add a pilot; `taskq pilots run` then submits its jobs.
 
-    DRIVER is slurm, htcondor, kubernetes, local (processes on this machine) or ssh. NAME has
+    DRIVER is slurm, pbs, htcondor, kubernetes, local (processes on this machine) or ssh. NAME has
     letters, digits and hyphens in lower case. The token of a gateway is in no script.
 
     Example:

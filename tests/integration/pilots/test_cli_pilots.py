@@ -99,7 +99,7 @@ def test_setup_lines_come_from_a_file(taskq: CommandLine, tmp_path: Path) -> Non
             (
                 ["condor", "x", "--campaign", "/c"],
                 2,
-                "no driver 'condor'; there are slurm, htcondor, kubernetes, local, ssh",
+                "no driver 'condor'; there are slurm, pbs, htcondor, kubernetes, local, ssh",
             ),
             (["slurm", "X", "--campaign", "/c"], 2, "'X' cannot be a pilot's name"),
             (["slurm", "x", "--campaign", "/d"], 66, "no campaign /d"),

@@ -1,0 +1,200 @@
+"""PBS: qsub, qselect, qstat and qdel of OpenPBS and PBS Professional, as on any login node.
+
+What qstat says is read as text: its JSON leaves jobs out in one release, and is none in others when
+a job's environment has a quote in it. Jobs are looked up by qselect, since qstat would tell of all
+users' jobs.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pwd
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run
+from taskq.pilots.drivers.folder import JobFolder, checked_token
+from taskq.pilots.reconcile import JobState, SeenJob
+from taskq.pilots.script import job_script
+from taskq.pilots.settings import PilotSettings
+
+_ID = re.compile(r"\d{1,18}(\[\])?\.[A-Za-z0-9._-]{1,250}")
+_JOB = re.compile(r"^Job Id: (\S+)$", re.MULTILINE)
+_ATTRIBUTE = re.compile(
+    r"^    (Job_Name|job_state|substate|Exit_status|comment) = (.*)$", re.MULTILINE
+)
+_KNOWN: Final = {"Job_Name", "job_state"}
+_STATES: Final = {
+    "E": "EXITING", "F": "FINISHED", "H": "HELD", "M": "MOVED", "Q": "QUEUED", "R": "RUNNING",
+    "S": "SUSPENDED", "T": "TRANSIT", "W": "WAITING",
+}  # fmt: skip
+_QUEUED: Final = "HQTW"
+#: Of a job that somebody has deleted.
+_TERMINATED: Final = "91"
+_MAX_CODE: Final = 255
+#: Jobs of one qstat: some 3 kB each, far from the most that is read of a program.
+_AT_ONCE: Final = 500
+#: Seconds that an agent's tasks may go on after SIGTERM: after 10 s, by default, PBS kills it.
+_GRACE_S: Final = 2
+
+
+class PBS:
+    """The PBS that this machine's commands speak with."""
+
+    def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._folder = JobFolder(settings)
+        self._environment = {
+            name: value for name, value in environment.items() if not name.startswith("TASKQ_")
+        }
+        # Of jobs that were looked at, by number: those of others are looked at once.
+        self._names: dict[str, str] = {}
+
+    def missing(self) -> str | None:
+        """Return which of PBS's programs is not here."""
+        names = ("qsub", "qselect", "qstat", "qdel")
+        found = (missing_program(name, self._environment) for name in names)
+        return next(filter(None, found), None)
+
+    def prepare(self, places: Mapping[str, int]) -> str | None:
+        """Make the folder of output, and look at the token."""
+        del places
+        self._folder.prepare()
+        checked_token(self._settings.token_file or "")
+        return None
+
+    def script(self, name: str, path: str, program: Sequence[str]) -> str:
+        """Return the script, which writes to the folder: PBS would bring output at the end only."""
+        settings = self._settings
+        there = replace(
+            settings,
+            setup=f"exec > {name}.out 2>&1\n{settings.setup}",
+            agent_options=(f"--grace={_GRACE_S}", *settings.agent_options),
+        )
+        head = [f"#PBS {option}" for option in self._options(name)]
+        return job_script(there, path=path, name=name, program=program, head=head)
+
+    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
+        """Submit a job; its script goes through standard input."""
+        del name, place
+        said = run(["qsub"], environment=self._environment, text=script)
+        lines = said.split()  # a site's own messages may come before the number
+        if not lines or not _ID.fullmatch(lines[-1]):
+            raise BatchSystemError(f"qsub gave no number of a job: {said[:200]!r}")
+        return SeenJob(lines[-1], "queued")
+
+    def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
+        """Return what qstat says; it knows jobs that have ended if the server keeps a history."""
+        wanted = set(names)
+        history = ["-x"]
+        numbers = self._select(*history)
+        if not numbers:  # which is no error, if the server keeps no history
+            history = []
+            numbers = self._select()
+        asked = [one for one in numbers if self._names.get(one) in {None, *wanted}]
+        found: dict[str, dict[str, str]] = {}
+        for n in range(0, len(asked), _AT_ONCE):
+            found |= self._stat(asked[n : n + _AT_ONCE], *history)
+        known = {**self._names, **{number: job["Job_Name"] for number, job in found.items()}}
+        self._names = {number: known[number] for number in numbers if number in known}
+        seen = {
+            job["Job_Name"]: _seen(number, job)
+            for number, job in found.items()
+            if job["Job_Name"] in wanted
+        }
+        for name in wanted - seen.keys():
+            # Forgotten, but its script has said how its agent ended.
+            if (code := self._folder.exit_code(name)) is not None:
+                seen[name] = SeenJob("", "ended", exit_code=code)
+        return seen
+
+    def cancel(self, job: SeenJob) -> None:
+        """Delete a job if it still waits."""
+        if job.native_id not in self._select("-s", _QUEUED):
+            return
+        try:
+            run(["qdel", job.native_id], environment=self._environment)
+        except BatchSystemError:  # also said of a job that is over
+            if job.native_id in self._select("-s", _QUEUED):
+                raise
+
+    def tail(self, name: str, place: str | None) -> str | None:
+        """Return the end of a job's output."""
+        del place
+        return self._folder.tail(name)
+
+    def _select(self, *words: str) -> list[str]:
+        """Return the numbers of this user's jobs."""
+        user = pwd.getpwuid(os.getuid()).pw_name
+        said = run(["qselect", "-u", user, *words], environment=self._environment)
+        numbers = said.split()
+        if not all(map(_ID.fullmatch, numbers)):
+            raise BatchSystemError(f"qselect says what makes no sense: {said[:200]!r}")
+        return numbers
+
+    def _stat(self, numbers: Sequence[str], *history: str) -> dict[str, dict[str, str]]:
+        """Return what is known of each of these jobs, by number; not of those that just went."""
+        try:
+            return self._told(numbers, *history)
+        except BatchSystemError:
+            listed = {*self._select(*history)}
+            left = [number for number in numbers if number in listed]
+            if len(left) == len(numbers):
+                raise
+            return self._stat(left, *history) if left else {}
+
+    def _told(self, numbers: Sequence[str], *history: str) -> dict[str, dict[str, str]]:
+        # -E: without it, one that has just gone hides those behind it.
+        said = run(["qstat", "-E", "-f", *history, *numbers], environment=self._environment)
+        _, *parts = _JOB.split(said.replace("\n\t", ""))
+        found = {
+            # Of several lines the first counts: others are of a job's environment.
+            number: dict(reversed(_ATTRIBUTE.findall(lines)))
+            for number, lines in zip(parts[::2], parts[1::2], strict=True)
+        }
+        for number in numbers:
+            if not found.get(number, {}).keys() >= _KNOWN:
+                raise BatchSystemError(f"qstat does not say how {number} is: {said[:200]!r}")
+        return found
+
+    def _options(self, name: str) -> list[str]:
+        settings = self._settings
+        chunk = [f"ncpus={settings.cores}"]
+        for resource, value in (("mem", settings.memory), ("ngpus", settings.gpus)):
+            if value is not None:
+                chunk.append(f"{resource}={value}")
+        chunk += [option for option in settings.options if not option.startswith("-")]
+        options = [
+            f"-N {name}",
+            f"-l select=1:{':'.join(chunk)}",
+            f"-l walltime={math.ceil(settings.time_limit)}",
+            "-S /bin/sh",
+            "-o /dev/null",
+            "-e /dev/null",
+            "-r n",
+            "-m n",
+        ]
+        for option, value in (("-q", settings.partition), ("-A", settings.account)):
+            if value is not None:
+                options.append(f"{option} {value}")
+        return options + [option for option in settings.options if option.startswith("-")]
+
+
+def _seen(number: str, job: Mapping[str, str]) -> SeenJob:
+    letter = job["job_state"]
+    state: JobState = "running"  # also what is suspended, or that another server has
+    if letter in _QUEUED:
+        state = "queued"
+    elif letter == "F":
+        state = "ended"
+    code = job.get("Exit_status", "")  # of a job that was killed, its signal and 256, or below 0
+    return SeenJob(
+        number,
+        state,
+        ": ".join(filter(None, (_STATES.get(letter, letter), job.get("comment")))),
+        exit_code=int(code) if code.isdecimal() and int(code) <= _MAX_CODE else None,
+        cancelled=job.get("substate") == _TERMINATED,
+    )
