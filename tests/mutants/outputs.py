@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _STORED = ("tests/integration/test_outputs.py",)
 _FETCHED = ("tests/integration/test_fetching.py",)
+_POSES = ("tests/integration/test_poses.py",)
 
 OUTPUTS: Final = (
     Mutant(
@@ -65,5 +66,45 @@ OUTPUTS: Final = (
         "                str(",
         "A terminal shows what a stranger has named a file.",
         _FETCHED,
+    ),
+    Mutant(
+        "field-ends-the-record",
+        "taskq/export/sdf.py",
+        ' and not line.startswith((">", "$$$$"))',
+        "",
+        "A value in a result begins another molecule in the file.",
+        ("tests/unit/test_sdf.py",),
+    ),
+    Mutant(
+        "bond-to-nowhere",
+        "taskq/export/sdf.py",
+        "all(_is_bond(line, atoms) for line in",
+        "all(line for line in",
+        "What is no mol block is in the file.",
+        ("tests/unit/test_sdf.py",),
+    ),
+    Mutant(
+        "any-of-several-poses",
+        "taskq/poses/finding.py",
+        "        if len(found) != 1:\n",
+        "        if not found:\n",
+        "The ligand that a task has read is taken for its pose.",
+        _POSES,
+    ),
+    Mutant(
+        "key-by-the-result",
+        "taskq/poses/finding.py",
+        '{"result": result}), **own}',
+        '{"result": result})}',
+        "A result that has a key of its own passes for another task's.",
+        _POSES,
+    ),
+    Mutant(
+        "answer-to-another-pose",
+        "taskq/poses/converter.py",
+        '            self.close()\n            raise NoMolecule("its',
+        '            raise NoMolecule("its',
+        "After a pose that takes too long, none is converted.",
+        _POSES,
     ),
 )
