@@ -42,10 +42,15 @@ def require_pyarrow() -> Any:
 def write_table(table: Table, stream: BinaryIO) -> None:
     """Write a table in row groups of about 16 MiB; see `batches` for its columns."""
     pa = require_pyarrow()
-    schema, groups = _groups(table, None)
+    schema, groups = row_groups(table)
     with pa.parquet.ParquetWriter(stream, schema) as writer:
         for group in groups:
             writer.write_table(group)
+
+
+def row_groups(table: Table) -> tuple[Any, Iterator[Any]]:
+    """Return the schema of a table, and its rows as Arrow tables of about 16 MiB; see `batches`."""
+    return _groups(table, None)
 
 
 def batches(table: Table, most_rows: int) -> tuple[Any, Iterator[Any]]:

@@ -95,12 +95,10 @@ class Poses:
         else:
             ways = [[name for name in names if name.lower().endswith(ends)] for ends in _SUFFIXES]
         found = next(filter(None, ways), [])
-        if len(found) != 1:
-            raise NoMolecule(
-                f"several of its files could be the pose: {', '.join(found[:5])}"
-                if found
-                else f"none of its {len(names)} output files is a pose"
-            )
+        if not found:
+            raise NoMolecule(f"it has left no pose, but: {', '.join(names[:5]) or 'nothing'}")
+        if len(found) > 1:
+            raise NoMolecule(f"several of its files could be the pose: {', '.join(found[:5])}")
         return found[0]
 
 

@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _STORED = ("tests/integration/test_outputs.py",)
 _FETCHED = ("tests/integration/test_fetching.py",)
+_PARTITIONS = ("tests/unit/test_partitions.py",)
 _POSES = ("tests/integration/test_poses.py",)
 
 OUTPUTS: Final = (
@@ -86,8 +87,8 @@ OUTPUTS: Final = (
     Mutant(
         "any-of-several-poses",
         "taskq/poses/finding.py",
-        "        if len(found) != 1:\n",
-        "        if not found:\n",
+        "        if len(found) > 1:\n",
+        "        if len(found) > 2:\n",
         "The ligand that a task has read is taken for its pose.",
         _POSES,
     ),
@@ -106,5 +107,29 @@ OUTPUTS: Final = (
         '            raise NoMolecule("its',
         "After a pose that takes too long, none is converted.",
         _POSES,
+    ),
+    Mutant(
+        "folder-named-as-the-value",
+        "taskq/export/partitions.py",
+        "quote(as_text(value), safe=' ')",
+        "as_text(value)",
+        "A result names the place where an export writes.",
+        _PARTITIONS,
+    ),
+    Mutant(
+        "folder-for-any-value",
+        "taskq/export/partitions.py",
+        "                known.add(name)\n",
+        "",
+        "Of as many values as there are results, each has a file that is open.",
+        _PARTITIONS,
+    ),
+    Mutant(
+        "rows-of-the-last-group",
+        "taskq/export/partitions.py",
+        "        for name in list(waiting):\n            flush(name)\n",
+        "",
+        "What was not enough for a row group is not in the file.",
+        _PARTITIONS,
     ),
 )

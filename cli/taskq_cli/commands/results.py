@@ -17,6 +17,7 @@ from taskq.blobs.large_results import Fetching
 from taskq.blobs.store import BlobStore
 from taskq.errors import ResultLost, UsageError
 from taskq.export.columns import Columns
+from taskq.export.partitions import write_partitioned
 from taskq.export.ranking import Ranking, dotted
 from taskq.export.records import FORMATS, format_of, suffix_format, write
 from taskq.export.tabular import Table
@@ -111,6 +112,12 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
     help="Write these columns only, in this order: dotted names joined by commas, with a new name "
     "before it where wanted, as id=key,payload.smiles,score=result.score.",
 )
+@click.option(
+    "--partition",
+    metavar="rows=N|COLUMN",
+    help="Write a folder of Parquet files instead: with N rows each, or for each value of a column "
+    "one, in folders named COLUMN=VALUE.",
+)
 @since_options
 @_ranking_options
 @where_option
@@ -125,6 +132,7 @@ def export(
     to: str,
     how: str | None,
     columns: str | None,
+    partition: str | None,
     since: str | None,
     follow: bool,
     **options: Any,
@@ -138,11 +146,12 @@ def export(
     Example:
       taskq export /demo --to results.csv
       taskq export /demo -o csv --columns id=key,payload.smiles,score=result.score
+      taskq export /demo --to results/ --partition result.target
       taskq export /demo --top 100 --by result.score --ascending --to hits.sdf
       taskq export /demo --since demo.cursor --follow | ./learn.py
       taskq export /demo | jq .result
     """
-    how = _chosen_format(invocation.output, to, how)
+    how = _chosen_format(invocation.output, to, how, partition)
     molecules = PoseOptions(options, how)
     wanted = _Wanted(**options)
     chosen = None if columns is None else Columns.parse(columns)
@@ -160,8 +169,11 @@ def export(
             records = poses.of(records, chosen)
         elif chosen is not None:
             records = chosen.of(records)
-        destination = _stdout() if to == "-" else Path(to)
-        written = write(records, destination, how, columns=names if follow else None)
+        if partition is not None:
+            written = write_partitioned(records, to, partition)
+        else:
+            destination = _stdout() if to == "-" else Path(to)
+            written = write(records, destination, how, columns=names if follow else None)
     if since is not None:
         cursor.write(since)
     if poses is not None:
@@ -249,13 +261,17 @@ class _Warning:
             self._given = True
 
 
-def _chosen_format(output: str, to: str, how: str | None) -> str:
+def _chosen_format(output: str, to: str, how: str | None, partition: str | None) -> str:
     """Return the format of an export.
 
     output: that of `taskq -o FORMAT export`. Raise `UsageError` if a format does not go with the
-    file, or with a terminal.
+    file, with a terminal, or with partitions.
     """
     how = how or (output if output != "table" else None)
+    if partition is not None:
+        if how not in (None, "parquet") or to == "-":
+            raise UsageError("--partition writes Parquet to a folder, as --to results/")
+        how = "parquet"
     if how is not None and how not in FORMATS:
         raise UsageError(f"results are exported as one of {', '.join(FORMATS)}, not as {how}")
     if how is None:
