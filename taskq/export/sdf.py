@@ -58,7 +58,7 @@ def checked(text: str) -> Molecule:
         raise NoMolecule(str(error)) from None
     *lines, _, _ = found["molblock"].split("\n")  # M  END, and nothing
     for line in lines:
-        if line and not _is_plain(line) and not line.isspace():
+        if line.strip(" ") and not _is_plain(line):
             raise NoMolecule(f"its mol block has the line {line!a:.80}")
     _check(lines)
     return Molecule("\n".join([*lines, "M  END", ""]), found["fields"])

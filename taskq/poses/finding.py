@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from taskq.blobs.store import BlobStore
 from taskq.client import Client
-from taskq.errors import ResultLost
+from taskq.errors import NotFound, ResultLost
 from taskq.export.columns import Columns
 from taskq.export.ranking import dotted
 from taskq.export.sdf import Molecule, NoMolecule, checked
@@ -28,8 +28,8 @@ class Poses:
 
     pattern: which output file has it, as `best/*.sdf`; by default the only one that ends in `.sdf`
     or `.mol`, or else in `.pdbqt`. field: a dotted name, as `result.molblock`, instead of a file.
-    Either is a mol block, SDF or PDBQT, of which the first molecule counts. fail: raise the
-    `NoMolecule` of a result that has none, rather than leave it out.
+    Either is a mol block, SDF or PDBQT, of which the first molecule counts. fail: raise `NotFound`
+    for a result that has none, rather than leave it out.
 
     left_out: number of results that were, in `first` what is wrong with the first one.
     """
@@ -65,7 +65,7 @@ class Poses:
                 except (NoMolecule, ResultLost) as error:
                     text = f"task {record['key']!r:.100}: {error}"
                     if self._fail:
-                        raise NoMolecule(text) from error
+                        raise NotFound(text) from error
                     self.left_out += 1
                     self.first = self.first or text
                     continue

@@ -85,6 +85,7 @@ BAD = {
     "field in the comment": f"a\nb\n> <c>\n{ETHANOL.split(chr(10), 3)[3]}",
     "control character": f"\x1b[2J{ETHANOL}",
     "line of Unicode": f"a\u2028$$$$\u2028{ETHANOL}",
+    "space of Unicode": f"a\n\u2028\n{ETHANOL.split(chr(10), 2)[2]}",
     "NUL": f"\0{ETHANOL}",
     "no line of V3000": mol_block("CCO", v3000=True).replace("M  V30 END", "M  V3  END", 1),
 }
