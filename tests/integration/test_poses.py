@@ -60,6 +60,7 @@ def test_best_results_become_an_sdf_file(
     )
 
 
+@pytest.mark.thorough
 def test_results_without_a_molecule_are_told_or_refused(
     taskq: CommandLine, campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
@@ -91,6 +92,7 @@ def test_results_without_a_molecule_are_told_or_refused(
     assert read(taskq("export", "/c", *words).stdout.encode())[0][1]["key"] == "two"
 
 
+@pytest.mark.thorough
 def test_molecule_may_be_in_a_field(taskq: CommandLine, campaign: Campaign, hire: Hire) -> None:
     """Of the result, or of a payload that was seeded from SDF."""
     campaign.seed([Seed({"molblock": mol_block("CCO", "mine")}, "a"), Seed({}, "b")])
@@ -126,6 +128,7 @@ def test_files_that_are_lost_cost_their_result_alone(
     assert "left out: 1 result without a molecule; task 'a'" in out.stderr
 
 
+@pytest.mark.thorough
 def test_conversion_goes_on_after_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which a pose may kill, or occupy for too long."""
     one = Converter()
