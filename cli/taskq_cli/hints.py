@@ -21,7 +21,7 @@ _ELSEWHERE: Final = {
     "--token-file": "for commands TASKQ_TOKEN_FILE names it; agents that show a token are run by "
     "`taskq-agent run`",
 }
-_FORMATS: Final = {"csv", "parquet"}
+_FORMATS: Final = {"csv", "parquet", "sdf"}
 
 
 def unknown_option(error: click.NoSuchOption) -> str | None:

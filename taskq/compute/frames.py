@@ -10,8 +10,9 @@ from decimal import Decimal
 from types import NoneType
 from typing import Any, Final
 
+from taskq.compute.result_pages import ResultPages
 from taskq.errors import UsageError
-from taskq.export.parquet import batches
+from taskq.export.parquet import PIECE_ROWS, ArrowColumns, grouped
 from taskq.export.tabular import Table
 from taskq.views import Result
 from taskq_agent import typed
@@ -44,15 +45,34 @@ def frame(rows: Iterator[dict[str, Any]]) -> Any:
     return pandas.DataFrame(list(rows))
 
 
-def arrow(rows: Iterator[dict[str, Any]], batch_rows: int) -> Any:
-    """Return rows as a `pyarrow.RecordBatchReader`; raise `UsageError` if pyarrow is missing."""
-    flat = (
-        {name: one if type(one) in _AS_IS else _plain(one) for name, one in row.items()}
-        for row in rows
-    )
-    schema, parts = batches(Table(flat), batch_rows)
+def arrow(pages: ResultPages, batch_rows: int) -> Any:
+    """Return rows as a `pyarrow.RecordBatchReader`; raise `UsageError` if pyarrow is missing.
+
+    The types of the columns are those of the first rows. The others are read by Arrow, page by
+    page, where it can: see `ResultPages.parsed`.
+    """
+    table = Table(map(_flat, pages.head()))
+    columns = ArrowColumns(table)
+
+    def parts() -> Iterator[Any]:
+        yield from columns.batches(table)
+        while not table.complete and (page := pages.parsed(columns.schema)) is not None:
+            if isinstance(page, map):
+                yield from columns.batches(table.rows(map(_flat, page)))
+            else:
+                yield from page.to_batches(PIECE_ROWS)
+
+    made = (batch for group in grouped(parts(), batch_rows) for batch in _batch(group))
     pyarrow = importlib.import_module("pyarrow")
-    return pyarrow.RecordBatchReader.from_batches(schema, parts)
+    return pyarrow.RecordBatchReader.from_batches(columns.schema, made)
+
+
+def _batch(group: Any) -> Any:
+    return group.combine_chunks().to_batches()
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: one if type(one) in _AS_IS else _plain(one) for name, one in row.items()}
 
 
 def _plain(value: Any) -> Any:

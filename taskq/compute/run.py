@@ -15,13 +15,15 @@ from taskq.campaign import Campaign
 from taskq.compute import frames, progress, waiting
 from taskq.compute.best_calls import BestCalls
 from taskq.compute.outcomes import Outcome, OutcomeReader
+from taskq.compute.result_pages import ResultPages
 from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.access import Queries
+from taskq.db.address import Row
 from taskq.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
 from taskq.funnel.best import Best
 from taskq.paging import MOVE_CHUNK
-from taskq.views import Failure, Status
+from taskq.views import Failure, Result, Status
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents
@@ -171,7 +173,7 @@ class Run:
         fields (or `value`), and attempt, host and seconds. A field of the result that is called
         as one of the argument gets `_result` behind its name.
         """
-        return frames.frame(self._rows())
+        return frames.frame(self._pages().rows())
 
     def arrow(self, batch_rows: int = frames.BATCH_ROWS) -> Any:
         """Return what is done as a `pyarrow.RecordBatchReader`, streamed; needs pyarrow.
@@ -179,15 +181,15 @@ class Run:
         Columns as in `frame`, with the types of the first 1,000 rows; what does not fit them later
         is in the column `rest`, as JSON. Memory is bounded by a batch, of any number of rows.
         """
-        return frames.arrow(self._rows(), batch_rows)
+        return frames.arrow(self._pages(), batch_rows)
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        mine = self._of_run
-        for result in self.campaign.results(below=False):
-            if mine(result.task_id):
-                argument = self._reader.argument(result.payload)
-                value = self._reader.value(result.result)
-                yield frames.row(result, argument, value)
+    def _pages(self) -> ResultPages:
+        return ResultPages(self._database, self.campaign.campaign_id, self._of_run, self._row)
+
+    def _row(self, stored: Row) -> dict[str, Any]:
+        result = Result(campaign=self.path, **self._fetching.of(stored))
+        argument = self._reader.argument(result.payload)
+        return frames.row(result, argument, self._reader.value(result.result))
 
     def __repr__(self) -> str:
         try:

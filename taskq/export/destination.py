@@ -1,9 +1,10 @@
-"""Destinations of output: a file that appears only when it is complete, or a stream."""
+"""Destinations of output: a file, or a folder, that appears only when it is complete; a stream."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -86,6 +87,36 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         raise OutputFailed(f"{str(path)!r} cannot be written: {error.strerror}") from error
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(destination: str | Path) -> Iterator[Path]:
+    """Make a folder beside a path, which gets that name when the block ends well; else it goes.
+
+    Raise `UsageError` if the path is there and no empty folder, otherwise as `opened` does.
+    """
+    path = Path(os.path.realpath(destination))
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(
+            f"{str(destination)!r} is there already; name a new folder, or an empty one"
+        )
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    try:
+        beside.mkdir()
+    except FileNotFoundError:
+        raise NotFound(f"there is no folder {str(path.parent)!r} to write to") from None
+    except OSError as error:
+        raise UsageError(f"nothing can be written to {str(path.parent)!r}: {error}") from None
+    try:
+        yield beside
+        sync_folder(beside)
+        beside.rename(path)
+        with suppress(OSError):  # a folder that may be written, but not read
+            sync_folder(path.parent)
+    except OSError as error:
+        raise OutputFailed(f"{str(path)!r} cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 @contextmanager

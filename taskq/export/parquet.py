@@ -13,7 +13,8 @@ from taskq.errors import UsageError
 from taskq.export.json_values import as_json, as_text
 from taskq.export.tabular import REST, Table
 
-_BATCH_ROWS: Final = 100  # of at most 320 KiB each
+#: Rows of a record batch, of at most 320 KiB each.
+PIECE_ROWS: Final = 100
 _ROW_GROUP_BYTES: Final = 16_777_216
 
 #: Types whose values fit a column of a kind, whatever they are.
@@ -40,57 +41,70 @@ def require_pyarrow() -> Any:
 
 
 def write_table(table: Table, stream: BinaryIO) -> None:
-    """Write a table in row groups of about 16 MiB; see `batches` for its columns."""
-    pa = require_pyarrow()
-    schema, groups = _groups(table, None)
-    with pa.parquet.ParquetWriter(stream, schema) as writer:
+    """Write a table in row groups of about 16 MiB; see `ArrowColumns`."""
+    schema, groups = row_groups(table)
+    with require_pyarrow().parquet.ParquetWriter(stream, schema) as writer:
         for group in groups:
             writer.write_table(group)
 
 
-def batches(table: Table, most_rows: int) -> tuple[Any, Iterator[Any]]:
-    """Return the schema of a table, and record batches of so many rows and 16 MiB at most.
+def row_groups(table: Table) -> tuple[Any, Iterator[Any]]:
+    """Return the schema of a table, and its rows as Arrow tables of about 16 MiB."""
+    columns = ArrowColumns(table)
+    return columns.schema, grouped(columns.batches(table), None)
+
+
+class ArrowColumns:
+    """The columns of a table, with types.
 
     A column whose values in the sample are all booleans, whole numbers, numbers or instants
     has that type, any other is text. A later value that does not fit goes to `rest`.
     """
-    schema, groups = _groups(table, most_rows)
-    return schema, (batch for group in groups for batch in group.combine_chunks().to_batches())
+
+    def __init__(self, table: Table) -> None:
+        pa = require_pyarrow()
+        self._table = table
+        self._kinds = [_kind(flat.get(column) for flat in table.sample) for column in table.columns]
+        types = {
+            "bool": pa.bool_(),
+            "whole": pa.int64(),
+            "number": pa.float64(),
+            "instant": pa.timestamp("us", tz="UTC"),
+            "text": pa.string(),
+        }
+        named = [
+            (column, types[kind]) for column, kind in zip(table.columns, self._kinds, strict=True)
+        ]
+        if not table.complete:
+            named.append((REST, types["text"]))
+        self.schema = pa.schema(named)
+
+    def batches(self, rows: Iterable[tuple[list[Any], dict[str, Any]]]) -> Iterator[Any]:
+        """Yield rows, as the table has them, in record batches."""
+        pa, rest = require_pyarrow(), iter(rows)
+        while batch := list(islice(rest, PIECE_ROWS)):
+            columns = _fitted(self._table, self._kinds, batch)
+            arrays = [
+                pa.array(column, field.type)
+                for column, field in zip(columns, self.schema, strict=True)
+            ]
+            yield pa.record_batch(arrays, schema=self.schema)
 
 
-def _groups(table: Table, most_rows: int | None) -> tuple[Any, Iterator[Any]]:
-    """Return the schema of a table, and its rows as Arrow tables."""
-    pa = require_pyarrow()
-    kinds = [_kind(flat.get(column) for flat in table.sample) for column in table.columns]
-    types = {
-        "bool": pa.bool_(),
-        "whole": pa.int64(),
-        "number": pa.float64(),
-        "instant": pa.timestamp("us", tz="UTC"),
-        "text": pa.string(),
-    }
-    named = [(column, types[kind]) for column, kind in zip(table.columns, kinds, strict=True)]
-    if not table.complete:
-        named.append((REST, types["text"]))
-    schema = pa.schema(named)
-    return schema, _grouped(pa, schema, table, kinds, most_rows)
-
-
-def _grouped(
-    pa: Any, schema: Any, table: Table, kinds: list[str], most_rows: int | None
-) -> Iterator[Any]:
-    group: list[Any] = []
-    rows, size, in_group = iter(table), 0, 0
-    while batch := list(islice(rows, min(_BATCH_ROWS, (most_rows or _BATCH_ROWS) - in_group))):
-        columns = _fitted(table, kinds, batch)
-        arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
-        group.append(pa.record_batch(arrays, schema=schema))
-        size += group[-1].nbytes
-        in_group = 0 if most_rows is None else in_group + len(batch)
-        if in_group == most_rows or size >= _ROW_GROUP_BYTES:
-            yield pa.Table.from_batches(group)
-            group.clear()
-            size = in_group = 0
+def grouped(batches: Iterable[Any], most_rows: int | None) -> Iterator[Any]:
+    """Yield record batches put together to tables of 16 MiB or, if given, so many rows."""
+    pa, group, size, rows = require_pyarrow(), [], 0, 0
+    for batch in batches:
+        rest = batch
+        while rest.num_rows:
+            now = rest if most_rows is None else rest.slice(0, most_rows - rows)
+            rest = rest.slice(now.num_rows)
+            group.append(now)
+            size, rows = size + now.nbytes, rows + now.num_rows
+            if rows == most_rows or size >= _ROW_GROUP_BYTES:
+                yield pa.Table.from_batches(group)
+                group.clear()
+                size = rows = 0
     if group:
         yield pa.Table.from_batches(group)
 

@@ -1,4 +1,4 @@
-"""Write result records to JSON, CSV and Parquet files, in bounded memory."""
+"""Write result records to JSON, CSV, Parquet and SDF files, in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from taskq.errors import UsageError
 from taskq.export import parquet
 from taskq.export.destination import opened
 from taskq.export.json_values import as_json, as_text
+from taskq.export.sdf import as_sdf
 from taskq.export.tabular import REST, Table
 
 Record: TypeAlias = Mapping[str, Any]
@@ -23,7 +24,7 @@ def write(
     *,
     columns: Sequence[str] | None = None,
 ) -> int:
-    """Write records as `jsonl`, `json` (an array), `csv` or `parquet`; return how many.
+    """Write records as `jsonl`, `json` (an array), `csv`, `parquet` or `sdf`; return how many.
 
     A path gets a complete file or none (see `taskq.export.destination`); a stream stays open, and
     when its reader goes away, writing ends without an error.
@@ -34,6 +35,9 @@ def write(
     names (`payload.smiles`); what lies deeper is JSON text. The first 1,000 records, or
     16 MiB of them, decide about columns and, in Parquet, types. When more come, a last column
     `rest` takes, as JSON text, what later records have beyond that, so that nothing is lost.
+
+    For SDF each record has its molecule in `molblock`, as `taskq.poses.finding` finds it; its other
+    fields become data fields, and deeper ones JSON text.
 
     columns: of CSV, if they are known: each record is written as it comes, with these.
 
@@ -126,11 +130,16 @@ def _write_parquet(records: Iterable[Record], stream: BinaryIO) -> None:
     parquet.write_table(Table(records), stream)
 
 
+def _write_sdf(records: Iterable[Record], stream: BinaryIO) -> None:
+    stream.writelines(as_sdf(records))
+
+
 _WRITERS: Final[dict[str, Callable[[Iterable[Record], BinaryIO], None]]] = {
     "jsonl": _write_jsonl,
     "json": _write_json,
     "csv": _write_csv,
     "parquet": _write_parquet,
+    "sdf": _write_sdf,
 }
 FORMATS: Final = tuple(_WRITERS)
 _SUFFIXES: Final = {
@@ -139,6 +148,7 @@ _SUFFIXES: Final = {
     ".json": "json",
     ".csv": "csv",
     ".parquet": "parquet",
+    ".sdf": "sdf",
 }
 
 

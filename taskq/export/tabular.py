@@ -47,8 +47,17 @@ class Table:
 
     def __iter__(self) -> Iterator[tuple[list[Any], dict[str, Any]]]:
         """Yield each record as its values, None where it has none, and what has no column."""
+        return self._rows(self._flats())
+
+    def rows(
+        self, records: Iterable[Mapping[str, Any]]
+    ) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+        """Yield other records, which come behind those of the table, in the same way."""
+        return self._rows(map(_flat, records))
+
+    def _rows(self, flats: Iterable[Flat]) -> Iterator[tuple[list[Any], dict[str, Any]]]:
         known = frozenset(self.columns)
-        for flat in self._flats():
+        for flat in flats:
             rest = (
                 {}
                 if flat.keys() <= known

@@ -337,6 +337,7 @@ class Scene:
             ],
             # Every third attempt there failed.
             "results": [Case(2 * PAGE, page)],
+            "results_text": [Case(2 * PAGE, page)],
             "results_of": [Case(4, {**one, "tasks": some})],
             "retry": retried,
             "retriable": retried,

@@ -44,6 +44,7 @@ class ScriptedAgent:
         self.key = str(uuid.uuid4())
         self.drawn: str | None = None
         self._lease_ids = LeaseIds()
+        self.database = database
         self._line = database.dedicated_connection()
         self.campaign: int = self._row("campaign", path=path)["campaign_id"]
         self.session: int = self._value(

@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from pyarrow import parquet  # type: ignore[import-untyped]  # it has no stubs
+from pyarrow import dataset, parquet  # type: ignore[import-untyped]  # it has no stubs
 
 from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.db.connections import Database
@@ -141,6 +141,27 @@ def test_results_are_exported_in_each_format(
     assert table.column("payload.n").to_pylist() == [0, 1, 2, 3, 4]
     written = taskq.out("export", "/c", "--format", "csv", "--top", 1, "--by", "result.score")
     assert len(written.splitlines()) == 2
+
+
+def test_results_are_exported_to_several_files(
+    taskq: CommandLine, finished: Campaign, tmp_path: Path
+) -> None:
+    """Of so many rows, or by a column, which others read out of the names."""
+    to, by_name = tmp_path / "rows", tmp_path / "names"
+    result = taskq("export", finished.path, "--to", f"{to}/", "--partition", "rows=2")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "5 results of /c written" in result.stderr
+    names = sorted(path.name for path in to.iterdir())
+    assert names == ["part-00000.parquet", "part-00001.parquet", "part-00002.parquet"]
+    assert dataset.dataset(to).to_table()["payload.n"].to_pylist() == [0, 1, 2, 3, 4]
+    words = ["--columns", "n=payload.n,pose=result.name", "--partition", "pose"]
+    assert taskq("export", finished.path, "--to", by_name, *words).exit_code == 0
+    table = dataset.dataset(by_name, partitioning="hive").to_table()
+    rows = [(one["n"], one["pose"]) for one in table.to_pylist()]
+    assert sorted(rows) == [(n, f"pose{n}") for n in range(5)]
+    for words in (["-o", "csv", "--to", tmp_path / "x"], [], ["--to", to]):
+        assert taskq.refused("export", "/c", "--partition", "rows=2", *words)[0] == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["names", "rows"]
 
 
 def test_an_export_that_cannot_be_written_leaves_nothing(

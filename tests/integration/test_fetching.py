@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import resource
 import tarfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Seed
-from taskq.blobs.catalogue import DatabaseBlobs
 from taskq.errors import NotFound, ResultLost, UsageError
 from taskq.outputs.fetching import Fetched, folder_name
-from taskq.outputs.store import Outputs
-from taskq_agent.archive import MAX_ENTRIES, OUTPUT, heading
-from taskq_agent.protocol import Held, Input
+from taskq_agent.archive import MAX_ENTRIES
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
-from tests.helpers.scripted_agent import Claimed, ScriptedAgent
-
-Files = Mapping[str, bytes]
+from tests.helpers.task_archives import archive, end, fill
 
 #: Exit code of a wrong call.
 REFUSED = 2
@@ -33,39 +25,6 @@ REFUSED = 2
 def campaign(queue: Client) -> Campaign:
     """Give a campaign that keeps output files."""
     return queue.create_campaign(CampaignSpec("/c", output_bytes=1_000_000))
-
-
-def archive(task: Claimed, files: Files, *more: tarfile.TarInfo) -> bytes:
-    """Return an archive of a task, whatever agents would say of the names."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as file:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            file.addfile(member, io.BytesIO(content))
-        for member in more:
-            file.addfile(member)
-    return heading(OUTPUT, task.campaign, task.task) + out.getvalue()
-
-
-def end(queue: Client, agent: ScriptedAgent, task: Claimed, data: bytes | None, score: int) -> None:
-    """Report a task that has left an archive, or nothing."""
-    if data is not None:
-        blobs = DatabaseBlobs(queue.database)
-        digest = hashlib.sha256(data).hexdigest()
-        blobs.put_verified(digest, data)
-        held = Held(task.campaign, task.task, task.lease)
-        assert Outputs(queue.database, blobs).save(None, held, Input(digest, len(data)))
-    assert agent.done(task, {"score": score}) == "accepted"
-
-
-def fill(queue: Client, campaign: Campaign, hire: Hire, files: Mapping[str, Files | None]) -> None:
-    """Seed tasks, and let each leave its files."""
-    campaign.seed([Seed({"key": key}, key) for key in files])
-    agent = hire(campaign.path)
-    for number, task in enumerate(agent.claim(len(files))):
-        left = files[task.key]
-        end(queue, agent, task, None if left is None else archive(task, left), number)
 
 
 def found(folder: Path) -> dict[str, bytes]:
@@ -81,9 +40,9 @@ def test_files_of_all_results_are_fetched(
     queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
     """Each task's into a folder of its own, those of campaigns below it below their names."""
-    fill(queue, campaign, hire, {"a": {"pose": b"A", "deep/log": b""}, "b": None})
+    fill(campaign, hire, {"a": {"pose": b"A", "deep/log": b""}, "b": None})
     below = queue.create_campaign(CampaignSpec("/c/d/e", output_bytes=20_000))
-    fill(queue, below, hire, {"a": {"pose": b"below"}})
+    fill(below, hire, {"a": {"pose": b"below"}})
     to = tmp_path / "new" / "poses"
     assert campaign.fetch(to) == Fetched(tasks=2, files=3, bytes=6, empty=1)
     everything = {"a/pose": b"A", "a/deep/log": b"", "d/e/a/pose": b"below"}
@@ -100,7 +59,7 @@ def test_only_what_is_asked_for_is_fetched(
     queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
     """By keys, results or a filter; a task without a result is said."""
-    fill(queue, campaign, hire, {key: {"pose": key.encode()} for key in "abc"})
+    fill(campaign, hire, {key: {"pose": key.encode()} for key in "abc"})
     assert campaign.fetch(tmp_path / "1", ["c"]).tasks == 1
     assert found(tmp_path / "1") == {"c/pose": b"c"}
     campaign.fetch(tmp_path / "2", queue.best("/c", by="result.score", n=2))
@@ -129,11 +88,9 @@ KEYS = (
 )
 
 
-def test_key_of_a_task_is_one_name(
-    queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
-) -> None:
+def test_key_of_a_task_is_one_name(campaign: Campaign, hire: Hire, tmp_path: Path) -> None:
     """Whatever is in it; no two are the same."""
-    fill(queue, campaign, hire, {key: {"x": key.encode()} for key in KEYS})
+    fill(campaign, hire, {key: {"x": key.encode()} for key in KEYS})
     to = tmp_path / "to"
     assert campaign.fetch(to).tasks == len(KEYS)
     assert sorted(found(to).values()) == sorted(key.encode() for key in KEYS)
@@ -147,10 +104,10 @@ def test_key_of_a_task_is_one_name(
     ["../evil", "/etc/evil", "a/../../evil", "a\x1b[2J", "a\nb", "\u202egnp.exe", "x" * 300, ""],
 )
 def test_planted_names_are_refused_and_told(
-    name: str, queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
+    name: str, campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
     """Of that task nothing outside its folder is written; the others are fetched."""
-    fill(queue, campaign, hire, {"bad": {name: b"x"}, "good": {"pose": b"y"}})
+    fill(campaign, hire, {"bad": {name: b"x"}, "good": {"pose": b"y"}})
     told: list[ResultLost] = []
     to = tmp_path / "to"
     fetched = campaign.fetch(to, on_lost=told.append)
@@ -164,7 +121,7 @@ def test_planted_names_are_refused_and_told(
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
 def test_planted_members_are_refused(
-    kind: bytes, queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
+    kind: bytes, campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
     """Only files and folders come out."""
     campaign.seed([Seed({}, "bad")])
@@ -172,36 +129,36 @@ def test_planted_members_are_refused(
     (task,) = agent.claim(1)
     member = tarfile.TarInfo("link")
     member.type, member.linkname = kind, "/etc/passwd"
-    end(queue, agent, task, archive(task, {"a": b"x"}, member), 0)
+    end(agent, task, archive(task, {"a": b"x"}, member), 0)
     assert campaign.fetch(tmp_path / "to", on_lost=lambda _: None).lost == 1
     assert found(tmp_path) == {}
 
 
 def test_files_that_are_in_each_others_way_are_told(
-    queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
+    campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
     """The files of other tasks are fetched all the same."""
-    fill(queue, campaign, hire, {"bad": {"x": b"", "x/y": b""}, "good": {"pose": b"y"}})
+    fill(campaign, hire, {"bad": {"x": b"", "x/y": b""}, "good": {"pose": b"y"}})
     fetched = campaign.fetch(tmp_path, on_lost=lambda _: None)
     assert (fetched.lost, fetched.tasks) == (1, 1)
     assert found(tmp_path)["good/pose"] == b"y"
 
 
 def test_archive_of_too_many_files_is_refused(
-    queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
+    campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
     """Whoever has made it."""
-    fill(queue, campaign, hire, {"bad": {f"f{n}": b"" for n in range(MAX_ENTRIES + 1)}})
+    fill(campaign, hire, {"bad": {f"f{n}": b"" for n in range(MAX_ENTRIES + 1)}})
     with pytest.raises(ResultLost, match="larger than any that is kept"):
         campaign.fetch(tmp_path / "to")
     assert found(tmp_path) == {}
 
 
 def test_links_in_the_folder_are_not_followed(
-    queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
+    campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
     """Neither of a task's folder, nor of a file: that is replaced, and its target stays."""
-    fill(queue, campaign, hire, {"a": {"pose": b"new", "deep/x": b"new"}})
+    fill(campaign, hire, {"a": {"pose": b"new", "deep/x": b"new"}})
     elsewhere, to = tmp_path / "elsewhere", tmp_path / "to"
     elsewhere.mkdir()
     (elsewhere / "pose").write_bytes(b"old")
@@ -218,10 +175,10 @@ def test_links_in_the_folder_are_not_followed(
 
 
 def test_file_that_cannot_be_written_leaves_what_was_there(
-    queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
+    campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
     """Nor does it leave anything half-written: here for want of disk."""
-    fill(queue, campaign, hire, {"a": {"pose": b"new" * 100_000}})
+    fill(campaign, hire, {"a": {"pose": b"new" * 100_000}})
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "pose").write_bytes(b"old")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -238,7 +195,7 @@ def test_command_fetches_the_best(
     queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres, tmp_path: Path
 ) -> None:
     """And says what it has done; what is lost, and options that do not go together, are errors."""
-    fill(queue, campaign, hire, {key: {"pose": key.encode()} for key in "abc"} | {"d": None})
+    fill(campaign, hire, {key: {"pose": key.encode()} for key in "abc"} | {"d": None})
     taskq, to = CommandLine(queue.database.dsn), tmp_path / "x"
     out = taskq.out("fetch", "/c", "--best", "50%", "--by", "result.score", "--to", to)
     assert out == f"2 files of 2 tasks in {to}, 2 bytes.\n"

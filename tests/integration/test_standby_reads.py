@@ -50,6 +50,7 @@ READING: list[list[str]] = [
     ["results", "/c", "--where", "payload.n > 0"],
     ["results", "/c", "--top", "2", "--by", "result.score"],
     ["export", "/c"],
+    ["export", "/c", "-o", "sdf"],
 ]
 
 

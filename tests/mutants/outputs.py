@@ -8,6 +8,8 @@ from tests.mutants.mutant import Mutant
 
 _STORED = ("tests/integration/test_outputs.py",)
 _FETCHED = ("tests/integration/test_fetching.py",)
+_PARTITIONS = ("tests/unit/test_partitions.py",)
+_POSES = ("tests/integration/test_poses.py",)
 
 OUTPUTS: Final = (
     Mutant(
@@ -65,5 +67,69 @@ OUTPUTS: Final = (
         "                str(",
         "A terminal shows what a stranger has named a file.",
         _FETCHED,
+    ),
+    Mutant(
+        "field-ends-the-record",
+        "taskq/export/sdf.py",
+        ' and not line.startswith((">", "$$$$"))',
+        "",
+        "A value in a result begins another molecule in the file.",
+        ("tests/unit/test_sdf.py",),
+    ),
+    Mutant(
+        "bond-to-nowhere",
+        "taskq/export/sdf.py",
+        "all(_is_bond(line, atoms) for line in",
+        "all(line for line in",
+        "What is no mol block is in the file.",
+        ("tests/unit/test_sdf.py",),
+    ),
+    Mutant(
+        "any-of-several-poses",
+        "taskq/poses/finding.py",
+        "        if len(found) > 1:\n",
+        "        if len(found) > 2:\n",
+        "The ligand that a task has read is taken for its pose.",
+        _POSES,
+    ),
+    Mutant(
+        "key-by-the-result",
+        "taskq/poses/finding.py",
+        '{"result": result}), **own}',
+        '{"result": result})}',
+        "A result that has a key of its own passes for another task's.",
+        _POSES,
+    ),
+    Mutant(
+        "answer-to-another-pose",
+        "taskq/poses/converter.py",
+        '            self.close()\n            raise NoMolecule("its',
+        '            raise NoMolecule("its',
+        "After a pose that takes too long, none is converted.",
+        _POSES,
+    ),
+    Mutant(
+        "folder-named-as-the-value",
+        "taskq/export/partitions.py",
+        "quote(as_text(value), safe=' ')",
+        "as_text(value)",
+        "A result names the place where an export writes.",
+        _PARTITIONS,
+    ),
+    Mutant(
+        "folder-for-any-value",
+        "taskq/export/partitions.py",
+        "                known.add(name)\n",
+        "",
+        "Of as many values as there are results, each has a file that is open.",
+        _PARTITIONS,
+    ),
+    Mutant(
+        "rows-of-the-last-group",
+        "taskq/export/partitions.py",
+        "        for name in list(waiting):\n            flush(name)\n",
+        "",
+        "What was not enough for a row group is not in the file.",
+        _PARTITIONS,
     ),
 )

@@ -1,4 +1,4 @@
-"""Bugs in where is read, and in the arithmetic of planning."""
+"""Bugs in where is read and how, and in the arithmetic of planning."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from tests.mutants.mutant import Mutant
 
 _STANDBY: Final = "taskq/db/standby.py"
 _READS: Final = ("tests/integration/test_standby_reads.py",)
+_PAGES: Final = "taskq/compute/result_pages.py"
+_RESULT_PAGES: Final = ("tests/compute/test_result_pages.py",)
 _PLAN: Final = ("tests/unit/test_capacity.py",)
 
 READING: Final[tuple[Mutant, ...]] = (
@@ -82,5 +84,29 @@ READING: Final[tuple[Mutant, ...]] = (
         "return min(max(1.0, per_us * (self.statement_us + self.sync_us)), MOST_IN_BATCH)",
         "Exchanges that share statements are counted as if they were fewer.",
         _PLAN,
+    ),
+    Mutant(
+        "page-of-inexact-numbers",
+        _PAGES,
+        "        if any(map(_is_inexact, columns.values())):\n            return None\n",
+        "",
+        "A whole number that no double has becomes another in a column of numbers.",
+        _RESULT_PAGES,
+    ),
+    Mutant(
+        "page-with-names-of-the-head",
+        _PAGES,
+        "            len(columns) == len(set(columns))",
+        "            len(columns) >= len(set(columns))",
+        "A field of argument and result is in one column here, and in two there.",
+        _RESULT_PAGES,
+    ),
+    Mutant(
+        "page-of-other-runs",
+        _PAGES,
+        "return table if all(kept) else table.filter(pa.array(kept, pa.bool_()))",
+        "return table",
+        "A run has results of tasks that are none of its calls.",
+        _RESULT_PAGES,
     ),
 )

@@ -29,6 +29,8 @@ pytestmark = pytest.mark.thorough
 
 PARQUET: Any = importlib.import_module("pyarrow.parquet")  # it has no types
 AT = datetime(2026, 11, 20, 17, 34, 5, 250_000, tzinfo=timezone(timedelta(hours=1)))
+#: A mol block, without which no record goes to SDF.
+METHANE = "\n\n\n  1  0  0  0  0  0  0  0  0  0999 V2000\n" + 3 * "    0.0000" + " C\nM  END\n"
 
 
 def record(i: int, **changes: Any) -> dict[str, Any]:
@@ -248,7 +250,7 @@ def test_interrupted_export_leaves_what_was_there(
     path.write_text("before")
 
     def records() -> Iterator[dict[str, Any]]:
-        yield from (record(i) for i in range(5000))
+        yield from (record(i, molblock=METHANE) for i in range(5000))
         assert len(list(tmp_path.iterdir())) == 2, "the new file grows beside the old one"
         raise error
 
@@ -304,12 +306,12 @@ def test_closed_pipe_ends_quietly(format: str) -> None:  # noqa: A002  # as in w
     """`taskq export ... | head -1` prints a line and no traceback, and exits with 0."""
     program = (
         "import itertools, sys; from taskq.export.records import write\n"
-        "records = ({'key': i, 'payload': {'text': 'x' * 1000}} for i in itertools.count())\n"
+        "value = {'payload': {'text': 'x' * 1000}, 'molblock': sys.argv[2]}\n"
+        "records = ({'key': i} | value for i in itertools.count())\n"
         "write(records, sys.stdout.buffer, sys.argv[1])\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, format], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as child:
+    command = [sys.executable, "-c", program, format, METHANE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         assert child.stdout is not None
         assert child.stderr is not None
         assert len(child.stdout.read(4)) == 4
@@ -347,14 +349,15 @@ def test_export_takes_bounded_memory(tmp_path: Path, format: str) -> None:  # no
         "from taskq.export.records import write\n"
         "def peak(): return int(re.search(r'VmHWM:\\s+(\\d+)',"
         " Path('/proc/self/status').read_text())[1]) // 1024\n"
-        "write([{'key': 0, 'result': {'x': 1}}], sys.argv[1], sys.argv[2])\n"
+        "def record(i, x): return {'key': i, 'result': {'x': x}, 'molblock': sys.argv[3]}\n"
+        "write([record(0, 1)], sys.argv[1], sys.argv[2])\n"
         "start = peak()\n"
         "def text(i): return f'{i:016d}' * 1250\n"
-        "records = ({'key': i, 'result': {'x': text(i)}} for i in range(6_000))\n"
+        "records = (record(i, text(i)) for i in range(6_000))\n"
         "print(write(records, sys.argv[1], sys.argv[2]), peak() - start)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "out"), format],
+        [sys.executable, "-c", program, str(tmp_path / "out"), format, METHANE],
         capture_output=True,
         check=True,
         timeout=120,

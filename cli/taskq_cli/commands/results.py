@@ -14,8 +14,10 @@ import click
 from taskq import Client, Cursor
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.large_results import Fetching
+from taskq.blobs.store import BlobStore
 from taskq.errors import ResultLost, UsageError
 from taskq.export.columns import Columns
+from taskq.export.partitions import write_partitioned
 from taskq.export.ranking import Ranking, dotted
 from taskq.export.records import FORMATS, format_of, suffix_format, write
 from taskq.export.tabular import Table
@@ -25,6 +27,7 @@ from taskq_cli.export_since import check, followed, since_options
 from taskq_cli.filter_options import where_option
 from taskq_cli.hints import OutputType
 from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_records
+from taskq_cli.pose_options import PoseOptions, pose_options, tell
 from taskq_cli.safe_stream import SafeStream
 from taskq_cli.shared import (
     Invocation,
@@ -109,10 +112,17 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
     help="Write these columns only, in this order: dotted names joined by commas, with a new name "
     "before it where wanted, as id=key,payload.smiles,score=result.score.",
 )
+@click.option(
+    "--partition",
+    metavar="rows=N|COLUMN",
+    help="Write a folder of Parquet files instead: with N rows each, or for each value of a column "
+    "one, in folders named COLUMN=VALUE.",
+)
 @since_options
 @_ranking_options
 @where_option
 @below_option
+@pose_options
 @_large_options
 @dsn_reading_options
 def export(
@@ -122,6 +132,7 @@ def export(
     to: str,
     how: str | None,
     columns: str | None,
+    partition: str | None,
     since: str | None,
     follow: bool,
     **options: Any,
@@ -129,16 +140,20 @@ def export(
     """Write results to a file.
 
     Writes the results of CAMPAIGN and all below it, with payloads, agents and phase times. Parquet
-    needs the extra taskq[parquet].
+    needs the extra taskq[parquet]. SDF has the molecule of each result, from what its task has left
+    in $TASKQ_OUT, with campaign, key and the result's fields.
 
     Example:
       taskq export /demo --to results.csv
       taskq export /demo -o csv --columns id=key,payload.smiles,score=result.score
+      taskq export /demo --to results/ --partition result.target
+      taskq export /demo --top 100 --by result.score --ascending --to hits.sdf
       taskq export /demo --since demo.cursor --follow | ./learn.py
       taskq export /demo | jq .result
     """
+    how = _chosen_format(invocation.output, to, how, partition)
+    molecules = PoseOptions(options, how)
     wanted = _Wanted(**options)
-    how = _chosen_format(invocation.output, to, how)
     chosen = None if columns is None else Columns.parse(columns)
     ranked = wanted.by is not None or wanted.where is not None
     check(since, to, how, chosen, follow=follow, ranked=ranked)
@@ -149,12 +164,20 @@ def export(
         else:
             records = _found(client, path, wanted)
         names = None if chosen is None else chosen.names
-        if chosen is not None:
+        poses = molecules.poses(client, wanted.store(client)) if how == "sdf" else None
+        if poses is not None:
+            records = poses.of(records, chosen)
+        elif chosen is not None:
             records = chosen.of(records)
-        destination = _stdout() if to == "-" else Path(to)
-        written = write(records, destination, how, columns=names if follow else None)
+        if partition is not None:
+            written = write_partitioned(records, to, partition)
+        else:
+            destination = _stdout() if to == "-" else Path(to)
+            written = write(records, destination, how, columns=names if follow else None)
     if since is not None:
         cursor.write(since)
+    if poses is not None:
+        tell(poses)
     if chosen is not None and written and (empty := chosen.empty()):
         click.echo(f"Warning: no result has a value of {', '.join(empty)}.", err=True)
     if to != "-":
@@ -173,6 +196,10 @@ class _Wanted:
     raw: bool
     blobs: str | None
 
+    def store(self, client: Client) -> BlobStore | None:
+        """Return the store of blobs, None if it is not named."""
+        return None if self.blobs is None else open_blobs(client.queries, self.blobs)
+
     def __post_init__(self) -> None:
         if (self.top is None) != (self.by is None):
             raise UsageError("--top N and --by FIELD go together, as --top 10 --by result.score")
@@ -186,7 +213,7 @@ class _Wanted:
 
 def _found(client: Client, path: str, wanted: _Wanted) -> Iterator[Record]:
     raw, top, by, below = wanted.raw, wanted.top, wanted.by, wanted.below
-    store = None if wanted.blobs is None else open_blobs(client.queries, wanted.blobs)
+    store = wanted.store(client)
     on_lost = _Warning()
     if top is None or by is None:
         found = client.campaign(path).results(
@@ -214,7 +241,7 @@ def _since(
     follow: bool,
 ) -> Iterator[Record]:
     campaign = client.campaign(path)
-    store = None if wanted.blobs is None else open_blobs(client.queries, wanted.blobs)
+    store = wanted.store(client)
     options: dict[str, Any] = {"below": wanted.below, "raw": wanted.raw, "blobs": store}
     options["on_lost"] = _Warning()
     if follow:
@@ -234,13 +261,17 @@ class _Warning:
             self._given = True
 
 
-def _chosen_format(output: str, to: str, how: str | None) -> str:
+def _chosen_format(output: str, to: str, how: str | None, partition: str | None) -> str:
     """Return the format of an export.
 
     output: that of `taskq -o FORMAT export`. Raise `UsageError` if a format does not go with the
-    file, or with a terminal.
+    file, with a terminal, or with partitions.
     """
     how = how or (output if output != "table" else None)
+    if partition is not None:
+        if how not in (None, "parquet") or to == "-":
+            raise UsageError("--partition writes Parquet to a folder, as --to results/")
+        how = "parquet"
     if how is not None and how not in FORMATS:
         raise UsageError(f"results are exported as one of {', '.join(FORMATS)}, not as {how}")
     if how is None:

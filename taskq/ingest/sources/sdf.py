@@ -33,7 +33,7 @@ def read(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
             yield block.flaw
             continue
         try:
-            payload = _payload(block.lines)
+            payload = molecule(block.lines)
             name = payload["name"]
             named = name and name != last_name and len(name) <= MAX_KEY_CHARS
             last_name = name
@@ -85,7 +85,8 @@ def _blocks(lines: LineReader) -> Iterator[_Block]:
         yield block
 
 
-def _payload(lines: list[str]) -> dict[str, Any]:
+def molecule(lines: list[str]) -> dict[str, Any]:
+    """Return a molecule as it is in a payload; raise `InvalidTask` if it is none."""
     end = next((i for i, line in enumerate(lines) if line.startswith("M  END")), None)
     if end is None:
         raise InvalidTask("the molecule has no 'M  END' line")
