@@ -120,7 +120,7 @@ class Statements:
         """Cancel the statement that another thread runs here, where it raises `Unavailable`."""
         self._connection.cancel()
 
-    def copy_text(self, name: str, lines: str) -> None:
+    def copy_text(self, name: str, lines: bytes) -> None:
         """Send rows in COPY's text format to a COPY statement in one piece."""
         with self._connection.cursor().copy(statement(name)) as copy:
             copy.write(lines)

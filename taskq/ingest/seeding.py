@@ -28,7 +28,7 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from taskq.db.access import Queries
-from taskq.db.connections import Database, Statements
+from taskq.db.connections import Database, Row, Statements
 from taskq.errors import Clash, InvalidTask, KeyConflict, TaskqError
 from taskq.ingest import key_conflicts
 from taskq.ingest.key_conflicts import OnConflict
@@ -78,13 +78,14 @@ class Conflicts:
 class _Chunk:
     """Tasks by key; read, bad: counts of the seeding when the chunk's last record was read.
 
-    again: further records with the key of one of these tasks.
+    again: further records with the key of one of these tasks. text: the tasks as COPY takes them.
     """
 
     tasks: dict[str, Numbered]
     again: list[Numbered]
     read: int
     bad: int
+    text: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,7 @@ def seed(
     with ThreadPoolExecutor(1, "taskq-seed") as thread:
         try:
             for chunk in _chunks(_encoded(records, ahead, on_bad), ahead, *sender.chunk):
+                sender.prepare(chunk)
                 await_chunk()
                 in_flight, pending = thread.submit(sender.send, chunk), chunk
             await_chunk()
@@ -243,11 +245,16 @@ class _Sender:
         self._campaign = campaign
         self._path = path
         self._on_conflict = on_conflict
-        self._may_copy: bool | None = None
+        self._may_copy: bool | None = None if isinstance(database, Database) else False
         self._running: Statements | None = None
         self._to_name = key_conflicts.MAX_REPORTED_CLASHES
         self._compared: list[int] = []  # numbers of the records in the last comparison
         self._added = 0
+
+    def prepare(self, chunk: _Chunk) -> None:
+        """Write a chunk's text, in the reader's thread: the database works on the one before."""
+        if self._may_copy is not False:
+            chunk.text = _lines(self._campaign, chunk.tasks.values())
 
     def send(self, chunk: _Chunk) -> _Outcome:
         """Write a chunk; raise `KeyConflict` if there are conflicts and the policy is "fail"."""
@@ -275,11 +282,13 @@ class _Sender:
     def _copy(self, statements: Statements, chunk: _Chunk) -> _Outcome:
         campaign, tasks = self._campaign, chunk.tasks
         above = statements.value("seed_begin", campaign=campaign)
-        keys = json.dumps([*tasks])
-        known = statements.rows("seed_known", campaign=campaign, keys=keys)
+        known: list[Row] = []
+        if statements.value("seed_within", campaign=campaign, low=min(tasks), high=max(tasks)):
+            known = statements.rows("seed_known", campaign=campaign, keys=json.dumps([*tasks]))
         compared = [tasks.pop(row["key"]) for row in known] + chunk.again
         if tasks:
-            statements.copy_text("seed_copy", _lines(campaign, tasks.values()))
+            text = _lines(campaign, tasks.values()) if known else chunk.text
+            statements.copy_text("seed_copy", text)
         found = _Outcome(0)
         if compared:
             found = self._compare(statements, "seed_again", compared, campaign=campaign)
@@ -315,14 +324,14 @@ class _Sender:
             self._running.cancel()
 
 
-def _lines(campaign: int, tasks: Iterable[Numbered]) -> str:
+def _lines(campaign: int, tasks: Iterable[Numbered]) -> bytes:
     """Return tasks in COPY's text format; encoded JSON has no control characters."""
     return "".join(
         [
             f"{campaign}\t{_escaped(key)}\t{payload.replace(_BACKSLASH, _TWICE)}\t{priority}\n"
             for _, (key, payload, priority) in tasks
         ]
-    )
+    ).encode()
 
 
 def task_json(encoded: Encoded) -> str:

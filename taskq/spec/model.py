@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -19,12 +19,35 @@ MAX_PAYLOAD_BYTES: Final = 65_536
 MAX_PATH_CHARS: Final = 1_000
 PRIORITY_RANGE: Final = (-32_767, 32_767)
 
-# Made once: `json.dumps` with these options would make an encoder per call. A circular value raises
-# RecursionError, so that the circular check is not needed.
-_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False).encode
-_encode_canonical = json.JSONEncoder(
-    check_circular=False, sort_keys=True, separators=(",", ":"), allow_nan=False
-).encode
+
+def _encoder(*, ensure_ascii: bool = True, **layout: Any) -> Callable[[object], str]:
+    """Return what `JSONEncoder(...).encode` does, on CPython in half of its time.
+
+    That makes an encoder in C for each value. A circular value raises RecursionError, so the check
+    for it is not needed.
+    """
+    encoder = json.JSONEncoder(
+        ensure_ascii=ensure_ascii, check_circular=False, allow_nan=False, **layout
+    )
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return encoder.encode
+    pieces = make(
+        None,
+        encoder.default,
+        json.encoder.encode_basestring_ascii if ensure_ascii else json.encoder.encode_basestring,
+        None,
+        encoder.key_separator,
+        encoder.item_separator,
+        encoder.sort_keys,
+        encoder.skipkeys,
+        False,
+    )
+    return lambda value: "".join(pieces(value, 0))
+
+
+_encode = _encoder(ensure_ascii=False)
+_encode_canonical = _encoder(sort_keys=True, separators=(",", ":"))
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@=,-]{0,99}")
 

@@ -351,6 +351,7 @@ class Scene:
             "seed_begin": [Case(0, one)],
             "seed_end": [Case(PAGE, {**one, "above": failed + OLD})],
             "seed_known": [Case(2, {**one, "keys": '["n=1", "fresh"]'})],
+            "seed_within": [Case(1, {**one, "low": "n=1", "high": "n=3"})],
             "seed_tasks": [Case(2, {**it, **seeding})],
             "servable": [Case(0, {**it, "lifetime_s": None, "offers": [], "most": 3})],
             "set_status": [Case(0, {**it, "status": "paused"})],

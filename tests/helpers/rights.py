@@ -133,6 +133,7 @@ MAY = {
     "seed_copy": OWNER,
     "seed_end": OWNER,
     "seed_known": OWNER,
+    "seed_within": OWNER,
     "seed_tasks": f"{FEEDING} gateway",
     "servable": SERVING,
     "replayed": ALL,

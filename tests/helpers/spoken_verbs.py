@@ -275,6 +275,9 @@ class Load:
     def seed(self) -> None:
         """Seed two tasks, one of which is known."""
         known = value(self._postgres, "select min(key) from taskq.spec")
+        assert self._say("seed_within", campaign=self._campaign, low="", high=known) == [
+            {"seed_within": True}
+        ]
         keys = json.dumps([known, "new"])
         assert self._say("seed_known", campaign=self._campaign, keys=keys) != []
         fresh = {"key": self._agent.draw_lease(), "payload": {}}

@@ -64,6 +64,29 @@ def test_ordinary_life_writes_no_row(agent: ScriptedAgent, postgres: Postgres) -
     assert statuses(postgres) == dict.fromkeys("abcdef", "done") | dict.fromkeys("gh", "waiting")
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 63, 64, 65, 95, 97, 16_001])
+def test_tasks_that_are_alike_are_packed_as_any_are(
+    campaign: Campaign, postgres: Postgres, count: int
+) -> None:
+    """Whole chunks of one priority have a way of their own to the same spans."""
+    campaign.seed(Seed({"n": n}, f"{n:05d}") for n in range(count))
+    packed = []
+    for apart in ("{}", "{0}"):  # no task has this number, but then each is looked at
+        postgres.execute("delete from taskq.span")
+        postgres.execute("delete from taskq.task")
+        found = value(
+            postgres,
+            "select taskq.pack(%s, 0, p_apart => %s)",
+            campaign.campaign_id,
+            apart,
+        )
+        spans = postgres.execute("select * from taskq.span order by first_id").fetchall()
+        packed.append((found, spans, rows(postgres, "task")))
+    assert packed[0] == packed[1]
+    assert packed[0][0] == count
+    assert places(postgres) == ((count, 0, 0) if count > 1 else (0, 0, count))
+
+
 def test_single_claims_and_lone_tasks_have_rows(
     agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:

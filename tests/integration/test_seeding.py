@@ -91,6 +91,20 @@ def test_seeding_again_adds_nothing(campaign: Campaign, postgres: Postgres) -> N
     assert_counts_are_true(postgres)
 
 
+@pytest.mark.parametrize(
+    "keys", ["a", "é", "\U0001f9ea", "Aa", "aé", "a\U0001f9ea", "é\uffff\U0001f9ea", "zéyA"]
+)
+def test_known_keys_are_found_wherever_they_lie_among_new_ones(
+    campaign: Campaign, postgres: Postgres, keys: str
+) -> None:
+    """At either end of a chunk's keys, between them, equal to all; in the order of their bytes."""
+    campaign.seed(Seed({}, key) for key in ["é", "a", "\U0001f9ea"])
+    known = sum(key in "éa\U0001f9ea" for key in keys)
+    count = campaign.seed(Seed({}, key) for key in keys)
+    assert (count.added, count.known) == (len(keys) - known, known)
+    assert_counts_are_true(postgres)
+
+
 def test_seeding_again_leaves_tasks_as_they_are(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:

@@ -62,6 +62,22 @@ STEERING: Final = (
         _PRIORITIES,
     ),
     Mutant(
+        "tail-of-a-chunk-in-no-span",
+        "sql/functions/pack.sql",
+        "> v_packed then v_packed",
+        "> v_packed then g.first + v_size - 1",
+        "What a seeded chunk has left over behind its last whole span is never claimed.",
+        ("tests/integration/test_packed.py",),
+    ),
+    Mutant(
+        "mixed-priorities-packed-as-one",
+        "sql/functions/pack.sql",
+        "v_packed >= v_least and v_lowest = v_highest",
+        "v_packed >= v_least",
+        "All tasks of a seeded chunk get its lowest priority.",
+        ("tests/integration/test_packed.py",),
+    ),
+    Mutant(
         "priorities-of-a-span-mixed-up",
         "sql/functions/pack.sql",
         "p_priorities[width_bucket(p.task_id, p_apart)]",

@@ -1,0 +1,27 @@
+-- seed_within(campaign, low, high): whether the campaign has keys from the one to the other, in the
+-- order of their bytes.
+--
+-- If not, seed_known() need not look for each key of a chunk of which these are the first and the last:
+-- so it is in an empty campaign, and where keys ascend, as identifiers in libraries mostly do.
+--
+-- Index: spec_key_key.
+create or replace function taskq.seed_within(p_campaign bigint, p_low text, p_high text)
+returns boolean
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+begin
+    return coalesce((
+        select s.key <= p_high
+          from taskq.spec s
+         where s.campaign_id = p_campaign
+           and s.key >= p_low
+         order by s.campaign_id, s.key
+         limit 1), false);
+end
+$$;

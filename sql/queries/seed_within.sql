@@ -1,0 +1,1 @@
+select taskq.seed_within(%(campaign)s, %(low)s, %(high)s)
