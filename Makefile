@@ -7,6 +7,7 @@ JOBS ?= 4
 HOURS ?= 1
 RUNS ?= 10
 SECONDS ?= 15
+PILOT_SECONDS ?= 60
 CASES ?=
 
 .DEFAULT_GOAL := help
@@ -87,8 +88,9 @@ bench: .venv/base ## Measure beside the limit of the server: CASES, all without 
 	$(BIN)/python -m benchmarks run $(CASES)
 
 .PHONY: chaos
-chaos: .venv/test ## Strike farms of real processes, and check that nothing is lost (RUNS, SECONDS)
+chaos: .venv/test ## Strike farms of real processes, and check that nothing is lost (RUNS, SECONDS, PILOT_SECONDS)
 	$(BIN)/python -m tests.chaos --runs $(RUNS) --seconds $(SECONDS)
+	$(BIN)/python -m tests.chaos --pilots --runs $(RUNS) --seconds $(PILOT_SECONDS)
 
 .PHONY: format
 format: .venv/test ## Format the code

@@ -26,6 +26,7 @@ from taskq.errors import (
     Conflict,
     KeyConflict,
     NotFound,
+    NotOverGateway,
     ResultLost,
     UsageError,
 )
@@ -50,11 +51,21 @@ from taskq.spec.spec import CampaignSpec, RetryPolicy
 from taskq.steering import verbs
 from taskq.stored_spec import spec_body
 from taskq.trend import CampaignPace, Point, recent_pace
-from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView
+from taskq.views import (
+    Attempt,
+    Failure,
+    FailureCause,
+    Hedges,
+    Result,
+    SecondAttempt,
+    Status,
+    TaskView,
+)
 from taskq_agent.protocol import Input
 from taskq_agent.text import is_unicode
 
 WAIT_S: Final = 0.5
+HEDGES: Final = 10
 
 
 class Campaign(IndexedCampaign):
@@ -108,6 +119,19 @@ class Campaign(IndexedCampaign):
         """Return the exact counts of the campaign and all below it, read from counters."""
         status = Status(**self._database.rows("counts", path=self.path, depth=0)[0])
         return status if below or not status.children else self.tree()[0]
+
+    def hedges(self, *, below: bool = True) -> Hedges | None:
+        """Return what was hedged, and the second attempts at work; None: an older gateway's queue.
+
+        A statement of its own, since a library of an older release takes no other columns of
+        `status` over a gateway.
+        """
+        try:
+            (row,) = self._database.rows("hedges", path=self.path, below=below, most=HEDGES)
+        except NotOverGateway:
+            return None
+        longest = [SecondAttempt(**one) for one in row.pop("longest")]
+        return Hedges(**row, longest=longest)
 
     def closed_by(self) -> list[str]:
         """Return the paths of this campaign and those above it that are not open, from the top."""

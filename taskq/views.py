@@ -45,6 +45,34 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
+class SecondAttempt:
+    """A task that was hedged, and is at work again. campaign: its path.
+
+    host, run_s: of the attempt at work; first_host, first_run_s: of the one beside which it was
+    let, which may have ended.
+    """
+
+    campaign: str
+    key: str
+    host: str
+    run_s: float
+    first_host: str
+    first_run_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hedges:
+    """Second attempts of tasks. hedged: tasks that have had one; running: those at work again.
+
+    longest: of these, those whose first attempt began first, ten at most.
+    """
+
+    hedged: int
+    running: int
+    longest: list[SecondAttempt]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskView:
     """State of a task. claimed_at, host: of the agent that works on it; None without one.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from taskq import Campaign, Client
-from taskq.views import AgentView, LeftAgent, LeftOver, Refusals, Status
+from taskq.views import AgentView, Hedges, LeftAgent, LeftOver, Refusals, Status
 from taskq.words import counted, duration
 from taskq_cli.counts import percent_final
 from taskq_cli.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
@@ -17,6 +17,7 @@ from taskq_cli.text import one_line
 CLASSES: Final = 3
 PAUSED: Final = 3
 REFUSED: Final = 3
+HEDGED: Final = 3
 SHOWN_CHARS: Final = 200
 MAX_GROUPED: Final = 10_000
 """Most failed and lost attempts that are grouped: grouping reads each of them, which takes time."""
@@ -32,7 +33,7 @@ class Overview:
     paused themselves. closed_by: of the campaign and those above it, the ones that are not open.
     left_agents: agents that left within the last hour. refusals: campaigns that agents cannot run.
     left_over: unfinished tasks, and those among them that no agent can claim; None: not known
-    without those below.
+    without those below. hedges: None: a gateway of an older release does not tell.
     """
 
     status: Status
@@ -43,12 +44,17 @@ class Overview:
     left_agents: list[LeftAgent]
     refusals: list[Refusals]
     left_over: LeftOver | None
+    hedges: Hedges | None
 
     def record(self) -> dict[str, Any]:
         """Return the overview as a record for JSON."""
         classes = None
         if self.classes is not None:
             classes = [{"error_class": name, "attempts": n} for name, n in self.classes]
+        hedges = None
+        if self.hedges is not None:
+            longest = [as_record(one) for one in self.hedges.longest]
+            hedges = as_record(self.hedges) | {"longest": longest}
         return as_record(self.status) | {
             "agents": len(self.agents),
             "agents_left": len(self.left_agents),
@@ -58,6 +64,7 @@ class Overview:
             "failure_classes": classes,
             "paused_below": [one.path for one in self.paused_below],
             "closed_by": self.closed_by,
+            "hedges": hedges,
         }
 
     def title(self) -> str:
@@ -72,6 +79,8 @@ class Overview:
         lines = [self._about_agents()]
         if self.status.failures or self.status.losses:
             lines.append(self._about_failures())
+        if self.hedges is not None and self.hedges.hedged:
+            lines.append(self._about_hedges(self.hedges))
         lines += [
             f"refused    {one.path} on {counted(one.hosts, 'host')} "
             f"({one_line(', '.join(one.some_hosts or ()))}), last as "
@@ -122,6 +131,18 @@ class Overview:
             f"\n           {n:,} {one_line(name) or '(no class)'}" for name, n in self.classes
         )
 
+    def _about_hedges(self, hedges: Hedges) -> str:
+        tasks = counted(hedges.hedged, "task")
+        text = f"hedged     {tasks} had a second attempt; {hedges.running:,} at work again"
+        for one in hedges.longest[:HEDGED]:
+            where = "" if one.campaign == self.status.path else f"{one.campaign} "
+            text += (
+                f"\n           {where}{one_line(one.key)[:SHOWN_CHARS]} on {one_line(one.host)} "
+                f"for {duration(one.run_s)}, first on {one_line(one.first_host)} "
+                f"{duration(one.first_run_s)} ago"
+            )
+        return text
+
 
 def resume_commands(paths: list[str]) -> str:
     """Return the commands that resume these campaigns, as part of a sentence."""
@@ -157,4 +178,5 @@ def read_overview(client: Client, path: str, *, below: bool = True) -> Overview:
         left_agents=client.left_agents(path, limit=MAX_LEFT_AGENTS),
         refusals=refusals,
         left_over=left_over,
+        hedges=campaign.hedges(below=below),
     )

@@ -24,6 +24,7 @@ READ: Final = frozenset(
     {
         *("campaign", "counts", "closed_by", "left_over", "refusals", "brake"),
         *("agents", "left_agents", "places", "bans", "scopes", "paces", "trend", "usual_run"),
+        "hedges",
         *("owners", "sharing"),
         *("tasks", "find_tasks", "task_ids", "attempts", "latest_attempts"),
         *("failures", "failure_classes", "failure_causes", "failing_tasks"),

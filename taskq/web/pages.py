@@ -110,8 +110,9 @@ class Pages:
         span = span if span in SPANS else "1d"
         failed = node.status.failures or node.status.losses
         own_failed = node.own.failures + node.own.losses
-        explanation, points, pace, verdicts, causes = await asyncio.gather(
+        explanation, hedges, points, pace, verdicts, causes = await asyncio.gather(
             self._readings.get(("explain", path), QUICK_S, campaign.explain),
+            self._readings.get(("hedges", path), QUICK_S, campaign.hedges),
             self._readings.get(
                 ("trend", path, span), TREND_S, lambda: campaign.trend(SPANS[span][1])
             ),
@@ -136,6 +137,7 @@ class Pages:
             node=node,
             above=_above(path, asked.viewer),
             explanation=explanation,
+            hedges=hedges,
             pace=pace,
             span=span,
             spans={name: words for name, (words, _) in SPANS.items()},

@@ -1,5 +1,6 @@
 """Run farms under a nemesis: `python -m tests.chaos --runs 100 --seconds 15 --seed 1`.
 
+With `--pilots` their agents are jobs of a pilot, and tasks keep checkpoints.
 Prints a line for each run, and totals. Exit code: 0 if nothing was wrong, else 1; then history and
 logs of the bad runs are kept, and the line says where.
 """
@@ -11,15 +12,27 @@ import json
 import logging
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.own_server import own_server
-from tests.chaos.checker import DUPLICATED, FOREIGN, GAP, INTRUDER, LOST, OVERLAP, PHANTOM, VANISHED
-from tests.chaos.plan import KINDS
+from tests.chaos.checker import (
+    DUPLICATED,
+    FOREIGN,
+    GAP,
+    INTRUDER,
+    LOST,
+    OVERLAP,
+    PHANTOM,
+    STALE,
+    VANISHED,
+)
+from tests.chaos.pilot_trial import run_pilot_trial
+from tests.chaos.plan import KINDS, PILOT_KINDS
 from tests.chaos.trial import Trial, run_trial
 
-_ANOMALIES = (LOST, DUPLICATED, PHANTOM, OVERLAP, FOREIGN, VANISHED, GAP, INTRUDER)
+_ANOMALIES = (LOST, DUPLICATED, PHANTOM, OVERLAP, FOREIGN, VANISHED, GAP, INTRUDER, STALE)
 
 
 def main() -> int:
@@ -28,15 +41,17 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1, metavar="N")
     parser.add_argument("--seconds", type=float, default=15.0, metavar="S", help="of each run")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the first run")
+    parser.add_argument("--pilots", action="store_true", help="farms whose agents a pilot submits")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     options = parser.parse_args()
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # it is told what we know
     trials = []
     with own_server() as server:
         for seed in range(options.seed, options.seed + options.runs):
-            trials.append(run_trial(server, seed, options.seconds))
+            run = run_pilot_trial if options.pilots else run_trial
+            trials.append(run(server, seed, options.seconds))
             _say(_line(trials[-1]))
-    _say(_totals(trials))
+    _say(_totals(trials, PILOT_KINDS if options.pilots else KINDS))
     if options.json:
         options.json.write_text(json.dumps([_figures(one) for one in trials], indent=1) + "\n")
     return int(any(one.wrong for one in trials))
@@ -54,7 +69,7 @@ def _line(trial: Trial) -> str:
         f"seed {trial.seed}: {trial.faults} faults ({trial.others.total()} more do not count), "
         f"{verdict.tasks:,} tasks, {verdict.executions:,} executions, "
         f"{verdict.recovered} recovered, {trial.hedged} hedged; {verdict.sweeps} sets moved, "
-        f"{verdict.bans} bans; {found}; "
+        f"{verdict.bans} bans; {trial.jobs} jobs, {verdict.goings_on} from checkpoints; {found}; "
         f"at rest after {trial.settled_s:.1f} s, {trial.took_s:.0f} s in all"
     )
     if trial.wrong:
@@ -62,7 +77,7 @@ def _line(trial: Trial) -> str:
     return text
 
 
-def _totals(trials: list[Trial]) -> str:
+def _totals(trials: list[Trial], kinds: Sequence[str]) -> str:
     faults: Counter[str] = sum((one.counted for one in trials), Counter())
     tasks = sum(one.verdict.tasks for one in trials)
     executions = sum(one.verdict.executions for one in trials)
@@ -73,8 +88,10 @@ def _totals(trials: list[Trial]) -> str:
         f"  {tasks:6,} tasks, {executions:,} executions",
         f"  {sweeps:6,} sets of tasks moved",
         f"  {bans:6,} bans",
+        f"  {sum(one.jobs for one in trials):6,} jobs of a pilot",
+        f"  {sum(one.verdict.goings_on for one in trials):6,} executions from a checkpoint",
     ]
-    lines += [f"  {faults[kind]:6,} {kind}" for kind in KINDS]
+    lines += [f"  {faults[kind]:6,} {kind}" for kind in kinds]
     lines += [
         f"  {sum(one.verdict.count(kind) for one in trials):6,} {kind}" for kind in _ANOMALIES
     ]
@@ -92,6 +109,7 @@ def _figures(trial: Trial) -> dict[str, object]:
         "settled_s": trial.settled_s,
         "took_s": trial.took_s,
         "hedged": trial.hedged,
+        "jobs": trial.jobs,
         "kept": None if trial.kept is None else str(trial.kept),
     }
 

@@ -29,6 +29,7 @@ FOREIGN = "foreign"
 GAP = "gap"
 VANISHED = "vanished"
 INTRUDER = "intruder"
+STALE = "stale"
 
 #: The time of a claim is that of its beginning, and it may see what is done right after that.
 _CLAIM_S = 1.0
@@ -48,8 +49,8 @@ class Verdict:
     """What became of the tasks; clean if `anomalies` is empty.
 
     recovered: of those that are ok, the ones whose seeding was never acknowledged. executions: how
-    often payload code began. sweeps: how many sets of tasks were cancelled or retried. bans: how
-    many there were.
+    often payload code began; goings_on: of these, from a checkpoint. sweeps: how many sets of tasks
+    were cancelled or retried. bans: how many there were.
     """
 
     tasks: int = 0
@@ -58,6 +59,7 @@ class Verdict:
     executions: int = 0
     sweeps: int = 0
     bans: int = 0
+    goings_on: int = 0
     anomalies: list[Anomaly] = field(default_factory=list)
 
     def count(self, kind: str) -> int:
@@ -74,6 +76,7 @@ def check(history: History) -> Verdict:
         *looked.of_ends(),
         *looked.of_leases(),
         *looked.of_results(),
+        *looked.of_checkpoints(),
         *looked.of_answers(),
         *looked.of_orders(),
         *looked.of_sweeps(),
@@ -88,6 +91,7 @@ def check(history: History) -> Verdict:
         executions=len(history.executions),
         sweeps=sum(one.ended < math.inf for one in history.sweeps),
         bans=len(history.bans),
+        goings_on=sum(one.step > 0 for one in history.restored.values()),
         anomalies=anomalies,
     )
 
@@ -189,6 +193,32 @@ class _Looked:
         if attempt.lease not in leases:
             return f"{execution.agent} has executed it and never had lease {attempt.lease}"
         return ""
+
+    def of_checkpoints(self) -> Iterator[Anomaly]:
+        """Find what went on from another's checkpoint, or from an older one than was saved."""
+        executions = self._history.executions
+        last_saved: dict[tuple[str, int], int] = defaultdict(int)
+        for saved in self._history.saved:
+            made_by = executions[saved.execution]
+            fence = made_by.key, made_by.attempt
+            last_saved[fence] = max(last_saved[fence], saved.step)
+            leases = self._history.leases[made_by.agent, saved.task, made_by.attempt]
+            if saved.lease not in leases or saved.step > self._history.kept[saved.execution]:
+                yield Anomaly(
+                    FOREIGN, made_by.key, f"a checkpoint is saved that is not its: {saved}"
+                )
+        for name, found in self._history.restored.items():
+            one, made_by = executions[name], executions.get(found.execution)
+            kept = self._history.kept.get(found.execution, 0)
+            earlier = made_by is not None and made_by.attempt < one.attempt
+            if found.step and not (earlier and made_by.key == one.key and found.step <= kept):
+                yield Anomaly(FOREIGN, one.key, f"attempt {one.attempt} goes on from {found}")
+            most = max(
+                (last_saved[one.key, earlier] for earlier in range(1, one.attempt)), default=0
+            )
+            if found.step < most:
+                text = f"attempt {one.attempt} goes on from step {found.step}, and {most} was saved"
+                yield Anomaly(STALE, one.key, text)
 
     def of_answers(self) -> Iterator[Anomaly]:
         """Find reports that are not there though acknowledged, or there though refused."""

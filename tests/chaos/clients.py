@@ -19,11 +19,9 @@ import psycopg
 from taskq import Seed
 from taskq.errors import TaskqError
 from taskq.fleet.bans import PlaceKind
-from tests.chaos.farm import AGENTS, Farm
+from tests.chaos.farm import AGENTS, Farm, Ground
 from tests.chaos.history import Writer
 
-_CHUNK = 250
-_BACKLOG = 1_000
 _PAUSE_S = 0.1
 _RECENT = 200
 _PATIENCE = 0.5
@@ -61,9 +59,14 @@ _SORTS: tuple[tuple[int, dict[str, Any], float], ...] = (
 
 
 class Seeder:
-    """Sees to it that some tasks wait, until it is told to stop."""
+    """Sees to it that some tasks wait, until it is told to stop.
 
-    def __init__(self, farm: Farm, seed: int, stop: threading.Event) -> None:
+    chunk: tasks that it adds at a time; backlog: of fewer that wait, it adds more.
+    """
+
+    chunk, backlog = 250, 1_000
+
+    def __init__(self, farm: Ground, seed: int, stop: threading.Event) -> None:
         self._campaign = farm.clients_campaign
         self._history = Writer(farm.history, "seeder")
         self._draw = random.Random(seed)
@@ -94,19 +97,22 @@ class Seeder:
 
     def _is_wanted(self) -> bool:
         try:
-            return self._campaign.status().waiting < _BACKLOG
+            return self._campaign.status().waiting < self.backlog
         except TaskqError:
             return False
 
     def _chunk(self) -> list[Seed]:
-        weights = [weight for weight, _, _ in _SORTS]
         chunk = []
-        for _, sort, most_s in self._draw.choices(_SORTS, weights, k=_CHUNK):
+        for _ in range(self.chunk):
             self._seeded += 1
-            payload = {**sort, "takes_s": self._draw.uniform(0, most_s)}
             priority = self._draw.choice((0, 0, 0, 1))
-            chunk.append(Seed(payload, f"task-{self._seeded:06}", priority))
+            chunk.append(Seed(self._payload(self._draw), f"task-{self._seeded:06}", priority))
         return chunk
+
+    def _payload(self, draw: random.Random) -> dict[str, Any]:
+        weights = [weight for weight, _, _ in _SORTS]
+        ((_, sort, most_s),) = draw.choices(_SORTS, weights)
+        return {**sort, "takes_s": draw.uniform(0, most_s)}
 
 
 class Operator:

@@ -12,14 +12,14 @@ agents over HTTP --- way ---> gateway ----------- way -------> PostgreSQL
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from taskq import CampaignSpec, Client, Handler, RetryPolicy
+from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.db import migrations
 from taskq.db.connections import Database
 from taskq.embedded import Server
@@ -45,8 +45,54 @@ _HANDLER = Handler("python", target="noted:run", prepare="noted:prepare")
 _RETRY = RetryPolicy(max_attempts=3, max_losses=_MAX_LOSSES, backoff_s=0.2, backoff_max_s=1.0)
 
 
-class Farm:
-    """All parts, on a database of its own. folder: for logs, history and spools; a short path."""
+class Ground:
+    """What any farm stands on: a database of its own, and what its parts are made of.
+
+    folder: for logs, history and spools; a short path.
+    """
+
+    campaign: Campaign
+    gateways: list[Part]
+    parts: list[AnyPart]
+
+    def __init__(self, server: Server, database: Database, folder: Path, stack: ExitStack) -> None:
+        self.server = server
+        self.database = database
+        self.client = Client(database)
+        self.folder = folder
+        self._stack = stack
+        for name in ("history", "logs", "ways"):
+            (folder / name).mkdir()
+        self.history = folder / "history"
+
+    def dsn(self, name: str) -> str:
+        """Return the address of the database for one part, known by its name there."""
+        return make_conninfo(self.database.dsn, application_name=name)
+
+    def _secret(self, name: str, text: str) -> Path:
+        file = self.folder / name
+        file.touch(mode=0o600)
+        file.write_text(text)
+        return file
+
+    def _part(
+        self,
+        name: str,
+        words: list[str],
+        dsn: str | None = None,
+        *,
+        program: Sequence[str] = (str(PROGRAM),),
+        **reach: str,
+    ) -> Part:
+        log = self.folder / "logs" / f"{name}.log"
+        reach |= {} if dsn is None else {"TASKQ_DSN": dsn}
+        part = Part(name, lambda _: [*program, *words], reach, log)
+        self._stack.callback(part.close)
+        return part
+
+
+class Farm(Ground):
+    """All parts."""
 
     def __init__(
         self,
@@ -57,14 +103,7 @@ class Farm:
         *,
         salvages: bool,
     ) -> None:
-        self.server = server
-        self.database = database
-        self.client = Client(database)
-        self.folder = folder
-        self._stack = stack
-        for name in ("history", "logs", "ways"):
-            (folder / name).mkdir()
-        self.history = folder / "history"
+        super().__init__(server, database, folder, stack)
         spec = CampaignSpec(
             CAMPAIGN,
             handler=_HANDLER,
@@ -95,21 +134,14 @@ class Farm:
         self.feeders = [self._feeder(name, n) for n, name in enumerate(FEEDERS)]
         made = shim(folder)
         self.agents = [self._agent(name, redis, made) for name in AGENTS]
-
-    @property
-    def parts(self) -> list[AnyPart]:
-        """All that can be killed and frozen, but for PostgreSQL."""
-        return [self.keeper, *self.gateways, *self.agents, *self.feeders]
+        #: All that can be killed and frozen, but for PostgreSQL and Redis.
+        self.parts = [self.keeper, *self.gateways, *self.agents, *self.feeders]
 
     def start(self) -> None:
         """Start all parts, and wait until the agents have come."""
         for part in self.parts:
             part.start()
         wait_until(lambda: len(self.client.agents()) == len(AGENTS), timeout_s=_READY_S)
-
-    def dsn(self, name: str) -> str:
-        """Return the address of the database for one part, known by its name there."""
-        return make_conninfo(self.database.dsn, application_name=name)
 
     def _dsn_on_a_way(self, name: str) -> str:
         """Lay a way to the database for one part; return the address there."""
@@ -132,12 +164,6 @@ class Farm:
     def _way(self, here: Any, there: Any) -> FaultyRelay:
         return self._stack.enter_context(FaultyRelay(here, there))
 
-    def _secret(self, name: str, text: str) -> Path:
-        file = self.folder / name
-        file.touch(mode=0o600)
-        file.write_text(text)
-        return file
-
     def _feeder(self, name: str, number: int) -> Part:
         """Return what feeds the next stage: the first over a way, others over a gateway."""
         words = funnel.words(CAMPAIGN)
@@ -147,13 +173,6 @@ class Farm:
         file = self._secret(f"{name}.token", text)
         reach = {"TASKQ_URL": self._doors[0], "TASKQ_TOKEN_FILE": str(file)}
         return self._part(name, words, **reach)
-
-    def _part(self, name: str, words: list[str], dsn: str | None = None, **reach: str) -> Part:
-        log = self.folder / "logs" / f"{name}.log"
-        reach |= {} if dsn is None else {"TASKQ_DSN": dsn}
-        part = Part(name, lambda _: [str(PROGRAM), *words], reach, log)
-        self._stack.callback(part.close)
-        return part
 
     def _agent(self, name: str, redis: str, made: Path | None) -> AgentPart:
         kind = name.partition("-")[0]
@@ -192,12 +211,19 @@ def farm(server: Server, folder: Path, *, salvages: bool) -> Iterator[Farm]:
 
     salvages: whether its campaign salvages late results, and is hedged.
     """
+    with scratch(server) as database, ExitStack() as stack:
+        built = Farm(server, database, folder, stack, salvages=salvages)
+        built.start()
+        yield built
+
+
+@contextmanager
+def scratch(server: Server) -> Iterator[Database]:
+    """Give a new database of a server that is up, with the schema."""
     parent = Database(server.up().dsn).open()
     try:
-        with parent.scratch() as database, ExitStack() as stack:
+        with parent.scratch() as database:
             migrations.migrate(database)
-            built = Farm(server, database, folder, stack, salvages=salvages)
-            built.start()
-            yield built
+            yield database
     finally:
         parent.close()

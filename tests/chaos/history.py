@@ -7,6 +7,9 @@ machine share and which nobody sets.
     seeding, seeded     keys: are about to be sent, are acknowledged
     claimed             agent, task, key, attempt, lease: an answer gave this attempt to the agent
     began, ended        execution, agent, key, attempt, outcome: of payload code
+    restored, kept      execution, step: of payload code that keeps a checkpoint, what it found, and
+                        left in its folder; kept_by: the execution that had left what it found
+    saved               task, lease, execution, step: the queue has what an execution had kept
     answered            task, lease, outcome, execution, verdict: a report has its verdict
     ordering, ordered   verb, key: a cancel or a retry; moved: whether it did something
     sweeping, swept     verb, word: the same of all whose keys contain a word
@@ -75,6 +78,16 @@ class Execution:
     attempt: int
     began: float
     outcome: str | None = None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What an execution has kept; step 0 of no execution: nothing. lease: under which it is."""
+
+    execution: str
+    step: int
+    task: int = 0
+    lease: str = ""
 
 
 @dataclass(frozen=True)
@@ -174,6 +187,11 @@ class History:
     leases: dict[tuple[str, int, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     """By agent, task and number of the attempt."""
     executions: dict[str, Execution] = field(default_factory=dict)
+    restored: dict[str, Checkpoint] = field(default_factory=dict)
+    """What each execution has found, if it keeps checkpoints."""
+    kept: dict[str, int] = field(default_factory=dict)
+    """The last step that each execution has kept."""
+    saved: list[Checkpoint] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     orders: list[Order] = field(default_factory=list)
     sweeps: list[Sweep] = field(default_factory=list)
@@ -223,6 +241,21 @@ def _ended(history: History, event: Event, _: Pending) -> None:
     begun = history.executions[event["execution"]]
     history.executions[event["execution"]] = Execution(
         begun.agent, begun.key, begun.attempt, begun.began, event["outcome"]
+    )
+
+
+def _restored(history: History, event: Event, _: Pending) -> None:
+    found = Checkpoint(event["kept_by"], event["step"])
+    history.restored[event["execution"]] = found
+
+
+def _kept(history: History, event: Event, _: Pending) -> None:
+    history.kept[event["execution"]] = event["step"]
+
+
+def _saved(history: History, event: Event, _: Pending) -> None:
+    history.saved.append(
+        Checkpoint(event["execution"], event["step"], event["task"], event["lease"])
     )
 
 
@@ -281,6 +314,9 @@ _take = {
     "claimed": _claimed,
     "began": _began,
     "ended": _ended,
+    "restored": _restored,
+    "kept": _kept,
+    "saved": _saved,
     "answered": _answered,
     "ordering": _ordering,
     "ordered": _ordered,

@@ -17,7 +17,7 @@ from functools import partial
 import psycopg
 
 from tests.chaos.eyes import Eyes, Seen
-from tests.chaos.farm import Farm
+from tests.chaos.farm import Ground
 from tests.chaos.faulty_relay import FaultyRelay
 from tests.chaos.history import Writer
 from tests.chaos.parts import AgentPart, Part
@@ -60,7 +60,7 @@ class _Blow:
 class Nemesis:
     """Strikes a farm. counted: the faults that count, by kind; others: those that do not."""
 
-    def __init__(self, farm: Farm, eyes: Eyes) -> None:
+    def __init__(self, farm: Ground, eyes: Eyes) -> None:
         self._farm = farm
         self._eyes = eyes
         self._history = Writer(farm.history, "nemesis")

@@ -64,7 +64,7 @@ class Part:
         self._logs.append(log)
         self._process = subprocess.Popen(
             self._argv(self.starts),
-            env={**os.environ, **self._environment, "CHAOS_AGENT": self.instance},
+            env={**os.environ, **self._environment},
             stdin=subprocess.DEVNULL,
             stdout=log.stdin,
             stderr=log.stdin,

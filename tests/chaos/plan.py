@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 KINDS = (
@@ -23,10 +24,28 @@ KINDS = (
     "full-spool",
     "jump-clock",
 )
+#: Those of a farm whose agents are a pilot's jobs.
+PILOT_KINDS = (
+    "kill-loop",
+    "stop-loop",
+    "kill-job",
+    "stop-job",
+    "cancel-job",
+    "kill-gateway",
+    "stop-gateway",
+    "kill-keeper",
+    "terminate-backend",
+    "restart-postgresql",
+)
 #: How long each kind of fault lasts, from and to, in seconds. Some agents sleep beyond their lease.
 _LASTS_S = {
     "kill-agent": (0.1, 0.5),
     "stop-agent": (0.3, 4.5),
+    "kill-loop": (0.1, 0.5),
+    "stop-loop": (0.3, 4.5),
+    "kill-job": (0.0, 0.0),
+    "stop-job": (0.3, 4.5),
+    "cancel-job": (1.0, 4.0),
     "kill-gateway": (0.1, 0.5),
     "stop-gateway": (0.3, 2.0),
     "kill-feeder": (0.1, 0.5),
@@ -43,7 +62,10 @@ _LASTS_S = {
     "jump-clock": (1.0, 5.0),
 }
 #: What costs little is done more often.
-_OFTEN = ("terminate-backend", "cut", "half-open", "stop-agent", "full-spool", "jump-clock")
+_OFTEN = (
+    *("terminate-backend", "cut", "half-open", "stop-agent", "full-spool", "jump-clock"),
+    *("kill-loop", "kill-job", "cancel-job"),
+)
 _EARLY = 0.5
 _JUMP_S = 7200.0
 
@@ -62,7 +84,7 @@ class Fault:
     jump_s: float
 
 
-def plan(seed: int, seconds: float, count: int) -> list[Fault]:
+def plan(seed: int, seconds: float, count: int, among: Sequence[str] = KINDS) -> list[Fault]:
     """Return so many faults within a time, in order; the same for the same arguments.
 
     In each round all kinds come up, some of them twice. The keeper is struck early only: it takes
@@ -71,7 +93,7 @@ def plan(seed: int, seconds: float, count: int) -> list[Fault]:
     draw = random.Random(seed)
     kinds: list[str] = []
     while len(kinds) < count:
-        deck = [*KINDS, *_OFTEN]
+        deck = [*among, *(kind for kind in _OFTEN if kind in among)]
         draw.shuffle(deck)
         kinds += deck
     kinds = kinds[:count]

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.own_server import own_server
 from taskq.embedded import Server
+from tests.chaos.pilot_trial import run_pilot_trial
 from tests.chaos.trial import run_trial
 from tests.helpers.variants import rest_thorough
 
@@ -29,4 +30,14 @@ def test_nothing_is_lost_whatever_dies(
     """Each task ends in one accepted outcome, under one lease at a time, as its clients saw it."""
     caplog.set_level(logging.CRITICAL, logger="psycopg.pool")
     trial = run_trial(durable_server, seed, seconds)
+    assert not trial.wrong, f"history and logs are in {trial.kept}: {trial.wrong}"
+
+
+@pytest.mark.thorough
+def test_nothing_is_lost_whatever_becomes_of_jobs_and_loops(
+    durable_server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No more jobs run than may; tasks go on from the last checkpoint that was saved."""
+    caplog.set_level(logging.CRITICAL, logger="psycopg.pool")
+    trial = run_pilot_trial(durable_server, 1, 15.0)
     assert not trial.wrong, f"history and logs are in {trial.kept}: {trial.wrong}"

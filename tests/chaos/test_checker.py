@@ -17,6 +17,7 @@ from tests.chaos.checker import (
     LOST,
     OVERLAP,
     PHANTOM,
+    STALE,
     VANISHED,
     check,
 )
@@ -24,6 +25,7 @@ from tests.chaos.history import (
     Answer,
     Attempt,
     Ban,
+    Checkpoint,
     Execution,
     History,
     Order,
@@ -41,7 +43,8 @@ def clean() -> History:
     Task 1 is done at once; 2 after a failure; 3 after its agent was lost, whose execution comes to
     its end too late; 4 fails for good; 5 is cancelled while it runs; 6 was seeded without an answer
     and is there, 7 likewise and is not; 8 is cancelled, retried and done; 9 is lost and salvaged
-    while another agent works on it. All with a 5 in their keys are cancelled at 4, and all that had
+    while another agent works on it. The first attempt of 3 keeps a fourth step and saves its third,
+    from which the second goes on. All with a 5 in their keys are cancelled at 4, and all that had
     failed with a 2 are retried then, which has no answer. Host a is banned from 2 to 5; an agent
     there was let in before, another one was not.
     """
@@ -108,6 +111,9 @@ def clean() -> History:
         history.answers.append(
             Answer(number, lease, outcome if reported else "done", verdict, execution)
         )
+    history.kept |= {"run-3-1": 4, "run-3-2": 6}
+    history.saved.append(Checkpoint("run-3-1", 3, 3, "lease-3-1"))
+    history.restored |= {"run-3-1": Checkpoint("", 0), "run-3-2": Checkpoint("run-3-1", 3)}
     attempt_becomes(history, 9, 1, ended=4.0, salvaged=True)
     history.answers.append(Answer(1, "lease-1-1", "done", "duplicate", "run-1-1"))
     history.answers.append(Answer(2, "lease-2-9", "released", "accepted", None))
@@ -119,6 +125,7 @@ def test_nothing_is_found_where_nothing_is_wrong() -> None:
     verdict = check(clean())
     assert verdict.anomalies == []
     assert (verdict.tasks, verdict.ok, verdict.recovered, verdict.executions) == (8, 8, 1, 11)
+    assert verdict.goings_on == 1
 
 
 def attempt_becomes(history: History, task: int, number: int, /, **changes: object) -> None:
@@ -265,6 +272,31 @@ def task_is_failed_without_a_failure(history: History) -> None:
     task_becomes(history, 5, status="failed")
 
 
+def checkpoint_goes_back(history: History) -> None:
+    history.restored["run-3-2"] = Checkpoint("run-3-1", 2)
+
+
+def checkpoint_is_forgotten(history: History) -> None:
+    history.restored["run-3-2"] = Checkpoint("", 0)
+
+
+def checkpoint_of_another_task_is_had(history: History) -> None:
+    history.kept["run-2-1"] = 9
+    history.restored["run-3-2"] = Checkpoint("run-2-1", 9)
+
+
+def checkpoint_of_a_later_attempt_is_had(history: History) -> None:
+    history.restored["run-3-1"] = Checkpoint("run-3-2", 5)
+
+
+def checkpoint_that_nobody_kept_is_had(history: History) -> None:
+    history.restored["run-3-2"] = Checkpoint("run-3-1", 5)
+
+
+def checkpoint_is_saved_under_another_lease(history: History) -> None:
+    history.saved.append(Checkpoint("run-3-1", 3, 3, "lease-3-2"))
+
+
 @pytest.mark.parametrize(
     ("harm", "kind", "key"),
     [
@@ -295,6 +327,12 @@ def task_is_failed_without_a_failure(history: History) -> None:
         (task_goes_on_though_all_like_it_are_cancelled, VANISHED, "k3"),
         (failed_task_stays_though_all_are_retried, VANISHED, "k4"),
         (agent_is_let_in_where_it_is_banned, INTRUDER, "a"),
+        (checkpoint_goes_back, STALE, "k3"),
+        (checkpoint_is_forgotten, STALE, "k3"),
+        (checkpoint_of_another_task_is_had, FOREIGN, "k3"),
+        (checkpoint_of_a_later_attempt_is_had, FOREIGN, "k3"),
+        (checkpoint_that_nobody_kept_is_had, FOREIGN, "k3"),
+        (checkpoint_is_saved_under_another_lease, FOREIGN, "k3"),
         (number_of_an_attempt_is_passed_over, GAP, "k2"),
         (attempt_is_not_recorded, GAP, "k5"),
         (task_is_done_without_a_result, GAP, "k4"),
@@ -319,6 +357,9 @@ def test_history_is_read_as_it_was_written(tmp_path: Path) -> None:
     writer.note("seeded", keys=["a"])
     agent.note("claimed", agent="x.1", task=1, key="a", attempt=1, lease="l")
     writer.note("began", execution="e", agent="x.1", key="a", attempt=1)
+    writer.note("restored", execution="e", kept_by="d", step=2)
+    writer.note("kept", execution="e", step=3)
+    agent.note("saved", task=1, lease="l", execution="e", step=3)
     writer.note("ended", execution="e", outcome="done")
     agent.note("answered", task=1, lease="l", outcome="done", verdict="accepted", execution="e")
     writer.note("ordering", verb="cancel", key="a")
@@ -342,6 +383,8 @@ def test_history_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert history.leases == {("x.1", 1, 1): {"l"}}
     begun = history.executions["e"]
     assert (begun.agent, begun.key, begun.attempt, begun.outcome) == ("x.1", "a", 1, "done")
+    assert history.restored == {"e": Checkpoint("d", 2)}
+    assert (history.kept, history.saved) == ({"e": 3}, [Checkpoint("e", 3, 1, "l")])
     (answer,) = history.answers
     assert answer == Answer(1, "l", "done", "accepted", "e", answer.at)
     (session,) = history.sessions.values()

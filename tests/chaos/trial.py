@@ -10,7 +10,8 @@ import threading
 import time
 import uuid
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from tests.chaos import funnel
 from tests.chaos.checker import Verdict, check
 from tests.chaos.clients import Hedger, Manager, Operator, Seeder, Warden
 from tests.chaos.eyes import Eyes
-from tests.chaos.farm import CAMPAIGN, Farm, farm
+from tests.chaos.farm import CAMPAIGN, Farm, Ground, farm
 from tests.chaos.history import read
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import plan
@@ -41,8 +42,8 @@ _LEAST_FAULTS = 3
 class Trial:
     """What a run has shown.
 
-    hedged: attempts beside which a second one was let. kept: where history and logs are, if
-    something is wrong.
+    hedged: attempts beside which a second one was let. jobs: of a pilot. kept: where history and
+    logs are, if something is wrong.
     """
 
     seed: int
@@ -51,6 +52,7 @@ class Trial:
     others: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     hedged: int = 0
+    jobs: int = 0
     settled_s: float = 0.0
     took_s: float = 0.0
     kept: Path | None = None
@@ -66,17 +68,24 @@ def run_trial(server: Server, seed: int, seconds: float) -> Trial:
 
     A farm whose seed is even salvages late results, and its tasks are hedged.
     """
-    begun = time.monotonic()
-    folder = Path(tempfile.mkdtemp(prefix="taskq-chaos-"))
     trial = Trial(seed)
-    try:
+    with kept_if_wrong(trial) as folder:
         with farm(server, folder, salvages=seed % 2 == 0) as at_work:
             _strike(at_work, trial, seconds)
-        trial.wrong += [f"{one.kind}: {one.key}: {one.text}" for one in trial.verdict.anomalies]
         if trial.verdict.tasks < _LEAST_TASKS or trial.faults < _LEAST_FAULTS:
             trial.wrong.append(f"only {trial.verdict.tasks} tasks and {trial.faults} faults")
         if (trial.hedged > 0) != (seed % 2 == 0):
             trial.wrong.append(f"{trial.hedged} attempts were hedged")
+    return trial
+
+
+@contextmanager
+def kept_if_wrong(trial: Trial) -> Iterator[Path]:
+    """Give a folder for a run; it stays if something is wrong, and says what."""
+    begun = time.monotonic()
+    folder = Path(tempfile.mkdtemp(prefix="taskq-chaos-"))
+    try:
+        yield folder
     except BaseException:
         trial.wrong.append("it was broken off")
         trial.kept = folder
@@ -88,7 +97,6 @@ def run_trial(server: Server, seed: int, seconds: float) -> Trial:
             (folder / "wrong").write_text("\n".join(trial.wrong) + "\n")
         else:
             shutil.rmtree(folder)
-    return trial
 
 
 def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
@@ -116,21 +124,21 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
         trial.hedged = hedger.hedged
     try:
         with suppress(TaskqError):  # the server may be coming up
-            _audit(at_work, trial, "at work")
-        _settle(at_work, eyes, trial)
+            audited(at_work, trial, "at work")
+        at_rest(at_work, eyes, trial)
         _examine(at_work, eyes, trial)
     finally:
         eyes.close()
 
 
-def _settle(at_work: Farm, eyes: Eyes, trial: Trial) -> None:
+def at_rest(at_work: Ground, eyes: Eyes, trial: Trial, slow_s: float = _SLOW_S) -> None:
     """Wait until all tasks are final, and all agents where it is banned are told.
 
     A further keeper stands by: whichever was killed last, its term ends within ten seconds.
     """
     begun = time.monotonic()
     holder = str(uuid.uuid4())
-    while time.monotonic() < begun + _SETTLED_S:
+    while time.monotonic() < begun + max(_SETTLED_S, 2 * slow_s):
         for part in at_work.parts:
             part.look_after()
         try:
@@ -141,28 +149,34 @@ def _settle(at_work: Farm, eyes: Eyes, trial: Trial) -> None:
             pass  # the server is coming up
         time.sleep(_PAUSE_S)
     trial.settled_s = time.monotonic() - begun
-    if trial.settled_s > _SLOW_S:
+    if trial.settled_s > slow_s:
         trial.wrong.append(f"slow: it took {trial.settled_s:.0f} s to come to rest")
 
 
-def _audit(at_work: Farm, trial: Trial, when: str) -> None:
+def audited(at_work: Ground, trial: Trial, when: str) -> None:
     """Check the promises as `taskq audit` does, which also recounts what is counted."""
     for one in audit(at_work.database, CAMPAIGN):
         trial.wrong.append(f"audit {when}: {one.check}: task {one.task_id}: {one.text}")
 
 
-def _examine(at_work: Farm, eyes: Eyes, trial: Trial) -> None:
+def look_at_end(at_work: Ground, eyes: Eyes, trial: Trial) -> None:
+    """Compare what clients have seen with what PostgreSQL has, and write that down too."""
     history = read(at_work.history)
     history.tasks, history.attempts = eyes.end(CAMPAIGN)
     with (at_work.history / "end.json").open("w") as end:
         json.dump([dataclasses.asdict(one) for one in (*history.tasks, *history.attempts)], end)
     trial.verdict = check(history)
+    trial.wrong += [f"{one.kind}: {one.key}: {one.text}" for one in trial.verdict.anomalies]
+
+
+def _examine(at_work: Farm, eyes: Eyes, trial: Trial) -> None:
+    look_at_end(at_work, eyes, trial)
     trial.wrong += [f"{name} was not told that it is banned" for name in eyes.untold()]
     if not (trial.verdict.sweeps and trial.verdict.bans):
         trial.wrong.append("no set of tasks was moved, or nobody was banned")
     for feeder in at_work.feeders:
         feeder.kill()
     trial.wrong += funnel.differences(at_work.client, CAMPAIGN)
-    _audit(at_work, trial, "at rest")
+    audited(at_work, trial, "at rest")
     for part in at_work.parts:
         trial.wrong += [f"{part.name} has ended by itself with {code}" for code in part.astray]

@@ -3,7 +3,8 @@
     python -m tests.chaos.witness http run --gateway ...        # as `taskq-agent run`
     python -m tests.chaos.witness direct agent run ...          # as `taskq agent run`
 
-In the environment: CHAOS_HISTORY, the folder of the history; CHAOS_AGENT, its name for this agent.
+In the environment: CHAOS_HISTORY, the folder of the history. Its name for this agent is that of
+`--name`, which payloads find in CHAOS_AGENT.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from taskq_agent.protocol import Answer, Hello, Report, Request, Welcome
+from taskq_agent.protocol import Answer, Held, Hello, Input, Report, Request, Welcome
 from tests.chaos.history import Writer
 
 _EXECUTION = re.compile(r"execution ([0-9a-f]{16})")
+_KEPT = re.compile(rb"kept ([0-9a-f]{16}) (\d+)\n")
 
 
 def execution_in(result: Any, error: str | None) -> str | None:
@@ -76,10 +78,36 @@ def seen_in(
     return opened
 
 
+def watch_checkpoints(transport: Any, history: Writer) -> None:
+    """Let a kind of transport write down which checkpoints were saved, as it was answered."""
+    write_blob, save_checkpoint = transport.write_blob, transport.save_checkpoint
+    kept: dict[str, re.Match[bytes]] = {}
+
+    def written(self: Any, digest: str, data: bytes) -> None:
+        if found := _KEPT.search(data):
+            kept[digest] = found
+        write_blob(self, digest, data)
+
+    def saved(self: Any, held: Held, checkpoint: Input) -> bool:
+        is_held: bool = save_checkpoint(self, held, checkpoint)
+        if is_held:
+            execution, step = kept[checkpoint.digest].groups()
+            history.note(
+                "saved",
+                task=held.task,
+                lease=held.lease,
+                execution=execution.decode(),
+                step=int(step),
+            )
+        return is_held
+
+    transport.write_blob, transport.save_checkpoint = written, saved
+
+
 def main() -> None:
     """Run the agent that the command line asks for."""
     kind = sys.argv.pop(1)
-    agent = os.environ["CHAOS_AGENT"]
+    agent = os.environ["CHAOS_AGENT"] = sys.argv[sys.argv.index("--name") + 1]
     history = Writer(os.environ["CHAOS_HISTORY"], f"agent-{agent}", piped=True)
     transport: Any
     program: Callable[[], object]
@@ -91,6 +119,7 @@ def main() -> None:
         from taskq_cli.main import main as program  # noqa: PLC0415
     transport.exchange = witnessed(transport.exchange, history, agent)
     transport.open = seen_in(transport.open, history)
+    watch_checkpoints(transport, history)
     sys.exit(program())
 
 

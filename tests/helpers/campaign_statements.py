@@ -364,6 +364,7 @@ class Scene:
             ],
             "submit": [Case(2, {**it, "tasks": task, "on_conflict": "skip"})],
             "task_ids": [Case(3, {**one, "keys": ["n=1", "n=7", "n=1500"]})],
+            "hedges": [Case(0, {**it, "below": True, "most": PAGE})],
             "tasks": [
                 Case(PAGE, {**page, "status": None}),
                 Case(PAGE, {**page, "status": "failed"}),

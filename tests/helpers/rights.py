@@ -157,5 +157,6 @@ MAY = {
     "trend": READING,
     "troubles": f"{READING} gateway",
     "unban": "operator",
+    "hedges": READING,
     "usual_run": READING,
 }

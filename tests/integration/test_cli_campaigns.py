@@ -261,6 +261,7 @@ def test_status_tells_tasks_agents_and_commonest_errors(
         "closed_by",
         "pace",
         "failure_classes",
+        "hedges",
         "paused_below",
         "refusals",
         "unservable",

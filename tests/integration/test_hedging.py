@@ -12,9 +12,11 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
 from taskq.db.connections import Database
 from taskq.keeper import keeping
+from taskq.views import Hedges
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import TRUE
+from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, expire, silence, statuses, task_row, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 from tests.helpers.waiting import wait_until
@@ -104,6 +106,39 @@ def reopened(agent: ScriptedAgent, task: Claimed, postgres: Postgres) -> Scripte
     query = "update taskq.task set session_id = %s where task_id = %s"
     postgres.execute(query, [agent.session, task.task])
     return agent
+
+
+def test_what_was_hedged_is_shown_with_what_runs_again(
+    slow: Slow,
+    hire: Hire,
+    campaign: Campaign,
+    queue: Client,
+    postgres: Postgres,
+    taskq: CommandLine,
+) -> None:
+    """Of the campaign and all above it; the attempt that waits does not run."""
+    assert campaign.hedges() == Hedges(0, 0, [])
+    assert "hedged" not in taskq.out("status", "/c")
+    slow()
+    other = hire(host="fast\x1b[2J")
+    assert hedge(postgres) == 1
+    assert campaign.hedges() == Hedges(1, 0, [])
+    (again,) = other.claim()
+    hedges = queue.campaign("/").hedges()
+    assert hedges is not None
+    (second,) = hedges.longest
+    assert (hedges.hedged, hedges.running, second.campaign, second.key) == (1, 1, "/c", "slow")
+    assert (second.host, second.first_host) == ("fast\x1b[2J", "slow")
+    assert second.run_s < 3600 <= second.first_run_s
+    assert queue.campaign("/").hedges(below=False) == Hedges(0, 0, [])
+    text = taskq.out("status", "/c")
+    assert "hedged     1 task had a second attempt; 1 at work again" in text
+    assert "slow on fast" in text
+    assert "\x1b[2J" not in text
+    (told,) = taskq.json("status", "/c")["hedges"]["longest"]
+    assert (told["key"], told["first_host"]) == ("slow", "slow")
+    other.done(again)
+    assert campaign.hedges() == Hedges(1, 0, [])
 
 
 def test_agent_of_the_attempt_that_is_too_late_is_told_to_stop(
@@ -274,6 +309,7 @@ def test_nothing_is_hedged_while_something_waits(
     beside.cancel()
     campaign.seed([Seed({}, "new")])
     assert hedge(postgres) == 0
+    assert value(postgres, "select count(*) from taskq.ending_campaigns(64)") == 0
     campaign.cancel(keys=["new"])
     assert hedge(postgres) == 1
 

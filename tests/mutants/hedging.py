@@ -98,4 +98,20 @@ HEDGING: Final[tuple[Mutant, ...]] = (
         "The output files of a first attempt that wins are not kept.",
         ("tests/integration/test_outputs.py",),
     ),
+    Mutant(
+        "second-attempts-of-campaigns-below",
+        "sql/functions/hedges.sql",
+        "       and (p_below or c.path = p_path);\n",
+        ";\n",
+        "A campaign is said to have hedged what those below it have.",
+        _HEDGING,
+    ),
+    Mutant(
+        "second-attempts-that-have-ended",
+        "sql/functions/hedges.sql",
+        "                      and t.status = 'working'\n",
+        "",
+        "A task that waits for its second attempt is said to be at work again.",
+        _HEDGING,
+    ),
 )

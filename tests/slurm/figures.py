@@ -2,18 +2,26 @@
 
 The node says that it has more cores than there are; payloads sleep, so that they need none. What is
 measured is what lies between: the loop, the batch system, and the start and end of agents.
+
+    python -m tests.slurm.figures --share --tasks 1200 --agent-option=--until-empty
+
+measures the last only: the share of the core time that payloads had, and where the rest went.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import taskq
+from taskq import Result
 from taskq.views import PilotJob
 from tests.fixtures.gateways import GatewayProcess
 from tests.helpers.pilot_site import PilotSite
@@ -22,12 +30,18 @@ from tests.slurm.cluster import SlurmCluster
 
 CORES = 64
 AGENTS = 60
-#: A docking-like campaign: 8 cores a job, tasks of 2 to 8 s.
+#: A docking-like campaign: tasks of 2 to 8 s.
 TASKS, LEAST_S, MOST_S = 800, 2.0, 8.0
+JOBS, JOB_CORES = 4, 8
 
 
 def main() -> None:
     """Print the figures."""
+    parser = argparse.ArgumentParser(prog="python -m tests.slurm.figures", description=__doc__)
+    parser.add_argument("--share", action="store_true", help="measure this alone")
+    parser.add_argument("--tasks", type=int, default=TASKS, metavar="N")
+    parser.add_argument("--agent-option", action="append", default=[], metavar="--NAME=VALUE")
+    options = parser.parse_args()
     cluster.CORES = CORES
     slurm = SlurmCluster()
     with tempfile.TemporaryDirectory(prefix="taskq-figures-") as folder, taskq.connect() as queue:
@@ -37,9 +51,10 @@ def main() -> None:
             site = PilotSite(
                 queue, "slurm", gateway.url, Path(folder), environment=slurm.environment
             )
-            _first_claim(site)
-            _agents_a_minute(site)
-            _share_in_payloads(site)
+            if not options.share:
+                _first_claim(site)
+                _agents_a_minute(site)
+            _share_in_payloads(site, options.tasks, options.agent_option)
         finally:
             slurm.stop()
             gateway.kill()
@@ -80,23 +95,70 @@ def _agents_a_minute(site: PilotSite) -> None:
     _forget(site)
 
 
-def _share_in_payloads(site: PilotSite) -> None:
+def _share_in_payloads(site: PilotSite, tasks: int, agent_options: Sequence[str]) -> None:
     """Core time of jobs, from their start to their end, and what of it payloads had."""
     draw = random.Random(1)
-    seconds = [draw.uniform(LEAST_S, MOST_S) for _ in range(TASKS)]
-    site.add("--max-jobs", 4, "--cores", 8, "--time-limit", "30m", "--idle-timeout", "10s")
+    seconds = [draw.uniform(LEAST_S, MOST_S) for _ in range(tasks)]
+    words = [f"--agent-option={option}" for option in agent_options]
+    site.add(
+        *("--max-jobs", JOBS, "--cores", JOB_CORES, "--time-limit", "30m"),
+        *("--idle-timeout", "10s", *words),
+    )
     campaign = site.queue.campaign("/c")
     before = site.done()
     campaign.seed({"n": n, "s": round(one, 3)} for n, one in enumerate(seconds, 1_000_000))
     with site.taskq.process("pilots", "run", "--period", "1") as loop:
-        site.wait(lambda: site.done() == before + TASKS, 400)
+        site.wait(lambda: site.done() == before + tasks, 1_800)
         site.wait(_all_ended(site))
         loop.terminate()
         loop.wait(20)
     jobs = site.jobs().values()
-    allocated_s, spent_s = sum(_ran_s(job) for job in jobs) * 8, sum(seconds)
-    _say(f"{TASKS} tasks of {spent_s / TASKS:.1f} s on {len(jobs)} jobs of 8 cores:")
-    _say(f"{spent_s:.0f} of {allocated_s:.0f} core-seconds, {spent_s / allocated_s:.1%}")
+    allocated_s = sum(_ran_s(job) for job in jobs) * JOB_CORES
+    _say(f"{tasks} tasks of {sum(seconds) / tasks:.1f} s on {len(jobs)} jobs of {JOB_CORES} cores:")
+    results = [one for one in campaign.results() if one.payload["n"] >= 1_000_000]
+    left = {one.agent: one.ended_at for one in site.queue.left_agents("/", limit=1_000)}
+    for name, part_s in _parts(list(jobs), results, left).items():
+        _say(f"  {part_s:8.0f} core-seconds, {part_s / allocated_s:6.1%}  {name}")
+    _say(f"  {allocated_s:8.0f} core-seconds in all; payloads were to have {sum(seconds):.0f}")
+
+
+def _parts(
+    jobs: Sequence[PilotJob], results: Sequence[Result], left: dict[str, datetime]
+) -> dict[str, float]:
+    """Return what the core time of jobs was spent on, by what was recorded: phases and times."""
+    by_job: dict[str, list[Result]] = defaultdict(list)
+    for one in results:
+        by_job[one.agent].append(one)
+    none_waits = max(one.claimed_at for one in results)
+    parts: dict[str, float] = defaultdict(float)
+    for job in jobs:
+        done = by_job[job.name]
+        started, heard, ended = job.started_at, job.heard_at, job.ended_at
+        assert started is not None
+        assert heard is not None
+        assert ended is not None
+        agent_left = min(left[job.name], ended)
+        last = max((one.ended_at for one in done), default=heard)
+        full = max(heard, min(none_waits, last))
+        busy_s = sum((one.ended_at - one.claimed_at).total_seconds() for one in done)
+        run_s = sum((one.phases or {})["run_s"] for one in done)
+        late_s = sum(
+            (one.ended_at - max(one.claimed_at, full)).total_seconds()
+            for one in done
+            if one.ended_at > full
+        )
+        parts["payloads"] += run_s
+        parts["within attempts, around the payload"] += busy_s - run_s
+        parts["from the start of a job to its agent's session"] += _cores_s(started, heard)
+        parts["between attempts, while tasks waited"] += _cores_s(heard, full) - (busy_s - late_s)
+        parts["cores without a task, since none waited"] += _cores_s(full, last) - late_s
+        parts["idle timeout"] += _cores_s(last, agent_left)
+        parts["from the end of a session to that of its job"] += _cores_s(agent_left, ended)
+    return parts
+
+
+def _cores_s(since: datetime, until: datetime) -> float:
+    return (until - since).total_seconds() * JOB_CORES
 
 
 def _say(text: str) -> None:

@@ -6,10 +6,12 @@ import json
 import secrets
 from urllib.parse import urlencode, urlsplit
 
+import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
 from tests.helpers.scripted_agent import ScriptedAgent, report_of
+from tests.helpers.waiting import wait_until
 from tests.web.conftest import Page, WebProcess
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>&lt;\u202e'
@@ -130,6 +132,17 @@ def test_campaign_page_says_what_commands_say(web: WebProcess, hostile: Campaign
     lowest = web.page("/campaign", path=hostile.path, field="score", order="lowest").text
     assert page.text.index("4.143") < page.text.index("3.857")
     assert "4.143" not in lowest.partition("The lowest")[2]
+
+
+def test_campaign_page_says_what_was_hedged(web: WebProcess, shown: Client, web_dsn: str) -> None:
+    """Only where something was."""
+    campaign = shown.create_campaign(f"/{secrets.token_hex(4)}")
+    assert "Hedged" not in web.ask(f"/campaign?path={campaign.path}").text
+    with psycopg.connect(web_dsn) as connection:
+        connection.execute("update taskq.campaign set hedged = 12 where path = %s", [campaign.path])
+    address = f"/campaign?path={campaign.path}"
+    told = "<dt>Hedged</dt><dd>12 <small>0 at work again</small></dd>"
+    wait_until(lambda: told in web.ask(address).text)
 
 
 def test_attempts_of_a_task_are_shown(web: WebProcess, hostile: Campaign) -> None:

@@ -1,0 +1,1 @@
+select hedged, running, longest from taskq.hedges(%(path)s, %(below)s, %(most)s)
