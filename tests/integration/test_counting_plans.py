@@ -96,6 +96,22 @@ def test_work_grows_no_faster_than_the_campaigns_asked_about(
     assert {name: many[name] <= 11 * few[name] for name in few} == dict.fromkeys(few, True)
 
 
+@pytest.mark.parametrize("statistics", ["absent", "true"])
+def test_owners_go_through_the_deltas_once(
+    statistics: str, queue: Client, postgres: Postgres
+) -> None:
+    """However many they are; and find each campaign by its key."""
+    queue.create_campaign("/a")
+    grow(postgres, "/a", "/a/", 200)
+    postgres.execute("update taskq.campaign c set owner = right(path, 2) where path like '/a/%'")
+    if statistics == "true":
+        postgres.execute("analyze")
+    seen = asked(postgres, "select * from taskq.owners('/')")
+    assert seen.access_paths <= WAYS | {"campaign by campaign_owner"}
+    assert sum(one.rows for one in seen.accesses if one.table == "delta") <= 50
+    assert sum(one.rows for one in seen.accesses if one.table == "campaign") <= 3 * 202
+
+
 def rows_met(postgres: Postgres, prefix: str, count: int) -> dict[str, float]:
     """Add campaigns; return how many rows the plan of each question meets."""
     grow(postgres, "/a", prefix, count)
