@@ -46,6 +46,8 @@ def hostile(shown: Client) -> Campaign:
     with shown.database.connection() as statements:
         statements.execute("keep", holder="00000000-0000-0000-0000-000000000001", term_s=1)
     shown.fleet.ban("host", host, why=HOSTILE)
+    shown.owners.give(campaign.path, HOSTILE)
+    shown.owners.set_quota(HOSTILE, {"max_running": 2_000})
     return campaign
 
 
@@ -61,6 +63,7 @@ def addresses(campaign: Campaign) -> dict[str, str]:
         "hosts": "/hosts?" + urlencode({"path": path}),
         "sites": "/sites",
         "agents": "/agents",
+        "owners": "/owners?" + urlencode({"path": path}),
         "task": "/task?" + urlencode({"path": path, "key": HOSTILE}),
     }
 
@@ -130,6 +133,16 @@ def test_campaign_page_says_what_commands_say(web: WebProcess, hostile: Campaign
     lowest = web.page("/campaign", path=hostile.path, field="score", order="lowest").text
     assert page.text.index("4.143") < page.text.index("3.857")
     assert "4.143" not in lowest.partition("The lowest")[2]
+
+
+def test_owner_is_shown_with_the_quota(web: WebProcess, hostile: Campaign) -> None:
+    """On the page of a campaign by name; with what all of the owner's campaigns have on another."""
+    seen = HOSTILE.replace("\u202e", "\\u202e")
+    page = web.page("/campaign", path=hostile.path)
+    assert f"Owner: {seen}" in page.text
+    assert {"href": "/owners?" + urlencode({"path": hostile.path})} in page.all("a")
+    assert f"{seen} 1 0 of 2,000 1 0 bytes" in web.page("/owners", path=hostile.path).text
+    assert "Owner:" not in web.page("/campaign", path="/").text  # it is nobody's
 
 
 def test_attempts_of_a_task_are_shown(web: WebProcess, hostile: Campaign) -> None:
