@@ -18,8 +18,12 @@ from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine
 from tests.helpers.otlp_receiver import OtlpReceiver, receiving
 from tests.helpers.scripted_agent import report_of
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.both_transports(
+    near=["test_receiver_that_does_not_take_traces_is_named", "test_slow_receiver_is_left"]
+)
 PHASES = {"wait_s": 1e-6, "run_s": 2e-6, "cpu_s": 1.5, "peak_bytes": 10**6}
 
 
@@ -28,12 +32,6 @@ def receiver(tmp_path: Path) -> Iterator[OtlpReceiver]:
     """Give a receiver in a process of its own."""
     with receiving(tmp_path / "spans.jsonl") as found:
         yield found
-
-
-@pytest.fixture
-def taskq(dsn: str) -> CommandLine:
-    """Give the command line of the queue."""
-    return CommandLine(dsn)
 
 
 def work(queue: Client, hire: Hire) -> None:
@@ -132,12 +130,15 @@ def test_cursor_gives_each_task_once(
 
 @pytest.mark.parametrize(
     ("where", "code", "message"),
-    [
-        ("/busy", 69, "answered 503: 'come \\x1b[31m again'"),
-        ("/refuse", 2, "answered 401: 'no token'"),
-        ("/cut", 69, "cannot be asked"),
-        (":1", 69, "cannot be asked"),
-    ],
+    rest_thorough(
+        [
+            ("/busy", 69, "answered 503: 'come \\x1b[31m again'"),
+            ("/refuse", 2, "answered 401: 'no token'"),
+            ("/cut", 69, "cannot be asked"),
+            (":1", 69, "cannot be asked"),
+        ],
+        quick=2,
+    ),
 )
 def test_receiver_that_does_not_take_traces_is_named(  # fixtures
     queue: Client,
@@ -228,22 +229,3 @@ def test_complaint_of_a_receiver_is_a_warning(
     done = taskq("traces", "export", "/a", "--to", f"{receiver.url}/partial")
     assert done.exit_code == 0
     assert "Warning: 7 spans refused: 'too old'" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("url", "headers"),
-    [
-        *(
-            (url, "")
-            for url in ("", "localhost:4318", "ftp://x", "http://", "http://a b", "http://x:y")
-        ),
-        *((url, "") for url in ("http://u:p@x", "http://x/?a=b", "http://\u0440x", "http://x\n")),
-        *(("http://x", headers) for headers in ("a", "=b", "a b=c", "a=%0d%0ab: c", "a%3A=b")),
-    ],
-)
-def test_address_that_makes_no_sense_is_refused(
-    taskq: CommandLine, monkeypatch: pytest.MonkeyPatch, url: str, headers: str
-) -> None:
-    """Before anything is read."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", headers)
-    assert taskq.refused("traces", "export", "/", "--to", url)[0] == 2

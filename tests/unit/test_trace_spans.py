@@ -82,8 +82,14 @@ def test_ids_depend_on_campaign_task_and_attempt_only() -> None:
     early, late = trace(attempt(1, 0, 1)), trace(attempt(1, 0, 1), attempt(2, 2, 3))
     assert early.trace_id == late.trace_id
     assert [one.span_id for one in early.spans] == [one.span_id for one in late.spans[:2]]
-    others = [trace(attempt(1, 0, 1), task=2), trace(attempt(1, 0, 1), path="/a/b"), late]
+    elsewhere = trace_of("/a", BEGIN + timedelta(microseconds=1), 1, "key", [attempt(1, 0, 1)])
+    others = [
+        elsewhere,
+        trace(attempt(1, 0, 1), task=2),
+        trace(attempt(1, 0, 1), path="/a/b"),
+        late,
+    ]
     ids = [one.span_id for found in others for one in found.spans]
     assert len(set(ids)) == len(ids)
-    assert len({one.trace_id for one in others}) == 3
+    assert len({one.trace_id for one in others}) == 4
     assert {(len(found.trace_id), len(found.spans[0].span_id)) for found in others} == {(16, 8)}
