@@ -76,6 +76,14 @@ OWNERS: Final = (
         _OWNERS,
     ),
     Mutant(
+        "room-of-owners-without-moves",
+        "sql/functions/standing.sql",
+        "select o.owner, o.running_quota, f.working",
+        "select o.owner, o.running_quota, 0::bigint",
+        "Agents are sent and woken in vain for seconds after an owner's quota is used up.",
+        _OWNERS,
+    ),
+    Mutant(
         "metrics-of-all-owners",
         "sql/queries/owner_metrics.sql",
         " limit %(limit)s\n",
