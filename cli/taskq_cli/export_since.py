@@ -69,7 +69,7 @@ def followed(
 
     While the server is away, it waits.
     """
-    renew = _renewal(cursor, since)
+    renew = renewal(cursor, since)
     while not (yield from _followed_until_away(campaign.follow(cursor, on_page=renew, **options))):
         time.sleep(AGAIN_S)
 
@@ -86,7 +86,8 @@ def _followed_until_away(results: Iterator[Result]) -> Generator[Result, None, b
     return True
 
 
-def _renewal(cursor: Cursor, since: str | None) -> Callable[[], None]:
+def renewal(cursor: Cursor, since: str | None) -> Callable[[], None]:
+    """Return what renews a cursor's file, now and then; called when all that it has was given."""
     saved, rested_at = len(cursor), 0.0
 
     def renew() -> None:

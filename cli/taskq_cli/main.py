@@ -34,6 +34,7 @@ SECTIONS: Final[Sections] = {
         "results": "results:results",
         "export": "results:export",
         "fetch": "fetch:fetch",
+        "traces": "traces:traces",
         "audit": "audit:audit",
     },
     "Agents": {

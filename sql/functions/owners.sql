@@ -1,11 +1,12 @@
 -- owners(path): the owners of campaigns at and below a path, with what all of their campaigns have, and their quotas.
 --
--- campaigns, waiting (with those that are delayed), working, bytes: see owned() and stored_bytes(). max_running,
---     max_waiting, max_bytes: null: any amount. is_full: see stop_full_owners().
+-- campaigns, waiting (with those that are delayed), working, bytes: as owned() and stored_bytes() count them.
+--     max_running, max_waiting, max_bytes: null: any amount. is_full: see stop_full_owners().
 -- For / also those who have a quota and no campaign.
 -- Error TQ404: no such campaign.
 --
--- Reads no task; it costs a look-up for each campaign of these owners.
+-- Reads no task; it costs a look-up for each campaign of these owners, and goes through the deltas once.
+-- Index: campaign_path_key, campaign_owner, counter_pkey, output_use_pkey, delta_xid, campaign_pkey.
 create or replace function taskq.owners(p_path text)
 returns table (
     owner text,
@@ -22,6 +23,10 @@ returns table (
 language plpgsql stable
 security definer
 set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_mergejoin = off
 set jit = off
 as $$
 begin
@@ -35,13 +40,59 @@ begin
             select q.owner
               from taskq.quota q
              where p_path = '/'
+        ), part as (
+            select k.owner, 1 as campaigns, n.waiting + n.delayed as waiting, n.working,
+                   i.bytes + o.bytes as bytes
+              from known k
+             cross join lateral (
+                 select c.campaign_id, c.inputs
+                   from taskq.campaign c
+                  where c.owner = k.owner
+                 offset 0
+             ) c
+             cross join lateral (
+                 select coalesce(taskq.total(n.waiting), 0) as waiting,
+                        coalesce(taskq.total(n.delayed), 0) as delayed,
+                        coalesce(taskq.total(n.working), 0) as working
+                   from taskq.counter n
+                  where n.campaign_id = c.campaign_id
+                 offset 0
+             ) n
+             cross join lateral (
+                 select coalesce(taskq.total((i.value ->> 'size')::bigint), 0) as bytes
+                   from jsonb_each(c.inputs) i
+             ) i
+             cross join lateral (
+                 select coalesce(taskq.total(u.bytes), 0) as bytes
+                   from taskq.output_use u
+                  where u.campaign_id = c.campaign_id
+                 offset 0
+             ) o
+             union all
+            select c.owner, 0, d.waiting, d.working, 0
+              from (
+                  select d.campaign_id, taskq.total(d.waiting + d.delayed) as waiting,
+                         taskq.total(d.working) as working
+                    from taskq.unfolded() d
+                   group by d.campaign_id
+              ) d
+             cross join lateral (
+                 select c.owner
+                   from taskq.campaign c
+                  where c.campaign_id = d.campaign_id
+                 offset 0
+             ) c
+        ), own as materialized (
+            select p.owner, taskq.total(p.campaigns) as campaigns, taskq.total(p.waiting) as waiting,
+                   taskq.total(p.working) as working, taskq.total(p.bytes) as bytes
+              from part p
+             group by p.owner
         )
-        select k.owner,
-               (select count(*) from taskq.campaign c where c.owner = k.owner),
-               o.waiting + o.delayed, o.working, taskq.stored_bytes(k.owner), q.max_running,
-               q.max_waiting, q.max_bytes, coalesce(q.weight, 1), coalesce(q.is_full, false)
+        select k.owner, coalesce(o.campaigns, 0), coalesce(o.waiting, 0), coalesce(o.working, 0),
+               coalesce(o.bytes, 0), q.max_running, q.max_waiting, q.max_bytes, coalesce(q.weight, 1),
+               coalesce(q.is_full, false)
           from known k
-         cross join lateral taskq.owned(k.owner) o
+          left join own o on o.owner = k.owner
           left join taskq.quota q on q.owner = k.owner;
 end
 $$;

@@ -10,7 +10,7 @@
 -- Result: nothing if there is no such campaign. Exact within the snapshot: counter plus deltas.
 --
 -- Reads no task; for what it costs see counts().
--- Index: campaign_path_key, campaign_closed, counter_pkey, delta_xid.
+-- Index: campaign_path_key, campaign_closed, campaign_owner, counter_pkey, delta_xid.
 --
 -- The settings leave one plan: the counters are found by one pass over their ids (servers from 17 on
 -- do that faster than one by one), all else is joined by hash.
@@ -69,14 +69,25 @@ begin
               from taskq.front_list l
              where exists (
                  select from taskq.front_refiller r where r.until > clock_timestamp())
+        ), own as materialized (
+            -- All campaigns of owners with a quota, wherever they are: one pass for all owners.
+            select c.campaign_id, c.owner, c.running_quota
+              from taskq.campaign c
+             where c.owner = any (array(
+                       select distinct b.owner from below b where b.running_quota is not null))
         ), bounded as materialized (
-            select o.owner, greatest(0, o.running_quota - w.working) as room
+            select w.owner, greatest(0, min(w.running_quota) - taskq.total(w.working)) as room
               from (
-                  select distinct b.owner, b.running_quota
-                    from below b
-                   where b.running_quota is not null
-              ) o
-             cross join lateral taskq.owned(o.owner) w
+                  select o.owner, o.running_quota, n.working
+                    from own o
+                    join taskq.counter n on n.campaign_id = o.campaign_id
+                   where n.campaign_id = any (array(select o.campaign_id from own o))
+                   union all
+                  select o.owner, o.running_quota, f.working
+                    from own o
+                    join fresh f on f.campaign_id = o.campaign_id
+              ) w
+             group by w.owner
         ), counted as (
             select b.*, coalesce(a.entries, 0) as ahead, o.room as owner_room,
                    n.waiting + coalesce(f.waiting, 0) as waiting,

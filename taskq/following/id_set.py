@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -48,6 +48,11 @@ class IdSet:
     def __len__(self) -> int:
         self.settle()
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
+
+    def __contains__(self, one: int) -> bool:
+        """Return whether an id is in the set; what was added since `settle` is not known here."""
+        place = bisect_left(self._lasts, one)
+        return place < len(self._lasts) and self._firsts[place] <= one
 
     def add(self, one: int) -> None:
         """Add an id."""

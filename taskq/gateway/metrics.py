@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 
 from taskq.counters import counted, counter
 from taskq.db.connections import Row
-from taskq.gateway import campaign_metrics
+from taskq.gateway import campaign_metrics, owner_metrics
 
 if TYPE_CHECKING:
     from taskq.front.pool import Pool
@@ -145,12 +145,13 @@ def text(
     pool: Pool | None,
     troubles: Sequence[int],
     campaigns: Sequence[Row] | None,
+    owners: Sequence[Row] | None,
 ) -> bytes:
     """Return the numbers in Prometheus' text format.
 
     pool: that of the front; None: there is none. troubles: the numbers of silent agents whose tasks
     are held, and of campaigns that paused themselves; empty if the database did not answer.
-    campaigns: the counts of campaigns; None: it did not answer.
+    campaigns, owners: what their metrics are made of; None: it did not answer.
     """
     families = list(metrics.families(connections, queued, pool))
     families += [
@@ -159,4 +160,6 @@ def text(
     ]
     if campaigns is not None:
         families += campaign_metrics.families(campaigns)
+    if owners is not None:
+        families += owner_metrics.families(owners)
     return generate_latest(_Once(families))

@@ -24,12 +24,12 @@ from taskq.dispatch.long_poll import LongPoll
 from taskq.errors import Forbidden, TaskqError, Unauthorized
 from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
-from taskq.gateway.campaign_metrics import CampaignMetrics
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.enrolments import Enrolments
 from taskq.gateway.errors import Busy, Draining, ErrorAnswer, failure, retry_after_s
 from taskq.gateway.large_bodies import LargeBodies
 from taskq.gateway.log import log
+from taskq.gateway.metric_rows import MetricRows
 from taskq.gateway.pace import Pace
 from taskq.gateway.settings import Settings
 from taskq.tokens import session_token
@@ -68,7 +68,8 @@ class Service:
         self.settings = settings
         self.metrics = metrics.Metrics()
         self.statements = StatementPool(database, OTHER_CONNECTIONS, connections)
-        self._campaigns = CampaignMetrics(self.statements)
+        self._campaigns = MetricRows(self.statements, "campaign_metrics")
+        self._owners = MetricRows(self.statements, "owner_metrics")
         self._enrolments = Enrolments(database, settings.lease_s, connections)
         self.identities = TokenCache(self.statements, self.timeline)
         self.draining = False
@@ -347,11 +348,12 @@ class Service:
         """
         self.metrics.forget_silent(time.monotonic() - self.settings.lease_s)
         troubles: tuple[int, ...] = ()
-        campaigns = None
+        campaigns = owners = None
         with suppress(TaskqError, Busy, asyncio.TimeoutError):
             (row,) = await asyncio.wait_for(self.statements.rows("troubles"), TROUBLES_S)
             troubles = (row["held"], row["paused"])
             campaigns = await asyncio.wait_for(self._campaigns.rows(paths), TROUBLES_S)
+            owners = await asyncio.wait_for(self._owners.rows(paths), TROUBLES_S)
         return metrics.text(
             self.metrics,
             connections=self._connections(),
@@ -359,6 +361,7 @@ class Service:
             pool=None if self.front is None else self.front.pool,
             troubles=troubles,
             campaigns=campaigns,
+            owners=owners,
         )
 
     async def heartbeat(

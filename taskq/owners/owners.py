@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypedDict
 
 from taskq.db.access import Queries
 from taskq.errors import UnknownCampaign
 from taskq.spec.model import check_path
+from taskq_agent.text import in_bytes
 
 ShareBy: TypeAlias = Literal["owner", "campaign"]
 
@@ -41,6 +43,21 @@ class Owner:
     max_bytes: int | None
     weight: float
     is_full: bool
+
+    def texts(self) -> dict[str, str]:
+        """Return what is shown of it, by title; amounts with what the quota allows."""
+        return {
+            "owner": self.owner,
+            "campaigns": f"{self.campaigns:,}",
+            "running": _of(self.working, self.max_running, "{:,}".format),
+            "waiting": _of(self.waiting, self.max_waiting, "{:,}".format),
+            "stored": _of(self.bytes, self.max_bytes, in_bytes),
+            "held": "no room" if self.is_full else "",
+        }
+
+
+def _of(has: int, may: int | None, text: Callable[[float], str]) -> str:
+    return text(has) if may is None else f"{text(has)} of {text(may)}"
 
 
 class Owners:

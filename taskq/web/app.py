@@ -75,6 +75,7 @@ class WebApp:
             "/hosts": pages.hosts,
             "/sites": pages.sites,
             "/agents": pages.agents,
+            "/owners": pages.owners,
             "/task": pages.task,
         }
         routes = [Route(path, self._guarded(self._shown(page))) for path, page in shown.items()]

@@ -17,6 +17,7 @@ from taskq.monitor.readings import Readings
 from taskq.monitor.servers import read_servers
 from taskq.monitor.ticker import Ticker
 from taskq.monitor.tree import CampaignNode, Tree, parent, usual_levels
+from taskq.owners.owners import Owner
 from taskq.spec.model import check_path
 from taskq.trend import Point, intervals
 from taskq.web.access import Viewer
@@ -34,6 +35,7 @@ HITS_S: Final = 60.0
 #: Rows that pages show.
 MOST_PLACES: Final = 500
 MOST_AGENTS: Final = 500
+MOST_OWNERS: Final = 500
 MOST_CAUSES: Final = 10
 #: Failed attempts that are grouped: grouping reads each of them.
 MOST_GROUPED: Final = 10_000
@@ -110,8 +112,9 @@ class Pages:
         span = span if span in SPANS else "1d"
         failed = node.status.failures or node.status.losses
         own_failed = node.own.failures + node.own.losses
-        explanation, hedges, points, pace, verdicts, causes = await asyncio.gather(
+        explanation, owner, hedges, points, pace, verdicts, causes = await asyncio.gather(
             self._readings.get(("explain", path), QUICK_S, campaign.explain),
+            self._readings.get(("owner", path), QUICK_S, lambda: self._client.owners.of(path)),
             self._readings.get(("hedges", path), QUICK_S, campaign.hedges),
             self._readings.get(
                 ("trend", path, span), TREND_S, lambda: campaign.trend(SPANS[span][1])
@@ -138,6 +141,7 @@ class Pages:
             above=_above(path, asked.viewer),
             explanation=explanation,
             hedges=hedges,
+            owner=owner,
             pace=pace,
             span=span,
             spans={name: words for name, (words, _) in SPANS.items()},
@@ -177,6 +181,19 @@ class Pages:
             **self._common(asked, kind),
             places=places[:MOST_PLACES],
             whole=len(places),
+        )
+
+    async def owners(self, asked: Asked) -> str:
+        """Return the owners of a campaign and of all below it, with their quotas."""
+        path = asked.path
+        owners: list[Owner] = await self._readings.get(
+            ("owners", path), SAMPLE_S, lambda: self._client.owners.list(path)
+        )
+        return render(
+            "owners.html",
+            **self._common(asked, "owners"),
+            owners=owners[:MOST_OWNERS],
+            whole=len(owners),
         )
 
     async def agents(self, asked: Asked) -> str:

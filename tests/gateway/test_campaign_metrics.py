@@ -109,7 +109,7 @@ def test_dashboard_shows_metrics_that_there_are(exposed: str) -> None:
     shown = {name for query in queries for name in re.findall(r"taskq_\w+", query)}
     assert len(shown) > 20
     assert shown <= names, shown - names
-    assert {name for name in names if name.startswith("taskq_campaign")} <= shown
+    assert {name for name in names if name.startswith(("taskq_campaign", "taskq_owner_"))} <= shown
     for query in queries:
         selected = set(re.findall(r"(\w+)=~?\"", query))
         assert selected <= {"campaign", "status"}

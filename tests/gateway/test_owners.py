@@ -8,6 +8,7 @@ import pytest
 
 from taskq import Client, NotOverGateway
 from taskq.errors import Conflict, Forbidden
+from taskq.gateway import owner_metrics
 from taskq.remote.queries import GatewayQueries
 from tests.fixtures.gateways import Realm
 
@@ -58,3 +59,29 @@ def test_quota_holds_over_a_gateway_and_is_not_changed_there(realm: Realm) -> No
     assert agents[1].claim(1) == []
     assert agents[0].report(task) == ["accepted"]
     assert len(agents[1].claim(1, wait_s=30.0)) == 1
+
+
+def test_owners_have_metrics_beside_their_quotas(realm: Realm) -> None:
+    """Those of the token's campaigns, by whatever name; what is not limited has no quota there."""
+    names = [f'{secrets.token_hex(6)}"\n', secrets.token_hex(6), secrets.token_hex(6)]
+    paths = [f"{realm.path}/one", f"{realm.path}/two", f"{realm.path}-other"]
+    for path, name in zip(paths, names, strict=True):
+        realm.queue.create_campaign(path).seed({"n": n} for n in range(3))
+        realm.queue.owners.give(path, name)
+    realm.queue.owners.set_quota(names[0], {"max_running": 7, "max_bytes": 2**30})
+    realm.queue.create_campaign(f"{realm.path}-gone").cancel()
+    token = realm.queue.tokens.create("manager", names[1], [*paths[:2], f"{realm.path}-gone"])[0]
+    realm.queue.campaign(f"{realm.path}-gone").remove()
+    text = realm.gateway.ask("GET", "/metrics", token=token).body.decode()
+    one, two = (name.replace('"', r"\"").replace("\n", r"\n") for name in names[:2])
+    assert f'taskq_owner_tasks{{owner="{one}",status="waiting"}} 3.0\n' in text
+    assert f'taskq_owner_tasks{{owner="{two}",status="working"}} 0.0\n' in text
+    assert f'taskq_owner_quota_tasks{{owner="{one}",status="working"}} 7.0\n' in text
+    assert f'taskq_owner_quota_bytes{{owner="{one}"}} 1.073741824e+09\n' in text
+    assert f'taskq_owner_quota_tasks{{owner="{one}",status="waiting"}}' not in text
+    assert f'taskq_owner_stored_bytes{{owner="{two}"}} 0.0\n' in text
+    assert names[2] not in text
+    assert "\ntaskq_owners 2.0\n" in text
+    rows = realm.queue.database.rows("owner_metrics", paths=paths, limit=1)
+    bounded = "".join(str(family) for family in owner_metrics.families(rows))
+    assert ("value=3" in bounded, len(rows)) == (True, 1)

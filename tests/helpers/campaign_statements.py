@@ -307,6 +307,7 @@ class Scene:
             "name_ahead": [Case(4, {**named, "sessions": [agent]})],
             "open_session": [Case(1, opened)],
             "outputs_of": [Case(4, {**one, "tasks": some})],
+            "owner_metrics": [Case(0, {"paths": ["/new"], "limit": 200})],
             "owners": [Case(0, it)],
             "paces": [Case(0, {**it, "minutes": 15})],
             "places": [Case(SESSIONS + 1, some_of_it)],

@@ -19,6 +19,7 @@ WAYS = {
     "campaign by campaign_pkey",
     "campaign by campaign_closed",
     "campaign by campaign_parent",
+    "campaign by campaign_owner",
     "counter by counter_pkey",
     "delta by delta_xid",
 }
@@ -94,6 +95,26 @@ def test_work_grows_no_faster_than_the_campaigns_asked_about(
     few = rows_met(postgres, "/a/", 50)
     many = rows_met(postgres, "/a/x", 450)
     assert {name: many[name] <= 11 * few[name] for name in few} == dict.fromkeys(few, True)
+
+
+@pytest.mark.parametrize("statistics", ["absent", "true"])
+def test_owners_go_through_the_deltas_once(
+    statistics: str, queue: Client, postgres: Postgres
+) -> None:
+    """However many they are; and find each campaign by its key."""
+    queue.create_campaign("/a")
+    grow(postgres, "/a", "/a/", 200)
+    postgres.execute(
+        "update taskq.campaign c set owner = right(path, 2), running_quota = 5"
+        " where path like '/a/%'"
+    )
+    if statistics == "true":
+        postgres.execute("analyze")
+    for question in ("select * from taskq.owners('/')", QUESTIONS["servable"]):
+        seen = asked(postgres, question)
+        assert seen.access_paths <= WAYS
+        assert sum(one.rows for one in seen.accesses if one.table == "delta") <= 50
+        assert sum(one.rows for one in seen.accesses if one.table == "campaign") <= 3 * 202
 
 
 def rows_met(postgres: Postgres, prefix: str, count: int) -> dict[str, float]:

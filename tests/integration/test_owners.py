@@ -275,6 +275,40 @@ def test_first_campaigns_are_drawn_by_owner(queue: Client, database: Database) -
     assert 120 < first[True] < 280  # binomial, n=400, p=1/2: eight standard deviations
 
 
+def test_list_says_what_quotas_are_counted_by(
+    queue: Client, hire: Hire, postgres: Postgres, tmp_path: Path
+) -> None:
+    """Of several owners: campaigns, tasks that are delayed too, moves not folded, inputs."""
+    paths = {"/c": "alice", "/c/below": "bob", "/d": "bob", "/e": "carol"}
+    for path, owner in paths.items():
+        servable(queue, path, tasks=3)
+        queue.owners.give(path, owner)
+    queue.owners.set_quota("nobody-yet", {"max_running": 5})
+    (tmp_path / "x").write_text("x" * 100)
+    queue.campaign("/d").add_input(tmp_path / "x")
+    postgres.execute("select taskq.fold('0')")
+    agent = hire("/d")
+    agent.exchange([report_of(agent.claim(2)[0], "failed", delay_s=60.0)])
+    counted = """
+        select json_build_array(o.waiting + o.delayed, o.working, taskq.stored_bytes(q.owner))
+          from (select %s::text as owner) q
+         cross join lateral taskq.owned(q.owner) o
+    """
+    known = {one.owner: one for one in queue.owners.list()}
+    assert {name: one.campaigns for name, one in known.items()} == {
+        "alice": 1,
+        "bob": 2,
+        "carol": 1,
+        "nobody-yet": 0,
+    }
+    for name, one in known.items():
+        counts = value(postgres, counted, name)
+        assert counts == [one.waiting, one.working, one.bytes], name
+    assert (known["bob"].waiting, known["bob"].working, known["bob"].bytes) == (5, 1, 100)
+    assert {one.owner for one in queue.owners.list("/c")} == {"alice", "bob"}
+    assert queue.owners.list("/d") == [known["bob"]]
+
+
 def test_only_operators_change_quotas_and_owners(staff: Staff) -> None:
     """By rights in PostgreSQL."""
     for role in ("submitter", "reader", "agent", "manager", "pickler"):

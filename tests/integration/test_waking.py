@@ -382,6 +382,7 @@ def test_a_turn_reads_campaigns_and_counters_by_index_and_no_task(
         "campaign by campaign_pkey",
         "campaign by campaign_closed",
         "campaign by campaign_parent",
+        "campaign by campaign_owner",
         "counter by counter_pkey",
         "delta by delta_xid",
     }

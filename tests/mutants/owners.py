@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _OWNERS: Final = ("tests/integration/test_owners.py",)
+_OVER_HTTP: Final = ("tests/gateway/test_owners.py",)
 _MODEL: Final = ("tests/property/test_quota_model.py",)
 
 OWNERS: Final = (
@@ -65,6 +66,30 @@ OWNERS: Final = (
         "taskq.total(c.room) as room",
         "As many agents are woken in vain as the owner has campaigns.",
         _OWNERS,
+    ),
+    Mutant(
+        "list-of-owners-without-those-delayed",
+        "sql/functions/owners.sql",
+        "taskq.total(d.waiting + d.delayed) as waiting",
+        "taskq.total(d.waiting) as waiting",
+        "A list of owners shows other tasks than quotas count.",
+        _OWNERS,
+    ),
+    Mutant(
+        "room-of-owners-without-moves",
+        "sql/functions/standing.sql",
+        "select o.owner, o.running_quota, f.working",
+        "select o.owner, o.running_quota, 0::bigint",
+        "Agents are sent and woken in vain for seconds after an owner's quota is used up.",
+        _OWNERS,
+    ),
+    Mutant(
+        "metrics-of-all-owners",
+        "sql/queries/owner_metrics.sql",
+        " limit %(limit)s\n",
+        " limit %(limit)s::integer + 1000000\n",
+        "Who makes tokens without number fills a Prometheus.",
+        _OVER_HTTP,
     ),
     Mutant(
         "share-by-what-waits-only",

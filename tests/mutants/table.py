@@ -23,6 +23,7 @@ from tests.mutants.reading import READING
 from tests.mutants.resources import RESOURCES
 from tests.mutants.statements import STATEMENTS
 from tests.mutants.steering import STEERING
+from tests.mutants.tracing import TRACING
 from tests.mutants.updates import UPDATES
 from tests.mutants.upkeep import UPKEEP
 
@@ -44,6 +45,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *LONG_TASKS,
     *RESOURCES,
     *OUTPUTS,
+    *TRACING,
     *UPDATES,
     *HEDGING,
     *UPKEEP,

@@ -28,6 +28,7 @@ from tests.helpers.scripted_agent import report_of
 pytestmark = pytest.mark.both_transports(
     near=[
         "test_database_that_is_away_is_told_and_comes_back",
+        "test_owners_are_shown_with_their_quotas",
         "test_keys_work_while_the_database_hangs",
         "test_what_is_asked_is_bounded",
     ]
@@ -153,6 +154,25 @@ def test_failed_tasks_are_retried(queue: Client, hire: Hire) -> None:
         assert (campaign.status().failed, campaign.status().unfinished) == (0, 2)
         await pilot.press("down", "down", "r")
         await shows(app, "no task of /z has failed")
+
+    drive(queue, act)
+
+
+def test_owners_are_shown_with_their_quotas(queue: Client, hire: Hire) -> None:
+    """Of the chosen campaign and all below it, within 80 columns; a campaign says whose it is."""
+    failing(queue, hire)
+    evil = "alice" + HOSTILE
+    queue.owners.give("/a/b", evil)
+    queue.owners.set_quota(evil, {"max_running": 2_000, "max_waiting": 5_000_000})
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await shows(app, "    b")
+        await pilot.press("down", "down", "o")
+        text = await shows(app, "owners in /a/b", "1 owner,", "0 of 2,000", "1 of 5,000,000")
+        assert not {"\x1b", "\u202e"} & set(text)
+        assert max(map(len, text.splitlines())) <= 80
+        await pilot.press("escape", "enter")
+        await shows(app, "owner      alice")
 
     drive(queue, act)
 

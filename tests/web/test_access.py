@@ -70,7 +70,14 @@ def test_other_names_and_proxies_are_refused_without_tokens(
 
 def test_without_a_token_nothing_is_shown(guarded: WebProcess, paths: tuple[str, str]) -> None:
     """But the form that asks for one, and what it is made of."""
-    for address in ("/", f"/campaign?path={paths[0]}", "/live?path=/", "/hosts", "/agents"):
+    for address in (
+        "/",
+        f"/campaign?path={paths[0]}",
+        "/live?path=/",
+        "/hosts",
+        "/agents",
+        "/owners",
+    ):
         for cookie in ("", "taskq=", "taskq=x", "taskq=" + "y" * 43):
             reply = guarded.ask(address, cookie=cookie)
             assert reply.status == 401
@@ -92,12 +99,12 @@ def test_token_shows_its_campaigns_only(
     cookie = {"cookie": reply.headers["set-cookie"].partition(";")[0]}
     assert text not in cookie["cookie"]
     for headers in (cookie, {"authorization": f"Bearer {text}"}):
-        for address in ("/", f"/campaign?path={mine}", f"/hosts?path={mine}", "/agents"):
+        for address in ("/", f"/campaign?path={mine}", f"/hosts?path={mine}", "/agents", "/owners"):
             seen = guarded.ask(address, **headers)
             assert seen.status == 200
             assert mine in seen.text
             assert other not in seen.text
-        for page in ("", "campaign", "hosts", "sites", "agents", "task", "live"):
+        for page in ("", "campaign", "hosts", "sites", "agents", "owners", "task", "live"):
             for path in ("/", other, mine + "x"):
                 assert guarded.ask(f"/{page}?path={path}", **headers).status == 403
     guarded.ask("/sign-out", "POST", **cookie)

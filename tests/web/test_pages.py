@@ -48,6 +48,8 @@ def hostile(shown: Client) -> Campaign:
     with shown.database.connection() as statements:
         statements.execute("keep", holder="00000000-0000-0000-0000-000000000001", term_s=1)
     shown.fleet.ban("host", host, why=HOSTILE)
+    shown.owners.give(campaign.path, HOSTILE)
+    shown.owners.set_quota(HOSTILE, {"max_running": 2_000})
     return campaign
 
 
@@ -63,6 +65,7 @@ def addresses(campaign: Campaign) -> dict[str, str]:
         "hosts": "/hosts?" + urlencode({"path": path}),
         "sites": "/sites",
         "agents": "/agents",
+        "owners": "/owners?" + urlencode({"path": path}),
         "task": "/task?" + urlencode({"path": path, "key": HOSTILE}),
     }
 
@@ -143,6 +146,16 @@ def test_campaign_page_says_what_was_hedged(web: WebProcess, shown: Client, web_
     address = f"/campaign?path={campaign.path}"
     told = "<dt>Hedged</dt><dd>12 <small>0 at work again</small></dd>"
     wait_until(lambda: told in web.ask(address).text)
+
+
+def test_owner_is_shown_with_the_quota(web: WebProcess, hostile: Campaign) -> None:
+    """On the page of a campaign by name; with what all of the owner's campaigns have on another."""
+    seen = HOSTILE.replace("\u202e", "\\u202e")
+    page = web.page("/campaign", path=hostile.path)
+    assert f"Owner: {seen}" in page.text
+    assert {"href": "/owners?" + urlencode({"path": hostile.path})} in page.all("a")
+    assert f"{seen} 1 0 of 2,000 1 0 bytes" in web.page("/owners", path=hostile.path).text
+    assert "Owner:" not in web.page("/campaign", path="/").text  # it is nobody's
 
 
 def test_attempts_of_a_task_are_shown(web: WebProcess, hostile: Campaign) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import click
 
 from taskq.errors import UsageError
-from taskq.owners.owners import QuotaChange, ShareBy
+from taskq.owners.owners import Owner, QuotaChange, ShareBy
 from taskq.words import counted
-from taskq_agent.text import in_bytes, size_in_bytes
+from taskq_agent.text import size_in_bytes
 from taskq_cli.list_group import ListGroup
 from taskq_cli.output import Column, as_record, write_record, write_records
 from taskq_cli.shared import (
@@ -150,20 +150,12 @@ def share(invocation: Invocation, *, by: ShareBy) -> None:
 
 def _columns(by: ShareBy) -> list[Column]:
     weight = [Column("weight", lambda one: f"{one['weight']:g}")] if by == "owner" else []
-    return [
-        Column("owner"),
-        Column("campaigns", lambda one: f"{one['campaigns']:,}"),
-        Column("running", lambda one: _of(one, "working", "max_running", "{:,}".format)),
-        Column("waiting", lambda one: _of(one, "waiting", "max_waiting", "{:,}".format)),
-        Column("stored", lambda one: _of(one, "bytes", "max_bytes", in_bytes)),
-        *weight,
-        Column("held", lambda one: "no room" if one["is_full"] else None),
-    ]
+    columns = [_column(title) for title in ("owner", "campaigns", "running", "waiting", "stored")]
+    return [*columns, *weight, _column("held")]
 
 
-def _of(one: Any, has: str, may: str, text: Callable[[float], str]) -> str:
-    most = one[may]
-    return text(one[has]) if most is None else f"{text(one[has])} of {text(most)}"
+def _column(title: str) -> Column:
+    return Column(title, lambda one: Owner(**one).texts()[title])
 
 
 def _amount(option: str, text: str, number: Callable[[str], int], examples: str) -> int | None:

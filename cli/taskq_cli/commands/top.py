@@ -22,8 +22,8 @@ def top(invocation: Invocation, *, path: str) -> None:
     Shows the tree of campaigns with progress, rate, ETA and agents, once a second. Enter opens a
     campaign, and in it a failed task; Escape goes back. The line at the bottom names the keys:
     explain, pause or resume, retry what has failed, failures, hosts, sites, agents, a task by its
-    key; + and - show more or fewer levels of the tree, g the gateways and the database. What
-    changes something asks before.
+    key; + and - show more or fewer levels of the tree, g the gateways and the database, o
+    owners with their quotas. What changes something asks before.
 
     It needs 80 columns, works over SSH, and without colours where NO_COLOR is set. While the server
     does not answer, it says so and goes on by itself. For a pipe, or a smaller terminal, there is

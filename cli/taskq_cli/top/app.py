@@ -71,6 +71,7 @@ class TopApp(App[None]):
         Binding("a", "agents", "Agents"),
         Binding("t", "task", "Task"),
         Binding("g", "servers", "Gateways", show=False),
+        Binding("o", "owners", "Owners", show=False),
         Binding("plus,minus", "levels", "Levels", show=False),
         Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
     ]
@@ -236,6 +237,10 @@ class TopApp(App[None]):
     def action_servers(self) -> None:
         """Open the gateways, and the database's server."""
         self._open(self._panels.servers())
+
+    def action_owners(self) -> None:
+        """Open the owners of a campaign and of all below it."""
+        self._open(self._panels.owners(self._subject().path))
 
     def action_task(self) -> None:
         """Ask for the key of a task, and open it."""

@@ -95,6 +95,10 @@ class Panels:
         """Return the gateways, and the database's server."""
         return Opening("gateways and database", Subject("/"), self._servers)
 
+    def owners(self, path: str) -> Opening:
+        """Return the owners of a campaign and all below it, with what their quotas allow."""
+        return Opening(f"owners in {path}", Subject(path), partial(self._owners, path))
+
     def campaign(self, path: str) -> Opening:
         """Return all about a campaign: counts, pace, why it does not run, failures."""
         return Opening(path, Subject(path), partial(self._campaign, path))
@@ -144,6 +148,13 @@ class Panels:
         ]
         return Panel(_paragraphs(told), titles if rows else (), rows)
 
+    def _owners(self, path: str) -> Panel:
+        owners = self._client.owners.list(path)
+        texts = [one.texts() for one in owners[:MOST_ROWS]]
+        told = f"{counted(len(owners), 'owner')}, each with what all of its campaigns have."
+        rows = [Row(one["owner"], _safe(one.values())) for one in texts]
+        return Panel(_paragraphs([told]), [*texts[0]] if texts else (), rows)
+
     def _campaign(self, path: str) -> Panel:
         campaign = self._client.campaign(path)
         node = self._tree().nodes.get(path)
@@ -153,6 +164,8 @@ class Panels:
         if pace is not None:
             eta = f", ETA {pace.eta()}" if status.unfinished else ""
             lines.append(f"pace       {rate(pace.per_s)}{eta}")
+        if (owner := self._client.owners.of(path)) is not None:
+            lines.append(f"owner      {one_line(owner)}")
         if status.failures or status.losses:
             lines.append(f"attempts   {status.failures:,} failed, {status.losses:,} lost")
         title = f"{one_line(path)}  {status.state}"

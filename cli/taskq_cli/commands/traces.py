@@ -1,0 +1,119 @@
+"""`taskq traces`: how attempts went, for what shows traces of OpenTelemetry."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final
+
+import click
+
+from taskq import Cursor
+from taskq.errors import LoginRefused, OutputFailed, Unavailable, UsageError
+from taskq.tracing.exporting import TraceExport
+from taskq.words import counted
+from taskq_cli.export_since import renewal
+from taskq_cli.output import write_record
+from taskq_cli.shared import Invocation, path_argument, reading_options
+from taskq_cli.text import one_line
+
+_HEADERS: Final = "OTEL_EXPORTER_OTLP_HEADERS"
+#: Seconds until a server or receiver that is away is asked again, at first and at most.
+_SOON_S: Final = 2.0
+_LATE_S: Final = 60.0
+
+
+@click.group()
+def traces() -> None:
+    """Tell how attempts went, for what shows traces of OpenTelemetry.
+
+    Example:
+      taskq traces export /demo --to http://localhost:4318
+    """
+
+
+@traces.command()
+@path_argument(metavar="CAMPAIGN")
+@click.option(
+    "--to",
+    metavar="URL",
+    required=True,
+    envvar="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    help="Receiver of OTLP over HTTP, as http://HOST:4318.",
+    show_envvar=True,
+)
+@click.option(
+    "--since",
+    metavar="CURSOR",
+    type=click.Path(),
+    help="Only tasks that CURSOR does not have: a file, begun where there is none, and renewed "
+    "when the receiver has them.",
+)
+@click.option(
+    "--follow", "follows", is_flag=True, help="Go on with tasks as they end, until all have."
+)
+@reading_options
+def export(
+    invocation: Invocation,
+    *,
+    path: str,
+    to: str,
+    since: str | None,
+    follows: bool,
+) -> None:
+    """Send traces of the ended tasks of CAMPAIGN and all below it.
+
+    A trace is of one task: its attempts, from claim to report, with what each spent its time on,
+    and its waits between them. Ids are the same whenever they are sent. It needs the extra
+    taskq[otel]; headers, as of a token, are taken from OTEL_EXPORTER_OTLP_HEADERS.
+
+    Example:
+      taskq traces export /demo --to http://localhost:4318
+      taskq traces export /demo --to http://localhost:4318 --since demo.traces --follow
+    """
+    try:
+        from taskq.tracing.otlp import Receiver  # noqa: PLC0415  # the extra may be missing
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"traces need {error.name}: install it with `pip install 'taskq[otel]'`"
+        ) from None
+    cursor = Cursor() if since is None else Cursor.read(since)
+    receiver = Receiver(to, os.environ.get(_HEADERS, ""))
+    with invocation.reader() as client:
+        sending = TraceExport(
+            client.queries,
+            path,
+            cursor,
+            receiver,
+            save=renewal(cursor, since),
+            on_complaint=lambda text: click.echo(f"Warning: {one_line(text)}", err=True),
+        )
+        if follows:
+            _follow(sending)
+        else:
+            sending.once()
+    if since is not None:
+        cursor.write(since)
+    sent = {"campaign": path, "traces": sending.traces, "spans": sending.spans, "to": str(receiver)}
+    text = (
+        f"{counted(sending.traces, 'trace')} of {path} with {counted(sending.spans, 'span')} sent."
+    )
+    write_record(invocation.output, sent, text)
+
+
+def _follow(sending: TraceExport) -> None:
+    """Send until all tasks have ended; while the server or the receiver is away, wait."""
+    rest_s = _SOON_S
+    while True:
+        before = sending.traces
+        try:
+            sending.follow()
+        except Unavailable as error:
+            if isinstance(error, (LoginRefused, OutputFailed)):
+                raise
+            rest_s = _SOON_S if sending.traces > before else rest_s
+            click.echo(f"{one_line(str(error))}; trying again in {rest_s:g} s", err=True)
+        else:
+            return
+        time.sleep(rest_s)
+        rest_s = min(2 * rest_s, _LATE_S)

@@ -1,0 +1,164 @@
+"""A receiver of traces, by OTLP over HTTP in binary form: `opentelemetry.io/docs/specs/otlp`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from http.client import HTTPException
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
+
+from taskq.errors import Unavailable, UsageError
+from taskq.tracing.spans import Attributes, Trace
+from taskq.version import VERSION
+from taskq_agent.http.dial import Dialer
+from taskq_agent.http.gateways import GatewayAddress
+
+TIMEOUT_S: Final = 30.0
+_PATH: Final = "/v1/traces"
+_PORTS: Final = {"http": 80, "https": 443}
+#: Answers after which a client shall come again, as the specification has it.
+_LATER: Final = frozenset({429, 502, 503, 504})
+_OK: Final = 200
+_MAX_ANSWER: Final = 65_536
+_SHOWN_CHARS: Final = 200
+
+
+class Receiver:
+    """Sends traces to an address. url: without a path, that is /v1/traces.
+
+    headers: as in `OTEL_EXPORTER_OTLP_HEADERS`, `NAME=VALUE,...`, percent-encoded. timeout_s: for
+    each part of an answer. Raise `UsageError` if one of them makes no sense.
+    """
+
+    def __init__(self, url: str, headers: str = "", *, timeout_s: float = TIMEOUT_S) -> None:
+        self._address = _address(url)
+        self._headers = {
+            "Content-Type": "application/x-protobuf",
+            "User-Agent": f"taskq/{VERSION}",
+            **_headers(headers),
+        }
+        self._timeout_s = timeout_s
+        self._dialer = Dialer()
+
+    def __str__(self) -> str:
+        return str(self._address)
+
+    def send(self, traces: Sequence[Trace]) -> str:
+        """Send traces in one request; return what the receiver complains of, if it takes them.
+
+        Raise `Unavailable` if it should be asked again later, `UsageError` if it never takes them.
+        A repetition sends the same ids.
+        """
+        body = _request(traces).SerializeToString()
+        try:
+            status, answer = self._post(body)
+        except TimeoutError:
+            raise Unavailable(f"{self} has not answered for {self._timeout_s:g} s") from None
+        except (OSError, HTTPException) as error:
+            raise Unavailable(f"{self} cannot be asked: {str(error) or repr(error)}") from None
+        said = answer[:_SHOWN_CHARS].decode("utf-8", "backslashreplace")
+        if status in _LATER:
+            raise Unavailable(f"{self} answered {status}: {said!r}")
+        if status != _OK:
+            raise UsageError(
+                f"{self} answered {status}: {said!r}; is it a receiver of OTLP over HTTP, and does "
+                "OTEL_EXPORTER_OTLP_HEADERS have what it asks for?"
+            )
+        return _complaint(answer)
+
+    def _post(self, body: bytes) -> tuple[int, bytes]:
+        connection = self._dialer.dial(self._address)
+        try:
+            connection.sock.settimeout(self._timeout_s)
+            headers = {**self._headers, **connection.headers}
+            connection.http.request("POST", connection.before_path, body, headers)
+            answer = connection.http.getresponse()
+            return answer.status, answer.read(_MAX_ANSWER)
+        finally:
+            connection.close()
+
+
+def _address(url: str) -> GatewayAddress:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    plain = url.isascii() and url.isprintable() and " " not in url
+    extra = parts.query or parts.fragment or parts.username is not None
+    if not plain or extra or parts.scheme not in _PORTS or not parts.hostname:
+        raise UsageError(f"{url!r:.100} is no address of a receiver, as http://HOST:4318")
+    path = parts.path if parts.path.strip("/") else _PATH
+    return GatewayAddress(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], path)
+
+
+def _headers(text: str) -> dict[str, str]:
+    found = {}
+    for one in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (unquote(part.strip()) for part in one.partition("="))
+        plain = (name + value).isascii() and (name + value).isprintable()
+        if not equals or not name.replace("-", "").replace("_", "").isalnum() or not plain:
+            raise UsageError("OTEL_EXPORTER_OTLP_HEADERS is not of the form NAME=VALUE,...")
+        found[name] = value
+    return found
+
+
+def _complaint(answer: bytes) -> str:
+    told = ExportTraceServiceResponse()
+    try:
+        told.ParseFromString(answer)
+    except DecodeError:
+        return ""  # it took them; some answer with nothing, or with JSON
+    refused = told.partial_success.rejected_spans
+    if not refused and not told.partial_success.error_message:
+        return ""
+    return f"{refused:,} spans refused: {told.partial_success.error_message[:_SHOWN_CHARS]!r}"
+
+
+def _request(traces: Iterable[Trace]) -> ExportTraceServiceRequest:
+    resource = Resource(attributes=_values({"service.name": "taskq", "service.version": VERSION}))
+    scope = ScopeSpans(
+        scope=InstrumentationScope(name="taskq", version=VERSION),
+        spans=[
+            Span(
+                trace_id=trace.trace_id,
+                span_id=one.span_id,
+                parent_span_id=one.parent_id,
+                name=one.name,
+                kind=Span.SPAN_KIND_INTERNAL,
+                start_time_unix_nano=one.begin_ns,
+                end_time_unix_nano=one.end_ns,
+                attributes=_values(one.attributes),
+                status=Status(
+                    code=Status.STATUS_CODE_OK if one.error is None else Status.STATUS_CODE_ERROR,
+                    message=one.error or "",
+                ),
+            )
+            for trace in traces
+            for one in trace.spans
+        ],
+    )
+    return ExportTraceServiceRequest(
+        resource_spans=[ResourceSpans(resource=resource, scope_spans=[scope])]
+    )
+
+
+def _values(attributes: Attributes) -> list[KeyValue]:
+    return [KeyValue(key=name, value=_value(value)) for name, value in attributes.items()]
+
+
+def _value(value: str | float) -> AnyValue:
+    if isinstance(value, str):
+        return AnyValue(string_value=value)
+    if isinstance(value, int):
+        return AnyValue(int_value=value)
+    return AnyValue(double_value=value)

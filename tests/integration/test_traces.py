@@ -1,0 +1,231 @@
+"""Traces of tasks at a real receiver: complete, the same whenever they are sent, never lost."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from taskq import Client, Cursor
+from taskq.errors import Unavailable
+from taskq.tracing import exporting
+from taskq.tracing.exporting import TraceExport
+from taskq.tracing.otlp import Receiver
+from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
+from tests.helpers.command_line import CommandLine
+from tests.helpers.otlp_receiver import OtlpReceiver, receiving
+from tests.helpers.scripted_agent import report_of
+from tests.helpers.variants import rest_thorough
+from tests.helpers.waiting import wait_until
+
+pytestmark = pytest.mark.both_transports(
+    near=["test_receiver_that_does_not_take_traces_is_named", "test_slow_receiver_is_left"]
+)
+PHASES = {"wait_s": 1e-6, "run_s": 2e-6, "cpu_s": 1.5, "peak_bytes": 10**6}
+
+
+@pytest.fixture
+def receiver(tmp_path: Path) -> Iterator[OtlpReceiver]:
+    """Give a receiver in a process of its own."""
+    with receiving(tmp_path / "spans.jsonl") as found:
+        yield found
+
+
+def work(queue: Client, hire: Hire) -> None:
+    """Make /a with tasks that are done, done at the second attempt, failed, waiting; and /a/b."""
+    campaign = servable(queue, "/a", 3)
+    agent = hire("/a", host="n17", site="alpha")
+    first, again, failed = agent.claim(3)
+    bad = {"error_class": "Boom", "error": "it broke", "exit_code": 3}
+    agent.exchange(
+        [
+            report_of(first, "done", phases=PHASES),
+            report_of(again, "failed", retry=False, **bad),
+            report_of(failed, "failed", retry=False, **bad),
+        ]
+    )
+    agent.close()
+    campaign.retry(keys=[again.key])
+    other = hire("/a", host="n18")
+    other.exchange([report_of(one, "done") for one in other.claim(1)])
+    campaign.submit({"n": 9})
+    below = servable(queue, "/a/b", 1)
+    other.close()
+    other = hire(below.path)
+    other.exchange([report_of(other.claim(1)[0], "done")])
+
+
+def test_trace_has_the_attempts_of_a_task(
+    queue: Client, hire: Hire, taskq: CommandLine, receiver: OtlpReceiver
+) -> None:
+    """Of each that is done or has failed: phases within attempts, waits between them."""
+    work(queue, hire)
+    told = taskq.json("traces", "export", "/a", "--to", receiver.url)
+    spans = receiver.spans()
+    assert (told["traces"], told["spans"]) == (4, len(spans))
+    roots = {one["attributes"]["taskq.task.id"]: one for one in spans if not one["parent"]}
+    assert [one["attributes"]["taskq.campaign"] for one in roots.values()] == ["/a"] * 2 + [
+        "/a/b",
+        "/a",
+    ]
+    assert sorted(one["attributes"]["taskq.attempts"] for one in roots.values()) == [1, 1, 1, 2]
+    assert [one["failed"] for one in roots.values()] == [False] * 3 + [True]
+    by_id = {one["id"]: one for one in spans}
+    assert len(by_id) == len(spans)
+    for one in spans:
+        above = by_id.get(one["parent"], one)
+        assert one["trace"] == above["trace"]
+        assert above["begin"] <= one["begin"] <= one["end"] <= above["end"]
+    first = next(one["trace"] for one in spans)
+    assert [one["name"] for one in spans if one["trace"] == first] == [
+        *("task of /a", "attempt", "wait", "run", "report")
+    ]
+    attempts = [one for one in spans if one["name"] == "attempt"]
+    assert [one["error"] for one in attempts if one["failed"]] == ["Boom: it broke"] * 2
+    about = attempts[0]["attributes"]
+    assert (about["host.name"], about["taskq.site"], about["taskq.cpu_s"]) == ("n17", "alpha", 1.5)
+    assert sum(one["name"] == "wait to be claimed" for one in spans) == 1
+
+
+def test_repetition_sends_the_same_ids(
+    queue: Client, hire: Hire, taskq: CommandLine, receiver: OtlpReceiver
+) -> None:
+    """Of the same tasks; a campaign made anew under the same path has others."""
+    for _ in range(2):
+        campaign = servable(queue, "/a", 1)
+        agent = hire("/a")
+        agent.exchange([report_of(agent.claim(1)[0], "done")])
+        agent.close()
+        for _ in range(2):
+            taskq.out("traces", "export", "/a", "--to", receiver.url)
+        campaign.cancel()
+        campaign.remove()
+    ids = [(one["trace"], one["id"]) for one in receiver.spans()]
+    assert ids[:2] == ids[2:4]
+    assert ids[4:6] == ids[6:]
+    assert not set(ids[:2]) & set(ids[4:])
+
+
+def test_cursor_gives_each_task_once(
+    queue: Client, hire: Hire, taskq: CommandLine, receiver: OtlpReceiver, tmp_path: Path
+) -> None:
+    """One that failed, and is done after a retry, is told again."""
+    words = ("traces", "export", "/a", "--to", receiver.url, "--since", tmp_path / "cursor")
+    campaign = servable(queue, "/a", 3)
+    agent = hire("/a")
+    done, failed = agent.claim(2)
+    agent.exchange([report_of(done, "done"), report_of(failed, "failed", retry=False)])
+    sent = [taskq.json(*words)["traces"] for _ in range(2)]
+    campaign.retry()
+    agent.exchange([report_of(one, "done") for one in agent.claim(2)])
+    sent += [taskq.json(*words)["traces"] for _ in range(2)]
+    assert sent == [2, 0, 2, 0]
+    roots = [one["trace"] for one in receiver.spans() if not one["parent"]]
+    assert len(roots) == 4
+    assert len(set(roots)) == 3
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "message"),
+    rest_thorough(
+        [
+            ("/busy", 69, "answered 503: 'come \\x1b[31m again'"),
+            ("/refuse", 2, "answered 401: 'no token'"),
+            ("/cut", 69, "cannot be asked"),
+            (":1", 69, "cannot be asked"),
+        ],
+        quick=2,
+    ),
+)
+def test_receiver_that_does_not_take_traces_is_named(  # fixtures
+    queue: Client,
+    hire: Hire,
+    taskq: CommandLine,
+    receiver: OtlpReceiver,
+    tmp_path: Path,
+    where: str,
+    code: int,
+    message: str,
+) -> None:
+    """In one line, without what it would do to a terminal; nothing counts as sent."""
+    work(queue, hire)
+    url = "http://127.0.0.1:1" if where == ":1" else receiver.url + where
+    words = ("traces", "export", "/a", "--since", tmp_path / "cursor", "--to")
+    exit_code, said = taskq.refused(*words, url)
+    assert (exit_code, receiver.spans()) == (code, [])
+    assert message in said
+    assert url in said
+    assert taskq.json(*words, receiver.url)["traces"] == 4
+
+
+def test_slow_receiver_is_left(queue: Client, hire: Hire, receiver: OtlpReceiver) -> None:
+    """After the time that it has; what was read is sent by the next call."""
+    work(queue, hire)
+    cursor = Cursor()
+    saved: list[int] = []
+    slow = Receiver(f"{receiver.url}/slow", timeout_s=0.1)
+    sending = TraceExport(queue.queries, "/a", cursor, slow, save=lambda: saved.append(len(cursor)))
+    with pytest.raises(Unavailable, match=r"has not answered for 0\.1 s"):
+        sending.once()
+    assert set(saved) <= {0}
+
+
+def test_batches_are_bounded_and_nothing_is_lost_between_them(
+    queue: Client,
+    hire: Hire,
+    receiver: OtlpReceiver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A receiver that is away for the first request gets all, each once, with the next call."""
+    monkeypatch.setattr(exporting, "MOST_SPANS", 10)
+    servable(queue, "/a", 40)
+    agent = hire("/a")
+    tasks = agent.claim(40)
+    agent.exchange([report_of(one, "failed", retry=False) for one in tasks[:20]])
+    agent.exchange([report_of(one, "done") for one in tasks[20:]])
+    cursor = Cursor()
+    sending = TraceExport(
+        queue.queries, "/a", cursor, Receiver(f"{receiver.url}/once-busy", "Authorization=x%20y")
+    )
+    with pytest.raises(Unavailable, match="503"):
+        sending.once()
+    sending.once()
+    spans = receiver.spans()
+    assert sending.spans == len(spans) == len({one["id"] for one in spans}) == 80
+    sizes = [sum(one["request"] == n for one in spans) for n in {one["request"] for one in spans}]
+    assert max(sizes) <= 10
+    assert {one["authorization"] for one in spans} == {"x y"}
+
+
+def test_follow_waits_for_a_receiver_and_ends_with_the_last_task(
+    queue: Client, hire: Hire, taskq: CommandLine, tmp_path: Path
+) -> None:
+    """What ends meanwhile is sent when it is there."""
+    servable(queue, "/a", 2)
+    agent = hire("/a")
+    done, other = agent.claim(2)
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+    agent.exchange([report_of(done, "done")])
+    words = ("traces", "export", "/a", "--to", f"http://127.0.0.1:{port}", "--follow")
+    with taskq.process(*words) as process:
+        assert process.stderr is not None
+        assert "Connection refused; trying again" in process.stderr.readline()
+        with receiving(tmp_path / "spans", port) as receiver:
+            wait_until(lambda: len(receiver.spans()) == 2)
+            agent.exchange([report_of(other, "failed", retry=False)])
+            assert process.wait(60) == 0
+            assert len(receiver.spans()) == 4
+
+
+def test_complaint_of_a_receiver_is_a_warning(
+    queue: Client, hire: Hire, taskq: CommandLine, receiver: OtlpReceiver
+) -> None:
+    """It has taken the request, and must not get it again."""
+    work(queue, hire)
+    done = taskq("traces", "export", "/a", "--to", f"{receiver.url}/partial")
+    assert done.exit_code == 0
+    assert "Warning: 7 spans refused: 'too old'" in done.stderr

@@ -1,0 +1,95 @@
+"""Spans of tasks: where they lie in time, whatever an agent says."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from taskq.tracing.spans import PHASES, Trace, trace_of
+from taskq.views import Attempt
+
+BEGIN = datetime(2026, 1, 2, 3, 4, 5, 6, timezone.utc)
+
+
+def attempt(
+    number: int, begin_s: float, end_s: float, phases: Any = None, outcome: str = "done"
+) -> Attempt:
+    """Return an attempt that lasted from then to then, in seconds after `BEGIN`."""
+    at = [BEGIN + timedelta(seconds=s) for s in (begin_s, end_s)]
+    return Attempt(number, outcome, *at, "a", "h", "", None, None, None, phases, None, None)
+
+
+def trace(*attempts: Attempt, path: str = "/a", task: int = 1) -> Trace:
+    """Return the trace of a task."""
+    return trace_of(path, BEGIN, task, "key", attempts)
+
+
+def lengths(found: Trace) -> dict[str, float]:
+    """Return how long the spans are, in seconds, by name."""
+    return {one.name: (one.end_ns - one.begin_ns) / 1e9 for one in found.spans}
+
+
+def test_phases_follow_each_other_and_the_rest_is_the_reports() -> None:
+    """In the order in which an agent goes through them, from the claim on."""
+    found = trace(attempt(1, 0, 10, {"run_s": 6, "cpu_s": 5.5, "wait_s": 2, "upload_s": 1}))
+    assert lengths(found) == {
+        "task of /a": 10,
+        "attempt": 10,
+        "wait": 2,
+        "run": 6,
+        "upload": 1,
+        "report": 1,
+    }
+    begins = [one.begin_ns for one in found.spans]
+    assert begins == sorted(begins)
+    assert begins[0] == 1_767_323_045_000_006_000
+
+
+def test_time_between_attempts_is_a_wait() -> None:
+    """Of the task; attempts that overlap, as hedged ones, have none."""
+    found = trace(attempt(1, 0, 3, outcome="lost"), attempt(2, 5, 6), attempt(3, 5.5, 7))
+    assert [one.name for one in found.spans] == [
+        *("task of /a", "attempt", "wait to be claimed", "attempt", "attempt")
+    ]
+    assert lengths(found)["wait to be claimed"] == 2
+    assert [one.error for one in found.spans] == [None, "lost", None, None, None]
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [
+        dict.fromkeys(PHASES, 100000000000000.0),
+        {"run_s": 10**400, "wait_s": -5, "peak_bytes": 1e300},
+        {"run_s": "long", "wait_s": None, "fetch_s": [], "no_s": 3, "x" * 10_000: 1},
+        {},
+        None,
+    ],
+)
+def test_what_an_agent_says_never_leaves_the_attempt(phases: Any) -> None:
+    """Nor does a clock that was set back."""
+    for end_s in (10, -10):
+        found = trace(attempt(1, 0, end_s, phases))
+        first = next(one for one in found.spans if one.name == "attempt")
+        assert len(found.spans) <= 3 + len(PHASES)
+        for one in found.spans[1:]:
+            assert first.begin_ns <= one.begin_ns <= one.end_ns <= first.end_ns
+
+
+def test_ids_depend_on_campaign_task_and_attempt_only() -> None:
+    """They are the same with what was not known before, and differ between tasks."""
+    early, late = trace(attempt(1, 0, 1)), trace(attempt(1, 0, 1), attempt(2, 2, 3))
+    assert early.trace_id == late.trace_id
+    assert [one.span_id for one in early.spans] == [one.span_id for one in late.spans[:2]]
+    elsewhere = trace_of("/a", BEGIN + timedelta(microseconds=1), 1, "key", [attempt(1, 0, 1)])
+    others = [
+        elsewhere,
+        trace(attempt(1, 0, 1), task=2),
+        trace(attempt(1, 0, 1), path="/a/b"),
+        late,
+    ]
+    ids = [one.span_id for found in others for one in found.spans]
+    assert len(set(ids)) == len(ids)
+    assert len({one.trace_id for one in others}) == 4
+    assert {(len(found.trace_id), len(found.spans[0].span_id)) for found in others} == {(16, 8)}
