@@ -2,11 +2,11 @@
 
     python examples/active-docking/learn.py /demo/active --dock 20%
 
-A random forest on Morgan fingerprints predicts the scores of what is not docked yet from those that
-are there, again and again, and the predictions become the priorities of the tasks that wait. When
-the wanted share is docked, the rest is cancelled. It may be stopped and begun again at any time:
-all that it knows is in the campaign. See Graff et al. 2021 (MolPAL), Gentile et al. 2020 (Deep
-Docking).
+A Gaussian process predicts the scores of what is not docked yet from those that are there, again
+and again, and the predictions become the priorities of the tasks that wait. When the wanted share
+is docked, the rest is cancelled. It may be stopped and begun again at any time: all that it knows
+is in the campaign. See Griffiths et al. 2023 (GAUCHE) for the model; Graff et al. 2021 (MolPAL) and
+Gentile et al. 2020 (Deep Docking) for screens that learn.
 """
 
 from __future__ import annotations
@@ -19,44 +19,88 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from rdkit import Chem
-from rdkit.Chem import rdFingerprintGenerator
-
-# scikit-learn ships no type information
-from sklearn.ensemble import RandomForestRegressor  # type: ignore[import-untyped]
+from rdkit import Chem, DataStructs
+from rdkit.Chem import Crippen, rdFingerprintGenerator, rdMolDescriptors
 
 import taskq
 
-#: Share of the library that is docked at random, to begin with.
+#: Share of the library that is docked to begin with: ligands unlike each other.
 FIRST: Final = 0.03
 #: Share of the library after which the model learns anew.
-STEP: Final = 0.01
+STEP: Final = 0.005
+#: Variance of a score's noise, in that of the scores.
+_NOISE: Final = 1.0
+_DESCRIPTORS: Final = (
+    rdMolDescriptors.CalcNumHeavyAtoms,
+    rdMolDescriptors.CalcNumRotatableBonds,
+    rdMolDescriptors.CalcTPSA,
+    rdMolDescriptors.CalcNumHBD,
+    rdMolDescriptors.CalcNumHBA,
+    rdMolDescriptors.CalcNumRings,
+    rdMolDescriptors.CalcNumAromaticRings,
+    rdMolDescriptors.CalcFractionCSP3,
+    Crippen.MolLogP,
+)
 _POLL_S: Final = 0.2
 
 
 class Learner:
-    """Predicts scores. smiles: of the library, by key."""
+    """Predicts scores by a Gaussian process. smiles: of the library, by key.
 
-    def __init__(self, smiles: Mapping[str, str], *, trees: int = 100, seed: int = 1) -> None:
-        self._keys = list(smiles)
-        generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=2048)
-        molecules = map(Chem.MolFromSmiles, smiles.values())
-        counts = [generator.GetCountFingerprintAsNumPy(one) for one in molecules]
-        self._fingerprints: NDArray[np.uint32] = np.array(counts)
-        self._forest = {"n_estimators": trees, "max_features": 0.3, "random_state": seed}
+    Its kernel is the mean of Tanimoto's, on counts of Morgan fingerprints, and a Gaussian one, on
+    descriptors. It is kept for all pairs of a known and any ligand, for tens of thousands at most.
+    """
+
+    def __init__(self, smiles: Mapping[str, str]) -> None:
+        self.keys = list(smiles)
+        molecules = [Chem.MolFromSmiles(one) for one in smiles.values()]
+        generator = rdFingerprintGenerator.GetMorganGenerator(radius=2)
+        self._fingerprints = [generator.GetSparseCountFingerprint(one) for one in molecules]
+        described = np.array([[float(of(one)) for of in _DESCRIPTORS] for one in molecules])
+        spread = described.std(axis=0)
+        self._described = (described - described.mean(axis=0)) / np.where(spread > 0, spread, 1)
+        self._rows: dict[int, NDArray[np.float64]] = {}
+
+    def diverse(self, count: int, first: int = 0) -> dict[str, float]:
+        """Return as many ligands, each unlike those before it (MaxMin), numbered in this order.
+
+        first: place in the library of the one to begin with.
+        """
+        chosen, likeness = [first], self._row(first).copy()
+        while len(chosen) < min(count, len(self.keys)):
+            likeness[chosen] = np.inf
+            chosen.append(int(likeness.argmin()))
+            likeness = np.maximum(likeness, self._row(chosen[-1]))
+        return {self.keys[place]: float(number) for number, place in enumerate(chosen)}
 
     def predictions(self, scores: Mapping[str, float]) -> dict[str, float]:
-        """Return the expected scores of what has none, from those that are known."""
-        known = [place for place, key in enumerate(self._keys) if key in scores]
-        other = [place for place, key in enumerate(self._keys) if key not in scores]
+        """Return the expected scores of what has none, from those that are known.
+
+        Scores above their median count as the median: how bad bad ones are is not to be learnt.
+        """
+        known = [place for place, key in enumerate(self.keys) if key in scores]
+        other = [place for place, key in enumerate(self.keys) if key not in scores]
         if not known or not other:
             return {}
-        forest = RandomForestRegressor(**self._forest)
-        forest.fit(self._fingerprints[known], [scores[self._keys[place]] for place in known])
-        expected = forest.predict(self._fingerprints[other])
+        values = np.array([scores[self.keys[place]] for place in known])
+        values = np.minimum(values, np.median(values))
+        kernel = np.array([self._row(place) for place in known])
+        covariance = kernel[:, known] + _NOISE * np.eye(len(known))
+        both = np.column_stack([values, np.ones(len(known))])
+        of_values, of_ones = np.linalg.solve(covariance, both).T
+        mean = of_values.sum() / of_ones.sum()  # by generalised least squares
+        expected = mean + (of_values - mean * of_ones) @ kernel[:, other]
         return {
-            self._keys[place]: float(value) for place, value in zip(other, expected, strict=True)
+            self.keys[place]: float(value) for place, value in zip(other, expected, strict=True)
         }
+
+    def _row(self, place: int) -> NDArray[np.float64]:
+        if place not in self._rows:
+            fingerprint = self._fingerprints[place]
+            alike = DataStructs.BulkTanimotoSimilarity(fingerprint, self._fingerprints)
+            apart = ((self._described - self._described[place]) ** 2).mean(axis=1)
+            self._rows[place] = (np.array(alike) + np.exp(-apart / 2)) / 2
+        return self._rows[place]
 
 
 def steer(
@@ -67,14 +111,15 @@ def steer(
     *,
     in_step: bool = False,
 ) -> None:
-    """Reorder what waits as results come, until there are enough; then cancel the rest.
+    """Have diverse ligands docked, then the best expected, until there are enough; cancel the rest.
 
     on_round: called with the number of results from which the model has learnt. in_step: pause the
     campaign while the model learns, for tasks that take less time than that.
     """
+    total, learnt = campaign.status().total, 0
+    campaign.prioritise(learner.diverse(round(FIRST * total)), best="lowest")
     if in_step:
         campaign.resume()
-    total, learnt = campaign.status().total, 0
     while (done := campaign.status()).done < enough and done.unfinished:
         if done.done >= max(FIRST * total, learnt + STEP * total):
             if in_step:

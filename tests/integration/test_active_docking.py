@@ -59,7 +59,7 @@ def test_what_waits_is_docked_in_the_order_that_the_model_expects(
             order.append(task.key)
 
     dock(10)
-    learn.steer(campaign, learn.Learner(ligands, trees=50), FIFTH, lambda _: dock(5))
+    learn.steer(campaign, learn.Learner(ligands), FIFTH, lambda _: dock(5))
     assert (campaign.status().done, campaign.status().cancelled) == (FIFTH, SOME - FIFTH)
     some = {key: scores[key] for key in ligands}
     assert learn.found(order, some, best=0.05)[-1] >= 0.4
@@ -93,15 +93,27 @@ def test_agents_and_model_run_side_by_side(
     assert status.done + status.cancelled == SOME
 
 
-@pytest.mark.thorough
-def test_simulated_run_docks_as_many_as_it_says(
-    learn: ModuleType, ligands: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It begins at random, and docks none twice."""
-    assert learn
+def test_simulated_run_docks_as_many_as_it_says(learn: ModuleType, ligands: dict[str, str]) -> None:
+    """It begins with what the number says, and docks none twice."""
     simulate = importlib.import_module("simulate")
-    few = [one for one in simulate.library() if one.key in ligands]
-    monkeypatch.setattr(simulate, "library", lambda: few)
-    order = simulate.order(7, share=0.1)
+    learner = learn.Learner(ligands)
+    order = simulate.order(learner, 7, share=0.1)
     assert len(order) == len(set(order)) == SOME // 10
-    assert simulate.order(7, share=0.1) == order != simulate.order(8, share=0.1)
+    assert simulate.order(learner, 7, share=0.1) == order != simulate.order(learner, 8, share=0.1)
+
+
+def test_diverse_ligands_are_unlike_each_other(learn: ModuleType) -> None:
+    """A near copy comes last."""
+    smiles = {"a": "c1ccccc1O", "b": "c1ccccc1OC", "c": "CCCCCCCC(=O)O", "d": "C1CCNCC1"}
+    order = list(learn.Learner(smiles).diverse(4))
+    assert order[0] == "a"
+    assert order[-1] == "b"
+
+
+def test_the_order_of_results_does_not_matter(learn: ModuleType, ligands: dict[str, str]) -> None:
+    """The same scores give the same predictions, whichever came first."""
+    learner = learn.Learner(ligands)
+    scores = {key: float(len(smiles)) for key, smiles in list(ligands.items())[::3]}
+    turned = dict(reversed(scores.items()))
+    assert learner.predictions(scores) == learner.predictions(turned)
+    assert not learner.predictions(scores).keys() & scores.keys()
