@@ -112,26 +112,30 @@ class Pages:
         span = span if span in SPANS else "1d"
         failed = node.status.failures or node.status.losses
         own_failed = node.own.failures + node.own.losses
-        explanation, owner, hedges, points, pace, verdicts, causes = await asyncio.gather(
-            self._readings.get(("explain", path), QUICK_S, campaign.explain),
-            self._readings.get(("owner", path), QUICK_S, lambda: self._client.owners.of(path)),
-            self._readings.get(("hedges", path), QUICK_S, campaign.hedges),
-            self._readings.get(
-                ("trend", path, span), TREND_S, lambda: campaign.trend(SPANS[span][1])
+        (explanation, owner, hedges), (points, pace, verdicts, causes) = await asyncio.gather(
+            asyncio.gather(
+                self._readings.get(("explain", path), QUICK_S, campaign.explain),
+                self._readings.get(("owner", path), QUICK_S, lambda: self._client.owners.of(path)),
+                self._readings.get(("hedges", path), QUICK_S, campaign.hedges),
             ),
-            self._readings.get(("pace", path), TREND_S, campaign.pace),
-            self._readings.get(
-                ("failures", path), SAMPLE_S, lambda: self._client.fleet.failures(path)
-            )
-            if failed
-            else _nothing(),
-            self._readings.get(
-                ("causes", path),
-                SAMPLE_S,
-                lambda: campaign.failure_causes(MOST_CAUSES, below=False),
-            )
-            if 0 < own_failed <= MOST_GROUPED
-            else _nothing(),
+            asyncio.gather(
+                self._readings.get(
+                    ("trend", path, span), TREND_S, lambda: campaign.trend(SPANS[span][1])
+                ),
+                self._readings.get(("pace", path), TREND_S, campaign.pace),
+                self._readings.get(
+                    ("failures", path), SAMPLE_S, lambda: self._client.fleet.failures(path)
+                )
+                if failed
+                else _nothing(),
+                self._readings.get(
+                    ("causes", path),
+                    SAMPLE_S,
+                    lambda: campaign.failure_causes(MOST_CAUSES, below=False),
+                )
+                if 0 < own_failed <= MOST_GROUPED
+                else _nothing(),
+            ),
         )
         below = _below(tree, asked, "/campaign")
         return render(

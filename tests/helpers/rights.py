@@ -122,6 +122,7 @@ MAY = {
     "results": READING,
     "done_within": READING,
     "results_of": READING,
+    "results_text": READING,
     "retry": "operator manager",
     "retriable": "operator manager",
     "return_ahead": UPKEEP,
