@@ -35,11 +35,10 @@ def test_killed_agents_cost_only_their_own_executions(
     tasks: int, queue: Client, dsn: str, postgres: Postgres, tmp_path: Path
 ) -> None:
     """Each task has one accepted outcome; only tasks of the killed were executed twice."""
-    diary = tmp_path / "diary"
+    diary, begin = tmp_path / "diary", tmp_path / "begin"
     handler = Handler("python", target="diary:run")
-    campaign = queue.create_campaign(
-        CampaignSpec("/c", handler=handler, params={"diary": str(diary)})
-    )
+    params = {"diary": str(diary), "begin": str(begin)}
+    campaign = queue.create_campaign(CampaignSpec("/c", handler=handler, params=params))
     campaign.seed({"n": n} for n in range(tasks))
 
     with ExitStack() as stack:
@@ -58,6 +57,7 @@ def test_killed_agents_cost_only_their_own_executions(
         wait_until(all_at_work, timeout_s=60)
         for number in KILLED:
             agents[number].send_signal(signal.SIGKILL)
+        begin.touch()
         held = postgres.execute(
             "select count(*) from taskq.state where status = 'working'"
         ).fetchone()
