@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import configparser
+import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from string import Template
 
-import click
 import pytest
 
-from taskq_agent.__main__ import _parser
-from taskq_cli.main import main
+from tests.helpers.deployed_commands import agent_options, taskq_options
 
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
 PROGRAM = Path(sys.executable).with_name("taskq")
+SBATCH = ROOT / "deploy/slurm/agents.sbatch"
+CONTAINERFILE = ROOT / "deploy/Containerfile"
 ANALYZE = shutil.which("systemd-analyze")
 
 
@@ -33,18 +36,10 @@ def test_units_start_commands_that_exist(unit: Path) -> None:
     program, *words = command_of(unit)
     if program == "/usr/bin/python3":
         assert words.pop(0) == "/opt/taskq/taskq-agent.pyz"
-        assert _parser().parse_args(words).slots == 8
+        assert agent_options(words)["slots"] == 8
         return
     assert program == "/opt/taskq/bin/taskq"
-    command: click.Command = main
-    context = click.Context(main, info_name="taskq", **main.context_settings)
-    while isinstance(command, click.Group):
-        name = words.pop(0)
-        found = command.get_command(context, name)
-        assert found is not None, name
-        command, context = found, click.Context(found, parent=context, info_name=name)
-    options = {text for one in command.params for text in one.opts}
-    assert {word for word in words if word.startswith("--")} <= options
+    taskq_options(words)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
@@ -71,3 +66,56 @@ def test_systemd_takes_the_units(unit: Path, tmp_path: Path) -> None:
     )
     ours = [line for line in done.stderr.splitlines() if unit.name in line]
     assert (done.returncode, ours) == (0, [])
+
+
+def sbatch_options() -> dict[str, str]:
+    """Return what the script tells sbatch."""
+    lines = SBATCH.read_text(encoding="utf-8").splitlines()
+    head = [line for line in lines[: lines.index("")] if line.startswith("#SBATCH ")]
+    assert sum(line.startswith("#SBATCH") for line in lines) == len(head), "sbatch reads the head"
+    return dict(line.removeprefix("#SBATCH --").split("=", 1) for line in head)
+
+
+def test_script_for_slurm_is_one_of_bash_and_starts_an_agent() -> None:
+    """With options that it has; the array has a thousand slots."""
+    subprocess.run(["bash", "-n", SBATCH], check=True)
+    text = SBATCH.read_text(encoding="utf-8")
+    options = sbatch_options()
+    values = {
+        "SLURM_ARRAY_JOB_ID": "7",
+        "SLURM_ARRAY_TASK_ID": "1",
+        "SLURM_CPUS_PER_TASK": options["cpus-per-task"],
+    }
+    _, command = text.replace("\\\n", " ").split("\nexec ")
+    python, file, *words = shlex.split(Template(command).substitute(values))
+    assert (python, file) == ("python3", "taskq-agent.pyz")
+    given = agent_options(words)
+    assert given["until_empty"]
+    assert given["idle_timeout_s"] > given["spread_s"]
+    first, last = map(int, options["array"].split("-"))
+    assert (last - first + 1) * given["slots"] >= 1_000
+
+
+def test_images_are_made_of_files_that_exist_and_begin_commands() -> None:
+    """With extras that taskq has, of stages that are there, and not as root."""
+    text = re.sub(r"\\\n\s*", "", CONTAINERFILE.read_text(encoding="utf-8"))
+    _, *stages = re.split(r"^FROM \$\{PYTHON\} AS ", text, flags=re.MULTILINE)
+    build, *images = stages
+    sources = [
+        one for line in re.findall(r"^COPY (.*) \S+$", build, re.MULTILINE) for one in line.split()
+    ]
+    assert {"setup.cfg", "sql", "taskq"} < set(sources)
+    assert [one for one in sources if not (ROOT / one).exists()] == []
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    (extras,) = re.findall(r"'\.\[(.*)\]'", build)
+    assert set(extras.split(",")) < set(setup["options.extras_require"])
+    made = {"/opt/taskq": "python3 -m venv /opt/taskq ", "/opt/taskq-agent.pyz": "agent_file /opt"}
+    programs = {}
+    for image in images:
+        assert "\nUSER 10001:10001\n" in image
+        (source,) = re.findall(r"^COPY --from=build (\S+) \S+$", image, re.MULTILINE)
+        assert made[source] in build
+        (programs[image.split()[0]],) = re.findall(r"^ENTRYPOINT (.*)$", image, re.MULTILINE)
+    assert json.loads(programs["taskq"]) == ["taskq"]
+    assert json.loads(programs["agent"]) == ["python3", "/opt/taskq/taskq-agent.pyz"]

@@ -1,0 +1,190 @@
+"""Manifests of Kubernetes: what the schemas take, and what they cannot tell."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.helpers.deployed_commands import agent_options, taskq_options
+from tests.helpers.variants import rest_thorough
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "deploy/kubernetes"
+OBJECTS = [
+    (path.name, manifest)
+    for path in sorted(FOLDER.glob("*.yaml"))
+    if path.name != "kustomization.yaml"
+    for manifest in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+]
+RUNNING = [(name, one) for name, one in OBJECTS if one["kind"] in {"Deployment", "Job"}]
+each_running = pytest.mark.parametrize(
+    "manifest", [one for _, one in RUNNING], ids=[name for name, _ in RUNNING]
+)
+
+
+def of_kind(kind: str) -> dict[str, Any]:
+    """Return the one manifest of a kind."""
+    (manifest,) = [one for _, one in OBJECTS if one["kind"] == kind]
+    return manifest
+
+
+def pod_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return what a manifest says of its pods."""
+    return dict(manifest["spec"]["template"]["spec"])
+
+
+def container_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return the one container of a manifest."""
+    (container,) = pod_of(manifest)["containers"]
+    return dict(container)
+
+
+def options_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return what taskq, or the agent, understands of the container's command line."""
+    container = container_of(manifest)
+    parse = agent_options if container["name"] == "agent" else taskq_options
+    return parse(container["args"])
+
+
+def secret_keys(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each Secret that is mounted, with each key of it."""
+    for volume in pod_of(manifest)["volumes"]:
+        for item in volume.get("secret", {}).get("items", []):
+            yield volume["secret"]["secretName"], item["key"]
+
+
+@pytest.mark.parametrize("release", rest_thorough(["1.30", "1.26", "1.28", "1.32", "1.34", "1.36"]))
+def test_manifests_are_what_the_published_schemas_say(release: str) -> None:
+    """Strictly, all of the folder: no field that a cluster would not know."""
+    for _, manifest in OBJECTS:
+        kubernetes_validate.validate(manifest, release, strict=True)
+
+
+def test_kustomization_has_all_that_stays() -> None:
+    """The Job is applied by itself; images without a registry are named there."""
+    whole = yaml.safe_load((FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))
+    names = {name for name, _ in OBJECTS}
+    assert set(whole["resources"]) == names - {"agents-job.yaml"}
+    used = {container_of(one)["image"] for name, one in RUNNING if name in whole["resources"]}
+    assert {one["name"] for one in whole["images"]} == used
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed here")
+def test_kubectl_takes_the_kustomization() -> None:
+    """Without a cluster; it prints what it would apply."""
+    done = subprocess.run(
+        ["kubectl", "kustomize", FOLDER], capture_output=True, text=True, check=True
+    )
+    kinds = sorted(one["kind"] for one in yaml.safe_load_all(done.stdout))
+    assert kinds == ["Deployment"] * 3 + ["PodDisruptionBudget", "Service"]
+    assert "image: registry.example.org/taskq:" in done.stdout
+
+
+@each_running
+def test_commands_parse_and_their_files_are_mounted(manifest: dict[str, Any]) -> None:
+    """Also those of the environment; nothing else is writable than a volume of the pod's own."""
+    options_of(manifest)
+    container, volumes = container_of(manifest), pod_of(manifest)["volumes"]
+    items = {
+        one["name"]: {item["path"] for item in one.get("secret", {}).get("items", [])}
+        for one in volumes
+    }
+    mounts = {one["mountPath"]: items[one["name"]] for one in container["volumeMounts"]}
+    values = [one["value"] for one in container["env"]]
+    for file in re.findall(
+        r"(?:^|=)(/etc/\S+)", "\n".join([*container["args"], *values]), re.MULTILINE
+    ):
+        assert Path(file).name in mounts[str(Path(file).parent)]
+    for one in container["volumeMounts"]:
+        assert one.get("readOnly", False) == bool(items[one["name"]])
+
+
+@each_running
+def test_pods_are_not_root_and_have_limits(manifest: dict[str, Any]) -> None:
+    """No rights, no writing beside volumes, no account of the cluster, no variables of Services."""
+    pod, container = pod_of(manifest), container_of(manifest)
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == 10_001
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not pod["automountServiceAccountToken"]
+    assert not pod["enableServiceLinks"], "a Service would make variables that begin with TASKQ_"
+    assert container["resources"]["limits"]["memory"]
+
+
+@each_running
+def test_secrets_are_files_that_the_page_says_how_to_make(manifest: dict[str, Any]) -> None:
+    """No password in a command line or a variable; each key stands in docs/fleet.md."""
+    container = container_of(manifest)
+    page = (ROOT / "docs/fleet.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^kubectl create secret generic (\S+) (.*)$", page, re.MULTILINE)
+    documented = {
+        (name, key) for name, rest in commands for key in re.findall(r"--from-file=([^\s=]+)", rest)
+    }
+    assert {*secret_keys(manifest)} <= documented
+    assert all("valueFrom" not in one for one in container["env"])
+    assert not re.search(r"tq[ems]_|password|//\w+:", str([container["args"], container["env"]]))
+
+
+@each_running
+def test_pods_have_the_time_that_their_program_asks_for(manifest: dict[str, Any]) -> None:
+    """Between SIGTERM and SIGKILL."""
+    given = options_of(manifest)
+    asked = sum(given.get(one) or 0 for one in ("drain_s", "grace_s", "stop_s", "farewell_s"))
+    assert asked < pod_of(manifest).get("terminationGracePeriodSeconds", 30)
+
+
+def test_all_that_is_about_gateways_finds_them() -> None:
+    """Probes, Service, budget and agents name what the Deployment of gateways has."""
+    gateway = next(one for name, one in RUNNING if name == "gateway.yaml")
+    container, service = container_of(gateway), of_kind("Service")
+    (port,) = container["ports"]
+    assert port["containerPort"] == options_of(gateway)["port"]
+    probed = {
+        probe: container[f"{probe}Probe"]["httpGet"]
+        for probe in ("startup", "liveness", "readiness")
+    }
+    for probe, path in (
+        ("startup", "/healthz"),
+        ("liveness", "/healthz"),
+        ("readiness", "/readyz"),
+    ):
+        assert probed[probe] == {"path": path, "port": port["name"], "scheme": "HTTPS"}
+    (served,) = service["spec"]["ports"]
+    assert (served["targetPort"], served["port"]) == (port["name"], 443)
+    labels = gateway["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"] == labels
+    budget = of_kind("PodDisruptionBudget")["spec"]
+    assert budget["selector"]["matchLabels"] == labels
+    assert budget["minAvailable"] < gateway["spec"]["replicas"]
+    for name, manifest in RUNNING:
+        if name.startswith("agents"):
+            assert options_of(manifest)["gateways"] == [f"https://{service['metadata']['name']}"]
+        if manifest["kind"] == "Deployment":
+            assert (
+                manifest["spec"]["selector"]["matchLabels"]
+                == manifest["spec"]["template"]["metadata"]["labels"]
+            )
+
+
+def test_agents_of_the_job_leave_and_those_of_the_deployment_stay() -> None:
+    """Else pods would be started again and again, or for ever."""
+    agents = {name: one for name, one in RUNNING if name.startswith("agents")}
+    given = {name: options_of(one) for name, one in agents.items()}
+    assert given["agents.yaml"].get("idle_timeout_s") is None
+    assert given["agents-job.yaml"]["idle_timeout_s"] == 300
+    assert pod_of(agents["agents-job.yaml"])["restartPolicy"] == "Never", (
+        "podFailurePolicy wants it"
+    )
+    assert not any(one["until_empty"] for one in given.values())
