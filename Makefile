@@ -123,5 +123,5 @@ clean: ## Remove the virtual environment and what tools left behind
 
 .venv/test: .venv/base
 	$(BIN)/python -m pip install --quiet --editable \
-	    '.[active,docking,embedded-redis,front,gateway,lint,otel,parquet,s3,storage,test,top,web]'
+	    '.[active,docking,embedded-redis,front,gateway,joblib,lint,otel,parquet,s3,storage,test,top,web]'
 	@touch $@
