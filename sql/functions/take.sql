@@ -78,11 +78,17 @@ begin
                 where a.campaign_id = any (c.lineage)
                   and a.status <> 'open'),
            c.revision, c.requires, c.max_running,
-           c.requires = '{}'
-           and (select count(*)
+           (select count(*)
               from taskq.session s
              where s.session_id = any (p_sessions)
                and s.ended_at is null) = cardinality(p_sessions)
+           -- Once for all that offer the same.
+           and (c.requires = '{}' or (
+               select bool_and(taskq.offered(c.requires, o.offers))
+                 from (select distinct s.offers
+                         from taskq.session s
+                        where s.session_id = any (p_sessions)
+                       offset 0) o))
            -- Pair by pair: with two arrays, servers before 17 look through all that a session has.
            and not exists (
                select from unnest(p_sessions, p_leases) as c (session_id, lease_id)

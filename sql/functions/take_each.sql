@@ -52,7 +52,6 @@ begin
                taskq.campaign c
          where c.campaign_id = p_campaign
            and c.max_running is null
-           and c.requires = '{}'
            and not exists (
                select from taskq.campaign a
                 where a.campaign_id = any (c.lineage)
@@ -74,6 +73,13 @@ begin
                                  and b.lease_id = n.lease_id)
                        offset 0
                  ) e) = v_many
+           -- Once for all that offer the same.
+           and (c.requires = '{}' or (
+               select bool_and(taskq.offered(c.requires, o.offers))
+                 from (select distinct e.offers
+                         from taskq.session e
+                        where e.session_id = any (p_sessions)
+                       offset 0) o))
            -- The first one only: `exists` would be planned as a join, and walk all that come later.
            and (select ((-w.priority), w.task_id) < ((-h.priority), h.next_id + v_many)
                   from taskq.task w

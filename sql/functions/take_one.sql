@@ -52,15 +52,14 @@ begin
                taskq.campaign c
          where c.campaign_id = p_campaign
            and c.max_running is null
-           and c.requires = '{}'
            and not exists (
                select from taskq.campaign a
                 where a.campaign_id = any (c.lineage)
                   and a.status <> 'open')
-           and exists (
-               select from taskq.session e
-                where e.session_id = p_session
-                  and e.ended_at is null)
+           and (select c.requires = '{}' or taskq.offered(c.requires, e.offers)
+                  from taskq.session e
+                 where e.session_id = p_session
+                   and e.ended_at is null)
            and not exists (
                select from taskq.task w
                 where w.session_id = p_session

@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from taskq import Campaign
+from taskq import Campaign, Client
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.scripted_agent import ScriptedAgent
 
@@ -134,3 +135,29 @@ def test_what_was_handed_back_comes_before_what_is_behind_it(
         [{"task": last[1], "lease": last[0], "outcome": "released", "started": False}]
     )
     assert tasks_of(claim()) == [last[1], last[1] + 1, last[1] + 2]
+
+
+@pytest.mark.parametrize("want", [1, 3])
+def test_only_who_offers_what_is_required_gets_tasks(
+    want: int, queue: Client, hire: Hire, postgres: Postgres
+) -> None:
+    """Alone and beside others, also where the connection has just claimed for one that does."""
+    campaign = servable(queue, "/large", requires=["mem>=16"])
+    campaign.seed({"n": n} for n in range(640))
+    small, fit, other = (hire("/large", offers=[f"mem={size}"]) for size in (8, 16, 32))
+
+    def sessions_of(*agents: ScriptedAgent) -> list[int]:
+        asked = [[one.session for one in agents], [one.draw_lease() for one in agents]]
+        values = [campaign.campaign_id, *asked, [want] * len(agents)]
+        row = postgres.execute(TOGETHER, values).fetchone()
+        assert row is not None
+        assert not row["refused"]
+        return [task[5] for task in row["tasks"] or []]
+
+    assert sessions_of(fit) == [fit.session] * want
+    assert sessions_of(fit) == [fit.session] * want
+    assert sessions_of(small) == []
+    assert sessions_of(fit, other) == [fit.session] * want + [other.session] * want
+    assert sessions_of(small, fit) == [fit.session] * want
+    assert sessions_of(fit, small, other) == [fit.session] * want + [other.session] * want
+    assert campaign.status().working == 7 * want

@@ -8,6 +8,30 @@ from tests.mutants.mutant import Mutant
 
 CLAIMS_TOGETHER: Final = (
     Mutant(
+        "small-agents-claim-beside-large-ones",
+        "sql/functions/take_each.sql",
+        "               select bool_and(taskq.offered(c.requires, o.offers))\n",
+        "               select bool_or(taskq.offered(c.requires, o.offers))\n",
+        "An agent that lacks what is required gets tasks where its claim shares a statement.",
+        ("tests/integration/test_claims_together.py",),
+    ),
+    Mutant(
+        "small-agents-claim-several-beside-large-ones",
+        "sql/functions/take.sql",
+        "               select bool_and(taskq.offered(c.requires, o.offers))\n",
+        "               select bool_or(taskq.offered(c.requires, o.offers))\n",
+        "An agent that lacks what is required gets several tasks beside one that does not.",
+        ("tests/integration/test_claims_together.py",),
+    ),
+    Mutant(
+        "small-agent-claims-after-a-large-one",
+        "sql/functions/take_one.sql",
+        "           and (select c.requires = '{}' or taskq.offered(c.requires, e.offers)\n",
+        "           and (select true\n",
+        "An agent that lacks what is required gets a task on a connection that has claimed.",
+        ("tests/integration/test_claims_together.py",),
+    ),
+    Mutant(
         "repeated-claims-together-take-more",
         "sql/functions/take_each.sql",
         "                                 and w.lease_id = n.lease_id\n",
