@@ -28,6 +28,7 @@ _AS_GIVEN: Final = (
 _LIMITS: Final[dict[str, tuple[str, Callable[[str], float], str]]] = {
     "time_limit_s": ("--time-limit", time_s, "a time, as 90s, 30m or 2h"),
     "max_running": ("--max-running", int, "a whole number"),
+    "max_running_per_site": ("--max-running-per-site", int, "a whole number"),
     "max_failure_share": ("--max-failure-share", float, "a number"),
     "hedge": ("--hedge", float, "a number"),
     "checkpoint_bytes": ("--checkpoint-bytes", int, "a whole number"),
@@ -190,6 +191,11 @@ _OPTIONS: Final = (
         "--max-running",
         metavar="N|none",
         help="Limit of the tasks that are working at a time. [default: none]",
+    ),
+    click.option(
+        "--max-running-per-site",
+        metavar="N|none",
+        help="Limit of those that agents of one site work on at a time. [default: none]",
     ),
     click.option(
         "--max-failure-share",

@@ -61,6 +61,9 @@ begin
            running_limit = case when p_spec ? 'max_running'
                                 then (p_spec ->> 'max_running')::integer
                                 else c.running_limit end,
+           max_running_per_site = case when p_spec ? 'max_running_per_site'
+                                       then (p_spec ->> 'max_running_per_site')::integer
+                                       else c.max_running_per_site end,
            on_disconnect = coalesce(p_spec ->> 'on_disconnect', c.on_disconnect),
            front = coalesce((p_spec ->> 'front')::boolean, c.front),
            late_results = coalesce(p_spec ->> 'late_results', c.late_results),

@@ -2,7 +2,7 @@
 --
 -- path: '/name/name...'. spec: a JSON object with any of description, handler, params,
 --     max_attempts, max_losses, backoff_s, backoff_max_s, time_limit_s, weight, requires (an array
---     of tags), max_running, on_disconnect, front, late_results, hedge, never_retry (an
+--     of tags), max_running, max_running_per_site, on_disconnect, front, late_results, hedge, never_retry (an
 --     array of classes of error), max_lost_nodes, max_out_of_time, max_failure_share,
 --     checkpoint_bytes, checkpoint_every_s, output_bytes, output_total_bytes, cores, memory (an array of
 --     bytes), gpus.

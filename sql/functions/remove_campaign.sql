@@ -35,6 +35,7 @@ begin
     delete from taskq.trend t where t.campaign_id = v_id;
     delete from taskq.refusal r where r.campaign_id = v_id;
     delete from taskq.refused r where r.campaign_id = v_id;
+    delete from taskq.site_claim k where k.campaign_id = v_id;
     delete from taskq.campaign c where c.campaign_id = v_id;
 end
 $$;

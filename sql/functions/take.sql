@@ -14,7 +14,8 @@
 -- spent: the sessions that were to get a task which had had their lease before, see below; or null.
 --     That they got none does not mean that nothing waits.
 -- avoided: the sessions for which tasks wait that they must not have yet, see avoided(), where somebody
---     got less than it wanted; or null. Nor does it mean that for those of them which got none.
+--     got less than it wanted; or at whose site as many run as may, see site_room(); or null. Nor does it mean that
+--     for those of them which got none.
 -- Error TQ400: a claim wants too much.
 --
 -- If nothing is taken, all waiting tasks were locked at this moment, as many run as the campaign allows,
@@ -24,7 +25,7 @@
 -- hung, is no longer waited for, and reports on the old attempt would count for the new one.
 --
 -- Locks: what it takes, see pick(), skipping locked ones. Index: that of pick(), attempt_pkey. Claims of a
--- campaign that limits how many run wait for each other, see room().
+-- campaign that limits how many run, in all or at a site, wait for each other, see room().
 --
 -- A claim for one task gets it with a row of its own. A claim for several gets what was in a span as a
 -- bundle, see migrations/0012_packed.sql: of at most 128 tasks, since a report on one of them writes the
@@ -55,6 +56,9 @@ declare
     v_open boolean;
     v_requires text[];
     v_limit integer;
+    v_limit_per_site integer;
+    v_room integer;
+    v_at_sites record;
     v_ordinary boolean;
     v_packed boolean;
     v_sessions bigint[];
@@ -77,7 +81,7 @@ begin
                select from taskq.campaign a
                 where a.campaign_id = any (c.lineage)
                   and a.status <> 'open'),
-           c.revision, c.requires, c.max_running,
+           c.revision, c.requires, c.max_running, c.max_running_per_site,
            (select count(*)
               from taskq.session s
              where s.session_id = any (p_sessions)
@@ -103,7 +107,7 @@ begin
                        and b.lease_id = c.lease_id
                     offset 0
                 ) t)
-      into v_open, revision, v_requires, v_limit, v_ordinary
+      into v_open, revision, v_requires, v_limit, v_limit_per_site, v_ordinary
       from taskq.campaign c
      where c.campaign_id = p_campaign;
 
@@ -132,7 +136,14 @@ begin
           cross join lateral generate_series(1, c.want);
     end if;
     if v_limit is not null then
-        v_leases := v_leases[1 : taskq.room(p_campaign, v_limit, p_freed)];
+        v_room := taskq.room(p_campaign, v_limit, p_freed);
+        if v_limit_per_site is not null then
+            v_at_sites := taskq.site_room(p_campaign, v_limit_per_site, v_sessions, v_leases);
+            v_sessions := v_at_sites.roomy_sessions;
+            v_leases := v_at_sites.roomy_leases;
+            avoided := v_at_sites."full";
+        end if;
+        v_leases := v_leases[1 : v_room];
     end if;
     v_wanted := cardinality(v_leases);
     if v_wanted = 0 then
@@ -177,7 +188,7 @@ begin
         v_places := v_places || v_again.places;
         v_spans := v_spans || array_fill(null::bigint, array[cardinality(v_again.tasks)]);
         if cardinality(v_tasks) < v_wanted then
-            avoided := taskq.avoided(p_campaign, p_sessions);
+            avoided := avoided || taskq.avoided(p_campaign, p_sessions);
         end if;
     end if;
     if v_tasks = '{}' then
@@ -188,6 +199,10 @@ begin
                array_agg(v_leases[p.place] order by p.ord)
           into v_sessions, v_leases
           from unnest(v_places) with ordinality as p (place, ord);
+    end if;
+    if v_limit_per_site is not null then
+        perform taskq.note_at_sites(
+            p_campaign, v_sessions[1 : cardinality(v_tasks)], v_leases[1 : cardinality(v_tasks)]);
     end if;
     -- Behind the locks: an attempt begins after that before it has ended.
     v_now := clock_timestamp();

@@ -18,7 +18,7 @@ with living as materialized (
             or starts_with(%(path)s, rtrim(c.path, '/') || '/'))
 ), kind as (
     select l.scope, l.offers, l.drain, l.slowed, l.heard_at + l.lease / 2 < clock_timestamp() as silent,
-           l.slots, l.host, l.heard_at + l.lease as until,
+           l.slots, l.host, l.site, l.heard_at + l.lease as until,
            case when l.drain then (
                select array[b.kind, b.name, b.why]
                  from taskq.ban b
@@ -30,7 +30,7 @@ with living as materialized (
 )
 select k.scope, k.offers, k.drain as draining, k.slowed, k.silent, count(*) as agents, sum(k.slots)::bigint as slots,
        count(distinct k.host) as hosts,
-       (array_agg(distinct k.host))[1:5] as some_hosts, min(k.banned) as banned,
+       (array_agg(distinct k.host))[1:5] as some_hosts, array_agg(distinct k.site) as sites, min(k.banned) as banned,
        min(k.until) as first_until, max(k.until) as last_until
   from kind k
  group by k.scope, k.offers, k.drain, k.slowed, k.silent, k.banned is not null

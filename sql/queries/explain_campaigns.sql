@@ -1,17 +1,30 @@
 -- The campaigns at and below a path with unfinished tasks, those first in which most wait, and how many
 -- there are; with what decides who can claim in them. ahead: leased ahead, among those that are working.
--- Reads no task; it costs as much as counts(). Index: those of counts(), campaign_pkey, front_list_pkey.
+-- full_sites: where as many work as max_running_per_site allows; what ended since the last claim there counts, too.
+-- Reads no task; it costs as much as counts(). Index: those of counts(), campaign_pkey, front_list_pkey, site_claim_site.
 select n.path, n.state::text, n.waiting, n.delayed, n.working, c.has_handler, c.requires, c.time_limit_s,
-       c.max_running, c.owner, c.running_quota, c.weight, c.backoff_max_s, coalesce(f.entries, 0) as ahead,
+       c.max_running, c.owner, c.running_quota, c.weight, c.backoff_max_s,
+       c.max_running_per_site, l.full_sites, coalesce(f.entries, 0) as ahead,
        count(*) over () as campaigns
   from taskq.counts(%(path)s, null) n
  cross join lateral (
      select c.handler is not null as has_handler, c.requires, c.time_limit_s,
-            c.running_limit as max_running, c.owner, c.running_quota, c.weight, c.backoff_max_s
+            c.running_limit as max_running, c.owner, c.running_quota, c.weight, c.backoff_max_s,
+            c.max_running_per_site
        from taskq.campaign c
       where c.campaign_id = n.campaign_id
      offset 0
  ) c
+ cross join lateral (
+     select array(
+                select k.site
+                  from taskq.site_claim k
+                 where k.campaign_id = n.campaign_id
+                   and c.max_running_per_site is not null
+                 group by k.site
+                having sum(k.tasks) >= c.max_running_per_site
+                 order by k.site) as full_sites
+ ) l
   left join lateral (
      select l.entries
        from taskq.front_list l

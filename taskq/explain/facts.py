@@ -20,6 +20,7 @@ class CampaignFacts:
     """A campaign with unfinished tasks, its own. ahead: leased ahead, among those that are working.
 
     running_quota: how many tasks of its owner may run; 0: none, as all bytes are used up.
+    full_sites: where as many work as max_running_per_site allows, or did at the last claim.
     campaigns: number of such campaigns, of which the first `MAX_CAMPAIGNS` are known.
     """
 
@@ -36,6 +37,8 @@ class CampaignFacts:
     running_quota: int | None
     weight: float
     backoff_max_s: float
+    max_running_per_site: int | None
+    full_sites: list[str]
     ahead: int
     campaigns: int
 
@@ -66,6 +69,7 @@ class AgentKind:
     slots: int
     hosts: int
     some_hosts: list[str]
+    sites: list[str]
     banned: list[str] | None
     first_until: datetime
     last_until: datetime

@@ -70,6 +70,10 @@ def _obstacle(facts: Facts, one: CampaignFacts) -> Obstacle | None:
         (not heard, ("silent", ())),
         (not at_work, ("leaving", ())),
         (not able, ("tags", _nobody_offers(one.requires, at_work))),
+        (
+            set(one.full_sites).issuperset(site for kind in able for site in kind.sites),
+            ("max-running-per-site", (one.path,)),
+        ),
         (sum(kind.agents for kind in able) <= refusing, ("refused", (one.path,))),
     )
     return next((obstacle for holds, obstacle in found if holds), None)
@@ -173,6 +177,21 @@ def _max_running(
         tasks=one.waiting,
         commands=[command("campaign", "change", detail[0], "--max-running", "none")],
         figures={"working": one.working, "max_running": one.max_running},
+    )
+
+
+def _max_running_per_site(
+    facts: Facts, detail: tuple[str, ...], campaigns: Sequence[CampaignFacts]
+) -> Iterator[Reason]:
+    (one,) = campaigns
+    yield Reason(
+        "max-running-per-site",
+        f"{_about(facts, campaigns)}: max_running_per_site allows {one.max_running_per_site:,}, "
+        "and so many work at each site whose agents could have more "
+        f"({some([site or 'without a name' for site in one.full_sites])}).",
+        tasks=one.waiting,
+        commands=[command("campaign", "change", detail[0], "--max-running-per-site", "none")],
+        figures={"max_running_per_site": one.max_running_per_site, "sites": len(one.full_sites)},
     )
 
 
@@ -372,5 +391,6 @@ _TEXTS: Final[
     "silent": _silent,
     "leaving": _leaving,
     "tags": _tags,
+    "max-running-per-site": _max_running_per_site,
     "refused": _refused,
 }

@@ -26,6 +26,7 @@ MAX_DESCRIPTION_CHARS: Final = 10_000
 MAX_SECONDS: Final = 31_536_000  # a year
 MAX_WEIGHT: Final = 1_000
 MAX_RUNNING: Final = 1_000_000
+MAX_RUNNING_PER_SITE: Final = 20_000
 ARCHIVE_BYTES: Final = (16_384, 67_108_864)
 OUTPUT_TOTAL_BYTES: Final = (16_384, 2**50)
 MAX_NEVER_RETRY: Final = 100
@@ -49,8 +50,8 @@ _KEYS: Final = (
     "params",
 )
 _LIMITS: Final = (
-    *("time_limit_s", "max_running", "max_failure_share", "checkpoint_bytes", "checkpoint_every_s"),
-    *("output_bytes", "output_total_bytes"),
+    *("time_limit_s", "max_running", "max_running_per_site", "max_failure_share"),
+    *("checkpoint_bytes", "checkpoint_every_s", "output_bytes", "output_total_bytes"),
 )
 
 
@@ -111,6 +112,7 @@ class CampaignSpec:
     params        shared by all tasks: any JSON object of 256 KiB at most
     time_limit_s  per attempt, in seconds; None: no limit
     max_running   tasks working at a time, 1 to 1,000,000; None: any number
+    max_running_per_site  the same of agents at one site, 1 to 20,000
     weight        share of the running tasks of agents that serve other campaigns too, in
                   relation to theirs; above 0, at most 1000
     requires      tags that an agent must offer; see `taskq.tags`
@@ -120,7 +122,8 @@ class CampaignSpec:
                   "salvage" it, so that it counts unless another result was accepted
     hedge         share of the tasks that may have a second attempt on another host at the end of
                   the campaign, if the first takes far longer than others do; above 0, at most 1;
-                  None: none. It needs late_results="salvage", and no max_running
+                  None: none. It needs late_results="salvage", and no limit of
+                  running tasks
     max_failure_share  share of failures among recent attempts above which the campaign pauses
                   itself, above 0 and below 1; None: it never does
     checkpoint_bytes  largest checkpoint of a task, as an archive, 16 KiB to 64 MiB; None: none are
@@ -140,6 +143,7 @@ class CampaignSpec:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     time_limit_s: float | None = None
     max_running: int | None = None
+    max_running_per_site: int | None = None
     weight: float = 1.0
     requires: tuple[str, ...] = ()
     on_disconnect: str = "continue"
@@ -172,7 +176,8 @@ class CampaignSpec:
                     "limits.time_limit_s is zero, so no attempt could end in time; "
                     "leave it out for no limit"
                 )
-        _check_running(self.max_running)
+        _check_running("max_running", self.max_running, MAX_RUNNING)
+        _check_running("max_running_per_site", self.max_running_per_site, MAX_RUNNING_PER_SITE)
         _check_weight(self.weight)
         object.__setattr__(self, "requires", check_requires(self.requires))
         _check_choice("on_disconnect", self.on_disconnect, ON_DISCONNECT)
@@ -207,10 +212,11 @@ class CampaignSpec:
             raise InvalidCampaign(
                 'hedge needs late_results = "salvage": whichever attempt succeeds first counts'
             )
-        if self.max_running is not None:
-            raise InvalidCampaign(
-                "hedge and limits.max_running exclude each other: of one task two attempts may run"
-            )
+        for name in ("max_running", "max_running_per_site"):
+            if getattr(self, name) is not None:
+                raise InvalidCampaign(
+                    f"hedge and limits.{name} exclude each other: of one task two attempts may run"
+                )
 
     def to_json(self) -> dict[str, Any]:
         """Return the campaign as a JSON object, in the shape of a campaign file."""
@@ -261,10 +267,10 @@ def _check_seconds(where: str, value: object) -> None:
         )
 
 
-def _check_running(value: object) -> None:
-    if value is not None and (type(value) is not int or not 1 <= value <= MAX_RUNNING):
+def _check_running(name: str, value: object, most: int) -> None:
+    if value is not None and (type(value) is not int or not 1 <= value <= most):
         raise InvalidCampaign(
-            f"limits.max_running must be a whole number from 1 to {MAX_RUNNING}, not {value!r:.80}"
+            f"limits.{name} must be a whole number from 1 to {most}, not {value!r:.80}"
         )
 
 

@@ -221,6 +221,20 @@ class Load:
         body = json.dumps(settings)
         assert value(self._postgres, "select taskq.change_campaign('/c', %s)", body)
 
+    def claim_at_a_site(self) -> None:
+        """Claim where the campaign limits how many run at a site, beside a full one's claims."""
+        self._change(max_running_per_site=20_000)
+        self._postgres.execute(
+            "insert into taskq.site_claim (campaign_id, session_id, lease_id, site, tasks)"
+            " select %s, %s, gen_random_uuid(), 'full', 10 from generate_series(1, 2000)",
+            [self._campaign, self._agent.session],
+        )
+        agent = self._hire(host="there", site="full")
+        (task,) = self._exchange(agent, [], "", want=1)
+        self._exchange(agent, [report_of(task, "done")], "accepted")
+        self._postgres.execute("delete from taskq.site_claim")
+        self._change(max_running_per_site=None)
+
     def claim_elsewhere(self) -> None:
         """Claim what has failed on another host, with what nobody has tried."""
         failed = [next(self._tasks) for _ in range(2)]

@@ -25,7 +25,8 @@ def test_options_say_all_that_a_campaign_is(taskq: CommandLine, queue: Client) -
     taskq.out(
         *["campaign", "create", "/a/b", "--description", "trial", "--time-limit", "60"],
         *["--max-attempts", "5", "--max-losses", "2", "--backoff", "1", "--backoff-max", "8"],
-        *["--max-running", "40", "--weight", "2.5", "--require", "gpu", "--require", "mem>=16"],
+        *["--max-running", "40", "--max-running-per-site", "7"],
+        *["--weight", "2.5", "--require", "gpu", "--require", "mem>=16"],
         *["--param", "e=8", "--param", "target=CDK2", "--", "dock", "{ligand}", "{params.e}"],
     )
     spec = queue.campaign("/a/b").spec()
@@ -34,7 +35,8 @@ def test_options_say_all_that_a_campaign_is(taskq: CommandLine, queue: Client) -
     assert (spec.retry.max_attempts, spec.retry.max_losses) == (5, 2)
     assert (spec.retry.backoff_s, spec.retry.backoff_max_s) == (1, 8)
     assert (spec.description, spec.time_limit_s) == ("trial", 60)
-    assert (spec.max_running, spec.weight, spec.requires) == (40, 2.5, ("gpu", "mem>=16"))
+    assert (spec.max_running, spec.max_running_per_site) == (40, 7)
+    assert (spec.weight, spec.requires) == (2.5, ("gpu", "mem>=16"))
 
 
 @pytest.mark.parametrize(
@@ -121,6 +123,7 @@ def test_show_says_what_was_said(taskq: CommandLine) -> None:
         {
             "time_limit_s": 90,
             "max_running": None,
+            "max_running_per_site": None,
             "max_failure_share": 0.9,
             "checkpoint_bytes": 20_000,
             "checkpoint_every_s": 5,

@@ -82,6 +82,9 @@ VERBS = {
     ),
     "identify": Verb(Load.identify, set(), pages=20),
     "claim again": Verb(Load.repeat_claim, CLAIM),
+    "claim at a site": Verb(
+        Load.claim_at_a_site, CLAIM | {"attempt by attempt_pkey"}, rows=1_000, pages=12_000
+    ),
     "claim elsewhere": Verb(
         Load.claim_elsewhere,
         CLAIM | {"attempt by attempt_pkey"},

@@ -37,11 +37,26 @@ def test_limit_holds_for_a_claim_that_meets_another(
     assert value(postgres, WORKING) == (4 if undo else 5)
 
 
+@pytest.mark.parametrize(("undo", "left"), [(False, 2), (True, 4)])
+def test_limit_of_a_site_holds_for_a_claim_that_meets_another(
+    undo: bool, left: int, queue: Client, hire: Hire, postgres: Postgres, dsn: str
+) -> None:
+    """It waits, and counts what the other has noted; what was undone is not counted."""
+    campaign = queue.create_campaign(CampaignSpec("/limited", max_running_per_site=5))
+    campaign.seed({"n": n} for n in range(20))
+    first, second = hire("/limited"), hire("/limited")
+    met = meet(dsn, claiming(first, 3), claiming(second, 4), undo=undo)
+    assert met.waited
+    assert (len(met.first), len(met.second)) == (3, left)
+    assert value(postgres, WORKING) == (4 if undo else 5)
+
+
+@pytest.mark.parametrize("limit", ["max_running", "max_running_per_site"])
 def test_room_made_by_a_report_is_not_given_away_before_that_commits(
-    queue: Client, hire: Hire, postgres: Postgres, dsn: str
+    limit: str, queue: Client, hire: Hire, postgres: Postgres, dsn: str
 ) -> None:
     """What ends is seen late, never early."""
-    campaign = queue.create_campaign(CampaignSpec("/limited", max_running=1))
+    campaign = queue.create_campaign(CampaignSpec("/limited", **{limit: 1}))
     campaign.seed({"n": n} for n in range(3))
     first, second = hire("/limited"), hire("/limited")
     (task,) = first.claim(1)

@@ -21,6 +21,7 @@ from tests.mutants.owners import OWNERS
 from tests.mutants.pilots import PILOTS
 from tests.mutants.reading import READING
 from tests.mutants.resources import RESOURCES
+from tests.mutants.site_limits import SITE_LIMITS
 from tests.mutants.statements import STATEMENTS
 from tests.mutants.steering import STEERING
 from tests.mutants.tracing import TRACING
@@ -35,6 +36,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *MANAGING,
     *NOTIFY,
     *OWNERS,
+    *SITE_LIMITS,
     *PILOTS,
     *READING,
     *STATEMENTS,

@@ -22,8 +22,8 @@ DOCUMENTED = {key: default.strip() for key, _, default in ROWS}
 EXAMPLE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
 
 OF_LIMITS = (
-    *("time_limit_s", "max_running", "max_failure_share", "checkpoint_bytes", "checkpoint_every_s"),
-    *("output_bytes", "output_total_bytes"),
+    *("time_limit_s", "max_running", "max_running_per_site", "max_failure_share"),
+    *("checkpoint_bytes", "checkpoint_every_s", "output_bytes", "output_total_bytes"),
 )
 
 

@@ -231,6 +231,9 @@ def _as_text(spec: CampaignSpec, status: Status, owner: str | None, closed_by: l
             "never retried": " ".join(retry.never_retry) or "none",
             "time limit": "none" if spec.time_limit_s is None else duration(spec.time_limit_s),
             "max running": "none" if spec.max_running is None else f"{spec.max_running:,}",
+            "max running per site": "none"
+            if spec.max_running_per_site is None
+            else f"{spec.max_running_per_site:,}",
             "max failure share": "none"
             if spec.max_failure_share is None
             else f"{spec.max_failure_share:g}",

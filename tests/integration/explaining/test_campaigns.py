@@ -76,6 +76,21 @@ def test_limit_of_running_tasks_is_told_with_both_numbers(make: Make, hire: Hire
     assert list(reason.commands) == ["taskq campaign change /c --max-running none"]
 
 
+def test_limit_of_a_site_is_told_when_all_sites_are_full(make: Make, hire: Hire) -> None:
+    """Not while agents of another site could have more; agents that leave do not count."""
+    campaign = make(max_running_per_site=3)
+    agents = [hire("/c", site=site) for site in ("a", "b", "")]
+    for agent in agents:
+        assert all(reason.code != "max-running-per-site" for reason in campaign.explain().reasons)
+        assert len(agent.claim(5)) == 3
+    reason = only(campaign)
+    assert (reason.code, reason.tasks) == ("max-running-per-site", 11)
+    assert "max_running_per_site allows 3, and so many work at each site" in reason.text
+    assert "(without a name, a, b)" in reason.text
+    assert reason.figures == {"max_running_per_site": 3, "sites": 3}
+    assert list(reason.commands) == ["taskq campaign change /c --max-running-per-site none"]
+
+
 def test_quota_of_the_owner_is_told_with_what_changes_it(
     make: Make, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:

@@ -1,0 +1,46 @@
+-- recount_at_site(campaign, rows): counts again what works of some claims noted in site_claim, and forgets those
+-- of which nothing does. A part of site_room(), whose lock keeps the rows where they are; not for clients.
+--
+-- Index: task_working, bundle_pkey. The campaign is compared as no index can answer it: a campaign that was
+-- seeded a moment ago has one task for the planner, see settle().
+create or replace function taskq.recount_at_site(p_campaign bigint, p_rows tid[])
+returns void
+language plpgsql
+as $$
+declare
+    v_ended tid[];
+    v_fewer tid[];
+    v_working integer[];
+begin
+    select array_agg(c.row_id) filter (where c.working = 0),
+           array_agg(c.row_id) filter (where c.working > 0),
+           array_agg(c.working) filter (where c.working > 0)
+      into v_ended, v_fewer, v_working
+      from (
+          select k.ctid as row_id, k.tasks,
+                 (select count(*)
+                    from taskq.task t
+                   where t.session_id = k.session_id
+                     and t.lease_id = k.lease_id
+                     and t.status = 'working'
+                     and t.campaign_id is not distinct from p_campaign)
+                 + (select coalesce(sum(cardinality(b.tasks)), 0)
+                      from taskq.bundle b
+                     where b.session_id = k.session_id
+                       and b.lease_id = k.lease_id
+                       and b.campaign_id is not distinct from p_campaign) as working
+            from taskq.site_claim k
+           where k.ctid = any (p_rows)
+          offset 0
+      ) c
+     where c.working < c.tasks;
+    delete from taskq.site_claim k
+     where k.ctid = any (v_ended);
+    if v_fewer is not null then
+        update taskq.site_claim k
+           set tasks = f.working
+          from unnest(v_fewer, v_working) as f (row_id, working)
+         where k.ctid = f.row_id;
+    end if;
+end
+$$;

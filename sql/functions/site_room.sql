@@ -1,0 +1,98 @@
+-- site_room(campaign, limit, sessions, leases): of claims in a campaign that limits how many of its tasks run at
+-- each site, those for which there is room. A part of take(), behind room(), whose lock they need; not for clients.
+--
+-- sessions, leases: one element for each task that is wanted. limit: the campaign's max_running_per_site.
+-- roomy_sessions, roomy_leases: those of them for which there is room, in order.
+-- full: the sessions that get less than they want, since as many run at their site; or null.
+--
+-- The limit holds exactly for what is claimed while it is set. Who claims notes it, see note_at_sites(), and a report
+-- need not know of it: what has ended is found here, in a snapshot taken after the wait for the lock, so it may be
+-- seen late, never early. Looked at are the claims of the same sessions, since agents claim when they
+-- report; and only if that leaves too little room, up to 1,000 others of the site, from a place drawn at random.
+-- Where more than that run at a site, what ended may so be found by a later claim: those that find no room
+-- come again every two seconds, see `avoided` in take().
+--
+-- Agents that name no site are at one. Index: site_claim_pkey, site_claim_site, session_pkey; see
+-- recount_at_site().
+create or replace function taskq.site_room(
+    p_campaign bigint,
+    p_limit integer,
+    p_sessions bigint[],
+    p_leases uuid[],
+    out roomy_sessions bigint[],
+    out roomy_leases uuid[],
+    out "full" bigint[]
+)
+language plpgsql
+as $$
+declare
+    v_look constant integer := 1000;
+    v_from constant integer := floor(random() * 4294967296) - 2147483648;
+    v_asked record;
+    v_sites text[] := '{}';
+    v_rooms bigint[] := '{}';
+    v_room bigint;
+begin
+    perform taskq.recount_at_site(p_campaign, array(
+        select k.row_id
+          from (select distinct unnest(p_sessions) as session_id) o
+         cross join lateral (
+             select k.ctid as row_id
+               from taskq.site_claim k
+              where k.campaign_id = p_campaign
+                and k.session_id = o.session_id
+             offset 0
+         ) k));
+    for v_asked in
+        select s.site, count(*) as tasks
+          from unnest(p_sessions) as e (session_id)
+         cross join lateral (
+             select s.site from taskq.session s where s.session_id = e.session_id offset 0
+         ) s
+         group by s.site
+    loop
+        for v_turn in 1..2 loop
+            select p_limit - coalesce(sum(k.tasks), 0) into v_room
+              from taskq.site_claim k
+             where k.campaign_id = p_campaign
+               and k.site = v_asked.site;
+            exit when v_turn = 2 or v_room >= v_asked.tasks;
+            perform taskq.recount_at_site(p_campaign, array(
+                select o.row_id
+                  from (
+                      (select k.ctid as row_id
+                         from taskq.site_claim k
+                        where k.campaign_id = p_campaign
+                          and k.site = v_asked.site
+                          and uuid_hash(k.lease_id) >= v_from
+                        order by k.campaign_id, k.site, uuid_hash(k.lease_id)
+                        limit v_look)
+                       union all
+                      (select k.ctid
+                         from taskq.site_claim k
+                        where k.campaign_id = p_campaign
+                          and k.site = v_asked.site
+                          and uuid_hash(k.lease_id) < v_from
+                        order by k.campaign_id, k.site, uuid_hash(k.lease_id)
+                        limit v_look)
+                  ) o
+                 limit v_look));
+        end loop;
+        v_sites := v_sites || v_asked.site;
+        v_rooms := v_rooms || v_room;
+    end loop;
+    select coalesce(array_agg(e.session_id order by e.ord) filter (where e.roomy), '{}'),
+           coalesce(array_agg(e.lease_id order by e.ord) filter (where e.roomy), '{}'),
+           array_agg(distinct e.session_id) filter (where not e.roomy)
+      into roomy_sessions, roomy_leases, "full"
+      from (
+          select e.session_id, e.lease_id, e.ord,
+                 row_number() over (partition by s.site order by e.ord)
+                 <= v_rooms[array_position(v_sites, s.site)] as roomy
+            from unnest(p_sessions, p_leases) with ordinality as e (session_id, lease_id, ord)
+           cross join lateral (
+               select s.site from taskq.session s where s.session_id = e.session_id offset 0
+           ) s
+      ) e;
+end
+$$;

@@ -1,0 +1,61 @@
+"""Bugs in limits of the tasks that run at a site."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_SITES: Final = ("tests/integration/test_site_limits.py",)
+_MODEL: Final = ("tests/property/test_site_limit_model.py",)
+
+SITE_LIMITS: Final = (
+    Mutant(
+        "site-limit-of-usual-claims",
+        "sql/migrations/0028_site_limits.sql",
+        "case when max_running_per_site is not null then 1000000000 end",
+        "null",
+        "Claims of one task each take the way of campaigns without limits.",
+        _SITES,
+    ),
+    Mutant(
+        "bundles-at-a-site-forgotten",
+        "sql/functions/recount_at_site.sql",
+        "coalesce(sum(cardinality(b.tasks)), 0)",
+        "0",
+        "What is claimed several at a time counts as ended.",
+        _MODEL,
+    ),
+    Mutant(
+        "tasks-at-a-site-never-recounted",
+        "sql/functions/recount_at_site.sql",
+        "    if v_fewer is not null then\n",
+        "    if false then\n",
+        "A claim counts as a whole until its last task has ended.",
+        _MODEL,
+    ),
+    Mutant(
+        "site-looked-at-from-one-end",
+        "sql/functions/site_room.sql",
+        "floor(random() * 4294967296) - 2147483648",
+        "-2147483648",
+        "What ended among thousands is never found.",
+        _SITES,
+    ),
+    Mutant(
+        "full-site-strikes-the-campaign-off",
+        "sql/functions/take.sql",
+        '            avoided := v_at_sites."full";\n',
+        "",
+        "Agents of other sites leave the campaign, too.",
+        _SITES,
+    ),
+    Mutant(
+        "one-site-for-all",
+        "sql/functions/site_room.sql",
+        "partition by s.site order",
+        "order",
+        "In a batch, agents of one site take the room of those of another.",
+        _SITES,
+    ),
+)
