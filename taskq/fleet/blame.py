@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from taskq.fleet.evidence import Share, share
 from taskq.fleet.judging import Judgement, failing_hosts_apart
 from taskq.fleet.sample import BAD, TELLING, AttemptGroup
-from taskq.words import counted, percent
+from taskq.words import command, counted, percent
 
 Side: TypeAlias = Literal["task", "node", "site", "campaign", "chance", "unclear"]
 
@@ -53,6 +54,18 @@ class FailureVerdict:
     side: Side
     why: str
     places: Sequence[str]
+
+    @property
+    def proposal(self) -> str | None:
+        """The command for what is likely next: to ban the hosts, or to list the tasks."""
+        if self.side in {"node", "site"}:
+            kind = "hosts" if self.side == "node" else "sites"
+            why = self.error_class or "attempts fail"
+            return command(kind, "ban", "--why", why, "--until", "1d", names=self.places)
+        if self.side == "task" and self.error_class:
+            where = f"class = {json.dumps(self.error_class)}"
+            return command("tasks", "--where", where, names=[self.campaign])
+        return None
 
 
 def blame(

@@ -100,6 +100,7 @@ def test_slow_site_is_the_first_site(planted: Campaign, queue: Client, taskq: Co
     assert by_name["alpha"].apart == ["n17"]
     told = taskq.out("sites", "/c")
     assert "1 bad host: n17" in told
+    assert "  $ taskq hosts list /c\n" in told
     assert "gamma: tasks take " in told
     (record,) = [one for one in taskq.json("sites", "/c") if one["name"] == "gamma"]
     assert record["slow"]["times"] == pytest.approx(sites[0].slow.times)
@@ -116,6 +117,10 @@ def test_failures_are_told_with_their_side(
     told = taskq.out("failures", "/c")
     assert "exit-127: the hosts' fault: 100 % of " in told
     assert "signal-11: the tasks' fault: of " in told
+    ban, look = (line for line in told.splitlines() if line.startswith("  $ "))
+    assert ban == "  $ taskq hosts ban --why exit-127 --until 1d n17"
+    assert look == """  $ taskq tasks --where 'class = "signal-11"' /c"""
+    assert "$ taskq sites list /c\n" in taskq.out("explain", "/c")
     rows = {one["error_class"]: one for one in taskq.json("failures", "/c", "--by", "class")}
     assert {name: one["side"] for name, one in rows.items()} == {
         "exit-127": "node",

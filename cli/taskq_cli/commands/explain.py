@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from taskq.explain.reasons import Explanation
+from taskq.words import command
 from taskq_cli import render
 from taskq_cli.output import as_record, write_record
 from taskq_cli.shared import Invocation, path_argument, reading_options
@@ -52,4 +53,9 @@ def _text(explanation: Explanation) -> str:
         told = render.as_text(render.paragraph(mark, one_line(reason.text)))
         commands = "".join(f"{' ' * len(mark)}$ {one_line(one)}\n" for one in reason.commands)
         parts.append(told + commands)
+    if explanation.key is None:
+        views = (["failures"], ["hosts", "list"], ["sites", "list"])
+        shown = (command(*view, names=[explanation.path]) for view in views)
+        told = "".join(f"$ {one_line(one)}\n" for one in shown)
+        parts.append(f"Which tasks, hosts and sites fail or take longer than others:\n{told}")
     return "\n".join(parts)

@@ -95,7 +95,8 @@ def _write_verdicts(verdicts: Iterable[FailureVerdict], path: str) -> None:
     for one in verdicts:
         where = "" if one.campaign == path else f" in {one.campaign}"
         text = f"{one.error_class or '(none)'}{where}: {_SIDES[one.side]}: {one.why}."
-        sys.stdout.write(f"\n{render.as_text(render.paragraph('', one_line(text)))}")
+        proposal = f"  $ {one_line(one.proposal)}\n" if one.proposal else ""
+        sys.stdout.write(f"\n{render.as_text(render.paragraph('', one_line(text)))}{proposal}")
 
 
 def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> None:

@@ -10,7 +10,7 @@ import click
 
 from taskq.errors import Conflict
 from taskq.fleet.bans import PlaceKind
-from taskq.words import counted
+from taskq.words import command, counted
 from taskq_cli import render
 from taskq_cli.list_group import ListGroup
 from taskq_cli.output import Column, as_record, write_record, write_records
@@ -220,3 +220,6 @@ def _list(
             text = one_line(f"{one.name}: {one.verdict}.")
             proposal = f"\n  $ {one_line(one.proposal)}" if one.proposal else ""
             sys.stdout.write(f"\n{render.as_text(render.paragraph('', text))[:-1]}{proposal}\n")
+        if any(one.apart for one in places):
+            told = one_line(command("hosts", "list", names=[path]))
+            sys.stdout.write(f"\nHosts that fail at sites which else do not:\n  $ {told}\n")
