@@ -101,12 +101,8 @@ def new_folder(destination: str | Path) -> Iterator[Path]:
             f"{str(destination)!r} is there already; name a new folder, or an empty one"
         )
     beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
-    try:
+    with _making(path):
         beside.mkdir()
-    except FileNotFoundError:
-        raise NotFound(f"there is no folder {str(path.parent)!r} to write to") from None
-    except OSError as error:
-        raise UsageError(f"nothing can be written to {str(path.parent)!r}: {error}") from None
     try:
         yield beside
         sync_folder(beside)
@@ -133,8 +129,14 @@ def _until_broken(stream: BinaryIO) -> Iterator[None]:
 
 
 def _create(path: Path, mode: Literal["wb", "xb"]) -> BinaryIO:
-    try:
+    with _making(path):
         return path.open(mode)
+
+
+@contextmanager
+def _making(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError:
         raise NotFound(f"there is no folder {str(path.parent)!r} to write to") from None
     except OSError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -23,8 +23,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from taskq.counters import counted, counter
-from taskq.db.connections import Row
 from taskq.gateway import campaign_metrics, owner_metrics
+from taskq.gateway.metric_rows import StoredNumbers
 
 if TYPE_CHECKING:
     from taskq.front.pool import Pool
@@ -143,23 +143,19 @@ def text(
     connections: int,
     queued: int,
     pool: Pool | None,
-    troubles: Sequence[int],
-    campaigns: Sequence[Row] | None,
-    owners: Sequence[Row] | None,
+    stored: StoredNumbers,
 ) -> bytes:
     """Return the numbers in Prometheus' text format.
 
-    pool: that of the front; None: there is none. troubles: the numbers of silent agents whose tasks
-    are held, and of campaigns that paused themselves; empty if the database did not answer.
-    campaigns, owners: what their metrics are made of; None: it did not answer.
+    pool: that of the front; None: there is none.
     """
     families = list(metrics.families(connections, queued, pool))
     families += [
         GaugeMetricFamily(name, title, number)
-        for (name, title), number in zip(_TROUBLES.items(), troubles, strict=False)
+        for (name, title), number in zip(_TROUBLES.items(), stored.troubles, strict=False)
     ]
-    if campaigns is not None:
-        families += campaign_metrics.families(campaigns)
-    if owners is not None:
-        families += owner_metrics.families(owners)
+    if stored.campaigns is not None:
+        families += campaign_metrics.families(stored.campaigns)
+    if stored.owners is not None:
+        families += owner_metrics.families(stored.owners)
     return generate_latest(_Once(families))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -21,7 +20,7 @@ from taskq.dispatch.fair_queue import is_large
 from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.heartbeats import BATCH_S, HeartbeatBatcher
 from taskq.dispatch.long_poll import LongPoll
-from taskq.errors import Forbidden, TaskqError, Unauthorized
+from taskq.errors import Forbidden, Unauthorized
 from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
 from taskq.gateway.db_pool import StatementPool
@@ -29,7 +28,7 @@ from taskq.gateway.enrolments import Enrolments
 from taskq.gateway.errors import Busy, Draining, ErrorAnswer, failure, retry_after_s
 from taskq.gateway.large_bodies import LargeBodies
 from taskq.gateway.log import log
-from taskq.gateway.metric_rows import MetricRows
+from taskq.gateway.metric_rows import MetricReader
 from taskq.gateway.pace import Pace
 from taskq.gateway.settings import Settings
 from taskq.tokens import session_token
@@ -50,8 +49,6 @@ OTHER_CONNECTIONS: Final = 3
 #: Large exchanges that may wait, each with up to 8 MiB.
 MOST_LARGE: Final = 64
 MOST_UPLOADS: Final = 4
-#: Seconds for which metrics wait for the database.
-TROUBLES_S: Final = 2.0
 
 NOTHING: Final = Answer()
 
@@ -68,8 +65,7 @@ class Service:
         self.settings = settings
         self.metrics = metrics.Metrics()
         self.statements = StatementPool(database, OTHER_CONNECTIONS, connections)
-        self._campaigns = MetricRows(self.statements, "campaign_metrics")
-        self._owners = MetricRows(self.statements, "owner_metrics")
+        self._stored = MetricReader(self.statements)
         self._enrolments = Enrolments(database, settings.lease_s, connections)
         self.identities = TokenCache(self.statements, self.timeline)
         self.draining = False
@@ -347,21 +343,13 @@ class Service:
         Numbers that only the database knows are left out if it does not answer.
         """
         self.metrics.forget_silent(time.monotonic() - self.settings.lease_s)
-        troubles: tuple[int, ...] = ()
-        campaigns = owners = None
-        with suppress(TaskqError, Busy, asyncio.TimeoutError):
-            (row,) = await asyncio.wait_for(self.statements.rows("troubles"), TROUBLES_S)
-            troubles = (row["held"], row["paused"])
-            campaigns = await asyncio.wait_for(self._campaigns.rows(paths), TROUBLES_S)
-            owners = await asyncio.wait_for(self._owners.rows(paths), TROUBLES_S)
+        stored = await self._stored.read(paths)
         return metrics.text(
             self.metrics,
             connections=self._connections(),
             queued=self._batcher.waiting,
             pool=None if self.front is None else self.front.pool,
-            troubles=troubles,
-            campaigns=campaigns,
-            owners=owners,
+            stored=stored,
         )
 
     async def heartbeat(

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-
 import psycopg
 import pytest
 from psycopg.rows import dict_row
 
 from taskq import Campaign, CampaignSpec, Client
 from tests.fixtures.queues import Hire
-from tests.helpers.postgres import Postgres, assert_counts_are_true, value
-from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
+from tests.helpers.claims_at_once import most_at_work, turn
+from tests.helpers.postgres import Postgres, assert_counts_are_true
 
 WORKING = "select count(*) from taskq.state where status = 'working'"
-
-
-def turn(agent: ScriptedAgent, held: list[Claimed], want: int) -> list[Claimed]:
-    """Report tasks as done and claim others in one exchange."""
-    reports = [report_of(one, "done") for one in held]
-    return agent.claimed(agent.exchange(reports, want))
 
 
 @pytest.fixture
@@ -57,24 +48,8 @@ def test_limit_holds_while_many_claim_at_once(
     A claim that counted before the one ahead of it committed would overrun the limit.
     """
     agents = [hire(limited.path) for _ in range(8)]
-    start = Barrier(len(agents))
-
-    def work(number: int) -> int:
-        done, idle = 0, 0
-        start.wait()
-        held = agents[number].claim(1 + number % 3)
-        while idle < 40:
-            done += len(held)
-            held = turn(agents[number], held, 1 + number % 3)
-            idle = 0 if held else idle + 1
-        return done
-
-    with ThreadPoolExecutor(len(agents)) as pool:
-        working = [pool.submit(work, number) for number in range(len(agents))]
-        most = 0
-        while not all(one.done() for one in working):
-            most = max(most, value(postgres, WORKING))
-        assert sum(one.result() for one in working) == 300
+    done, most = most_at_work(agents, postgres, WORKING)
+    assert done == 300
     assert most <= 5
     assert_counts_are_true(postgres)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 
 import psycopg
 import pytest
@@ -16,8 +14,8 @@ from taskq.dispatch.fair_share import Scope
 from tests.fixtures.queues import Hire
 from tests.helpers.batched_agents import play
 from tests.helpers.campaigns import servable
+from tests.helpers.claims_at_once import most_at_work, turn
 from tests.helpers.postgres import Postgres, assert_counts_are_true, expire, silence, value
-from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 from tests.integration.test_claims_that_avoid import Claims
 
 AT_SITES = """
@@ -29,12 +27,6 @@ AT_SITES = """
              group by s.site) n
 """
 NOTED = "select coalesce(sum(tasks), 0)::integer from taskq.site_claim"
-
-
-def turn(agent: ScriptedAgent, held: list[Claimed], want: int) -> list[Claimed]:
-    """Report tasks as done and claim others in one exchange."""
-    reports = [report_of(one, "done") for one in held]
-    return agent.claimed(agent.exchange(reports, want))
 
 
 @pytest.fixture
@@ -94,24 +86,8 @@ def test_limit_of_a_site_holds_while_many_claim_at_once(
 ) -> None:
     """Agents of two sites claim and report as fast as they can; at no moment do four run at one."""
     agents = [hire(limited.path, site="ab"[number % 2]) for number in range(8)]
-    start = Barrier(len(agents))
-
-    def work(number: int) -> int:
-        done, idle = 0, 0
-        start.wait()
-        held = agents[number].claim(1 + number % 3)
-        while idle < 40:
-            done += len(held)
-            held = turn(agents[number], held, 1 + number % 3)
-            idle = 0 if held else idle + 1
-        return done
-
-    with ThreadPoolExecutor(len(agents)) as pool:
-        working = [pool.submit(work, number) for number in range(len(agents))]
-        most = 0
-        while not all(one.done() for one in working):
-            most = max(most, value(postgres, AT_SITES))
-        assert sum(one.result() for one in working) == 300
+    done, most = most_at_work(agents, postgres, AT_SITES)
+    assert done == 300
     assert most <= 3
     assert_counts_are_true(postgres)
 

@@ -186,4 +186,12 @@ LIBRARY: Final = (
         "A large blob is held in memory, and sent in one request.",
         _S3,
     ),
+    Mutant(
+        "last-key-of-a-chunk-not-looked-up",
+        "sql/functions/seed_within.sql",
+        "s.key <= p_high",
+        "s.key < p_high",
+        "Seeding fails where of a chunk's keys just the last is known.",
+        ("tests/integration/test_seeding.py",),
+    ),
 )

@@ -375,14 +375,6 @@ STATEMENTS: Final = (
         ("tests/interleavings/test_seeds.py", "tests/integration/test_seeding.py"),
     ),
     Mutant(
-        "last-key-of-a-chunk-not-looked-up",
-        "sql/functions/seed_within.sql",
-        "s.key <= p_high",
-        "s.key < p_high",
-        "Seeding fails where of a chunk's keys just the last is known.",
-        ("tests/integration/test_seeding.py",),
-    ),
-    Mutant(
         "another-payload-is-known",
         "sql/functions/seed_conflicts.sql",
         "where s.payload <> t.payload",

@@ -18,11 +18,17 @@ class BatchSystemError(Unavailable):
     """The batch system refuses something, or gives no answer that makes sense; in its own words."""
 
 
-def missing_program(name: str, environment: Mapping[str, str]) -> str | None:
-    """Return what is to be said of a program that is not there; None if it is."""
-    if shutil.which(name, path=environment.get("PATH")) is not None:
-        return None
-    return f"{name} is not on PATH here: run the loop where it is, as on a login node"
+def missing_program(environment: Mapping[str, str], *names: str) -> str | None:
+    """Return what is to be said of the first program that is not there; None if all are."""
+    for name in names:
+        if shutil.which(name, path=environment.get("PATH")) is None:
+            return f"{name} is not on PATH here: run the loop where it is, as on a login node"
+    return None
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment for programs: the loop's own settings are none of theirs."""
+    return {name: value for name, value in environment.items() if not name.startswith("TASKQ_")}
 
 
 def run(

@@ -110,7 +110,7 @@ class Hosts:
     def missing(self) -> str | None:
         """Return what this machine lacks."""
         program = self._remote_shell[0] if self._settings.hosts else "setsid"
-        return missing_program(program, self._environment)
+        return missing_program(self._environment, program)
 
     def prepare(self, places: Mapping[str, int]) -> str | None:
         """Return the host with the fewest jobs that answers; the others are put aside."""

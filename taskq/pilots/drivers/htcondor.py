@@ -15,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
-from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run
+from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run, without_secrets
 from taskq.pilots.drivers.folder import JobFolder, checked_token
 from taskq.pilots.reconcile import JobState, SeenJob
 from taskq.pilots.script import AGENT_FILE, job_script
@@ -45,15 +45,11 @@ class HTCondor:
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
         self._settings = settings
         self._folder = JobFolder(settings)
-        self._environment = {
-            name: value for name, value in environment.items() if not name.startswith("TASKQ_")
-        }
+        self._environment = without_secrets(environment)
 
     def missing(self) -> str | None:
         """Return which of HTCondor's programs is not here."""
-        names = ("condor_submit", "condor_q", "condor_rm")
-        found = (missing_program(name, self._environment) for name in names)
-        return next(filter(None, found), None)
+        return missing_program(self._environment, "condor_submit", "condor_q", "condor_rm")
 
     def prepare(self, places: Mapping[str, int]) -> str | None:
         """Make the folder of scripts and output, and look at the token."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from taskq.agent_file import built
-from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run
+from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run, without_secrets
 from taskq.pilots.drivers.folder import TAIL_BYTES, as_tail, checked_token
 from taskq.pilots.reconcile import SeenJob
 from taskq.pilots.script import AGENT_FILE, job_script
@@ -47,13 +47,11 @@ class Kubernetes:
 
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
         self._settings = settings
-        self._environment = {
-            name: value for name, value in environment.items() if not name.startswith("TASKQ_")
-        }
+        self._environment = without_secrets(environment)
 
     def missing(self) -> str | None:
         """Return what is to be said if kubectl is not here."""
-        return missing_program("kubectl", self._environment)
+        return missing_program(self._environment, "kubectl")
 
     def prepare(self, places: Mapping[str, int]) -> str | None:
         """Look at the token."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run
+from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run, without_secrets
 from taskq.pilots.drivers.folder import JobFolder, checked_token
 from taskq.pilots.reconcile import JobState, SeenJob
 from taskq.pilots.script import job_script
@@ -47,17 +47,13 @@ class PBS:
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
         self._settings = settings
         self._folder = JobFolder(settings)
-        self._environment = {
-            name: value for name, value in environment.items() if not name.startswith("TASKQ_")
-        }
+        self._environment = without_secrets(environment)
         # Of jobs that were looked at, by number: those of others are looked at once.
         self._names: dict[str, str] = {}
 
     def missing(self) -> str | None:
         """Return which of PBS's programs is not here."""
-        names = ("qsub", "qselect", "qstat", "qdel")
-        found = (missing_program(name, self._environment) for name in names)
-        return next(filter(None, found), None)
+        return missing_program(self._environment, "qsub", "qselect", "qstat", "qdel")
 
     def prepare(self, places: Mapping[str, int]) -> str | None:
         """Make the folder of output, and look at the token."""

@@ -52,9 +52,7 @@ class Slurm:
 
     def missing(self) -> str | None:
         """Return which of Slurm's programs is not here."""
-        names = ("sbatch", "squeue", "scancel")
-        found = (missing_program(name, self._environment) for name in names)
-        return next(filter(None, found), None)
+        return missing_program(self._environment, "sbatch", "squeue", "scancel")
 
     def prepare(self, places: Mapping[str, int]) -> str | None:
         """Make the folder of output, and look at the token."""
