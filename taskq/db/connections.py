@@ -5,10 +5,12 @@ Statements are the files of `sql/queries`, called by name. Errors are those of `
 
 from __future__ import annotations
 
+import os
 import secrets
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -29,6 +31,9 @@ from taskq.db.address import (
 from taskq.db.queries import statement
 
 __all__ = ["AsyncConnection", "Connection", "Database", "JsonText", "Row", "Statements"]
+
+#: Seconds in which a server must take the request to cancel a statement.
+CANCEL_S: Final = 5.0
 
 #: Seconds for which a server's timeline is cached: a pooler may switch servers at any moment.
 TIMELINE_FRESH_S: Final = 10.0
@@ -117,8 +122,16 @@ class Statements:
                 copy.write_row(row)
 
     def cancel(self) -> None:
-        """Cancel the statement that another thread runs here, where it raises `Unavailable`."""
-        self._connection.cancel()
+        """Cancel the statement that another thread runs here, where it raises `Unavailable`.
+
+        A server that cannot be asked to within `CANCEL_S` seconds is not heard any more.
+        """
+        try:
+            # `cancel` keeps the interpreter's lock until the server answers: not even Ctrl-C works.
+            self._connection.cancel_safe(timeout=CANCEL_S)
+        except psycopg.Error:
+            with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as end:
+                end.shutdown(socket.SHUT_RDWR)
 
     def copy_text(self, name: str, lines: bytes) -> None:
         """Send rows in COPY's text format to a COPY statement in one piece."""

@@ -14,8 +14,8 @@ import pytest
 
 from taskq import Client
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
-from tests.gateway.database_relay import DatabaseRelay
 from tests.gateway.peers import Agent, report_of
+from tests.helpers.database_relay import DatabaseRelay
 from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.thorough

@@ -18,9 +18,13 @@ _CHUNK = 65_536
 
 
 class Relay(ABC):
-    """Forwards bytes in both directions, between each client and the target of `connect`."""
+    """Forwards bytes in both directions, between each client and the target of `connect`.
+
+    accepts: whether new clients are let in; those that are not wait.
+    """
 
     def __init__(self, listener: socket.socket) -> None:
+        self.accepts = True
         self._listener = listener
         self._ended = threading.Event()
         self._threads = [threading.Thread(target=self._accept)]
@@ -55,7 +59,9 @@ class Relay(ABC):
 
     def _accept(self) -> None:
         while not self._ended.is_set():
-            if select.select([self._listener], [], [], _LOOK_S)[0]:
+            if not self.accepts:
+                self._ended.wait(_LOOK_S)
+            elif select.select([self._listener], [], [], _LOOK_S)[0]:
                 client, _ = self._listener.accept()
                 thread = threading.Thread(target=self._serve, args=(client,))
                 self._threads.append(thread)

@@ -15,6 +15,7 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy, Seed
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import TIMEOUT_S, CommandLine
+from tests.helpers.database_relay import DatabaseRelay
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
@@ -162,6 +163,23 @@ def test_ctrl_c_while_seeding_leaves_whole_chunks(taskq: CommandLine, campaign: 
     assert total % 5_000 == 0
     assert int(error.split(":")[1].split(", the")[0].replace(",", "")) == total
     assert taskq.json("seed", "/c", "--sweep", f"n=1:{total + 7}")["added"] == 7
+
+
+@pytest.mark.thorough
+def test_ctrl_c_ends_seeding_into_a_database_that_does_not_answer(
+    campaign: Campaign, dsn: str, tmp_path: Path
+) -> None:
+    """Neither what is on its way, nor who asks to cancel it."""
+    with DatabaseRelay(dsn, tmp_path) as relay:
+        with CommandLine(relay.dsn).process("seed", "/c", "--sweep", "n=1:100000000") as seeding:
+            wait_until(lambda: campaign.status().total)
+            relay.accepts = False
+            relay.is_moment = lambda: True
+            wait_until(lambda: relay.holds)
+            code, error = interrupted(seeding)
+        relay.answer()
+    assert code == 130
+    assert re.fullmatch(r"Interrupted; tasks added before: [\d,]+, .* goes on from there.\n", error)
 
 
 def test_ctrl_c_ends_watching_only(taskq: CommandLine, campaign: Campaign) -> None:

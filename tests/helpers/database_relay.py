@@ -34,6 +34,11 @@ class DatabaseRelay(Relay):
         self._answering = threading.Event()
         self._answering.set()
 
+    @property
+    def holds(self) -> bool:
+        """Whether an answer is held."""
+        return not self._answering.is_set()
+
     def answer(self) -> None:
         """Pass on what was held, and all that follows."""
         with self._turn:
