@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ sys.dont_write_bytecode = False
 
 HOME = pytest.StashKey[Path]()
 
-# No test has a time limit: whoever else uses the machine would decide what passes.
+# No test has a time limit but that against hangs, in pyproject.toml: whoever else uses the machine
+# would decide what passes.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 # `pytest --hypothesis-profile=soak tests/property` looks for much longer.
@@ -57,6 +59,27 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     asked = [config.invocation_params.dir / one.partition("::")[0] for one in config.args]
     return None if any(one.resolve().is_relative_to(folder) for one in asked) else True
+
+
+#: Folders of tests that mostly compute; those of others wait for servers, and are dearer.
+CHEAP = ("property", "protocol", "unit")
+#: Cases of a dear test that `make test` runs; see `rest_thorough` for tests that want fewer.
+QUICK_CASES = 2
+
+
+@pytest.hookimpl(tryfirst=True)  # before the order is random
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cases of dear tests after the first few as thorough."""
+    here = Path(__file__).parent
+    seen = Counter[tuple[Path, str]]()
+    for item in items:
+        folder = item.path.relative_to(here).parts[0]
+        if folder in CHEAP or not hasattr(item, "callspec") or item.get_closest_marker("thorough"):
+            continue
+        test = item.path, item.nodeid.partition("[")[0]
+        seen[test] += 1
+        if seen[test] > QUICK_CASES:
+            item.add_marker(pytest.mark.thorough)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -23,6 +23,7 @@ def command(dsn: str) -> CommandLine:
     return CommandLine(dsn, main)
 
 
+@pytest.mark.thorough
 def test_a_server_without_durable_commits_is_refused(command: CommandLine) -> None:
     """The tests' own server has fsync off, so it gets no figures."""
     exit_code, said = command.refused("run", "one-row")

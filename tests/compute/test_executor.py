@@ -35,7 +35,7 @@ from tests.helpers.variants import rest_thorough
 from tests.payloads import called
 
 WAIT_S = 120.0
-MIXINS = (AsCompletedTests, WaitTests, ExecutorTest, ExecutorShutdownTest)
+MIXINS = (ExecutorShutdownTest, WaitTests, ExecutorTest, AsCompletedTests)
 
 
 @pytest.fixture(scope="module")

@@ -57,6 +57,7 @@ def test_another_process_and_another_file_change_nothing(tmp_path: Path) -> None
     assert len(first) == 64
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "change",
     rest_thorough(

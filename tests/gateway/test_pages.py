@@ -114,6 +114,7 @@ def test_viewers_are_bounded_and_agents_are_served(shown: GatewayProcess, token:
     wait_until(lambda: ask(shown, "/", token)[0] == 200, timeout_s=START_S)
 
 
+@pytest.mark.thorough
 def test_gateway_without_pages_has_none(dsn: str, tmp_path: Path, token: str) -> None:
     """They must be asked for."""
     process = GatewayProcess(dsn, tmp_path)

@@ -38,6 +38,7 @@ print(sum(value["score"] for value in refined.results(timeout=60)))
 """
 
 
+@pytest.mark.thorough
 def test_functions_run_from_outside_with_nothing_but_a_gateway(
     queue: Client, start_gateway: StartGateway, tmp_path: Path
 ) -> None:

@@ -126,6 +126,7 @@ def test_outdated_tls_is_refused(gateway: GatewayProcess, authority: Authority) 
     assert gateway.peer(tls=authority.client()).ask("GET", "/healthz").status == 200
 
 
+@pytest.mark.thorough
 def test_plain_http_to_a_tls_port_is_no_harm(gateway: GatewayProcess, authority: Authority) -> None:
     """The connection ends."""
     peer = gateway.peer()

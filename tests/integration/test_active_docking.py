@@ -93,6 +93,7 @@ def test_agents_and_model_run_side_by_side(
     assert status.done + status.cancelled == SOME
 
 
+@pytest.mark.thorough
 def test_simulated_run_docks_as_many_as_it_says(learn: ModuleType, ligands: dict[str, str]) -> None:
     """It begins with what the number says, and docks none twice."""
     simulate = importlib.import_module("simulate")

@@ -66,6 +66,7 @@ def test_each_breach_is_found_by_its_check_alone(
     assert {attempt["task_id"] for attempt in violation.rows["attempts"]} <= {task.task_id}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", rest_thorough(["waiting", "working", "done", "failures", "losses"])
 )
@@ -172,6 +173,7 @@ def test_pages_leave_nothing_out(
     assert found(queue).count("halves") == 3
 
 
+@pytest.mark.thorough
 def test_audit_of_a_campaign_leaves_others_alone(queue: Client, history: History) -> None:
     """A path stands for the campaign and all below it; one that is not there is told."""
     queue.create_campaign("/d/e")
@@ -199,6 +201,7 @@ def test_audit_writes_nothing_and_waits_for_nobody(
     assert history.campaign.status().total == len(LIVES) + 2
 
 
+@pytest.mark.thorough
 def test_command_tells_violations_and_fails(queue: Client, history: History, dsn: str) -> None:
     """The exit code is 1 where something was found; what is written can be read by programs."""
     taskq = CommandLine(dsn)

@@ -77,6 +77,7 @@ def test_following_ends_with_the_campaign(
     assert taskq.out("export", "/c", "--since", tmp_path / "cursor") == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("follow", [(), ("--follow",)])
 def test_what_a_reader_did_not_take_comes_again(
     taskq: CommandLine, agent: ScriptedAgent, tmp_path: Path, follow: tuple[str, ...]

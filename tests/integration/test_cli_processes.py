@@ -151,6 +151,7 @@ def test_a_keeper_runs_until_it_is_told_to_end(
     assert (keeper.returncode, log) == (0, "")
 
 
+@pytest.mark.thorough
 def test_ctrl_c_while_seeding_leaves_whole_chunks(taskq: CommandLine, campaign: Campaign) -> None:
     """It ends with one line and 130, and the same command goes on from there."""
     with taskq.process("seed", "/c", "--sweep", "n=1:100000000") as seeding:
@@ -238,6 +239,7 @@ def test_long_tasks_have_a_rate_from_the_first_look(
         assert "~1.5/h, ETA ~4 h" in watching.stdout.readline()
 
 
+@pytest.mark.thorough
 def test_watching_redraws_a_terminal(taskq: CommandLine, campaign: Campaign) -> None:
     """The display is drawn over, and its last state stays."""
     campaign.seed({"n": n} for n in range(4))
@@ -293,6 +295,7 @@ def many(campaign: Campaign) -> Campaign:
     return campaign
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words",
     rest_thorough(
@@ -332,6 +335,7 @@ def test_output_is_utf_8_in_any_locale(taskq: CommandLine, campaign: Campaign) -
         assert "β-lactam" in out
 
 
+@pytest.mark.thorough
 def test_what_nobody_has_foreseen_is_not_swallowed(taskq: CommandLine) -> None:
     """A defect shows as a traceback, not as a message that hides it."""
     program = (

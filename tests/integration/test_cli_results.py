@@ -315,6 +315,7 @@ SHOWING_TOO = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("commands", rest_thorough([[*SHOWING], [*SHOWING_TOO]]))
 def test_a_terminal_gets_nothing_that_it_could_obey(
     taskq: CommandLine,

@@ -45,6 +45,7 @@ def work(command: CommandLine, example: str, campaign: str) -> None:
         assert agent.returncode == 0, said
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("seeds", "temperatures"),
     rest_thorough([("1:2", "1.5,3.5"), ("1:4", "1.5,1.8,2.0,2.6,3.0,3.5")]),
@@ -103,6 +104,7 @@ echo "{\\"score\\": -${#1}}"
 """
 
 
+@pytest.mark.thorough
 def test_campaign_of_the_readme_can_be_pasted_and_ends(
     command: CommandLine, tmp_path: Path
 ) -> None:

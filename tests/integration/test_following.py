@@ -66,6 +66,7 @@ def test_what_commits_late_is_not_missed(campaign: Campaign, hire: Hire, dsn: st
     assert keys(campaign, cursor) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", rest_thorough(range(3)))
 def test_each_result_is_given_once_whatever_the_order(
     queue: Client, hire: Hire, dsn: str, monkeypatch: pytest.MonkeyPatch, seed: int

@@ -359,6 +359,7 @@ def test_what_was_hedged_says_why(
     assert attempt.error.endswith("s; nine of ten of the latest took 0 s at most")
 
 
+@pytest.mark.thorough
 def test_keeper_hedges(slow: Slow, hire: Hire, database: Database, postgres: Postgres) -> None:
     """In one round of four, as it judges hosts."""
     first = slow()

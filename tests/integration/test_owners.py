@@ -47,6 +47,7 @@ def test_owner_is_who_created_it(queue: Client, me: str) -> None:
         queue.owners.of("/typo")
 
 
+@pytest.mark.thorough
 def test_login_cannot_name_another_owner(staff: Staff) -> None:
     """Who does not act for tokens, as a gateway does, is the owner, whatever the session says."""
     for role, named in (("submitter", False), ("manager", True)):
@@ -260,6 +261,7 @@ def test_owners_share_first_if_an_operator_says_so(
     assert queue.owners.shared_by() == "campaign"
 
 
+@pytest.mark.thorough
 def test_first_campaigns_are_drawn_by_owner(queue: Client, database: Database) -> None:
     """The lottery follows the desires."""
     for number in range(5):

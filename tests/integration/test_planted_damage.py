@@ -194,6 +194,7 @@ TABLE = (
 )
 
 
+@pytest.mark.thorough
 def test_what_is_seeded_from_a_damaged_table_is_what_a_slow_reader_finds(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:

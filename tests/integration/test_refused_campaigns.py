@@ -82,6 +82,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", rest_thorough(BROKEN))
 def test_campaign_that_cannot_be_run_stops_no_other(queue: Client, farm: Farm, kind: str) -> None:
     """The agent stays, the others' tasks are done, and the attempts are recorded with class."""
@@ -186,6 +187,7 @@ def test_agent_that_left_is_shown_with_its_reason(queue: Client, farm: Farm) -> 
     assert "nothing is left to do" in farm.taskq.out("agents")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("until_empty", rest_thorough([True, False]))
 def test_campaign_without_a_handler_is_named(queue: Client, farm: Farm, until_empty: bool) -> None:
     """`--until-empty` ends with a code when only its tasks are left; else it is said once."""

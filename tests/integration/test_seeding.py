@@ -197,6 +197,7 @@ def test_bad_records_can_be_passed_over(campaign: Campaign) -> None:
     assert "256 characters" in bad[1][1]
 
 
+@pytest.mark.thorough
 def test_seeds_of_two_processes_at_once_add_each_task_once(
     campaign: Campaign, dsn: str, postgres: Postgres
 ) -> None:

@@ -154,6 +154,7 @@ def test_pages_say_how_old_they_are(servers: Pair) -> None:
             assert re.search(r"Read from a standby, [^<]* behind at most", text), text
 
 
+@pytest.mark.thorough
 def test_standby_that_is_behind_is_left_with_a_word(servers: Pair) -> None:
     """What is read is then exact; within the bound it is as old as is said."""
     queue = line(servers, servers.primary_dsn)

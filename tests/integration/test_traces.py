@@ -109,6 +109,7 @@ def test_repetition_sends_the_same_ids(
     assert not set(ids[:2]) & set(ids[4:])
 
 
+@pytest.mark.thorough
 def test_cursor_gives_each_task_once(
     queue: Client, hire: Hire, taskq: CommandLine, receiver: OtlpReceiver, tmp_path: Path
 ) -> None:
@@ -200,6 +201,7 @@ def test_batches_are_bounded_and_nothing_is_lost_between_them(
     assert {one["authorization"] for one in spans} == {"x y"}
 
 
+@pytest.mark.thorough
 def test_follow_waits_for_a_receiver_and_ends_with_the_last_task(
     queue: Client, hire: Hire, taskq: CommandLine, tmp_path: Path
 ) -> None:

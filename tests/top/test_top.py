@@ -114,6 +114,7 @@ def test_part_of_the_tree_has_the_agents_above_it(queue: Client, hire: Hire) -> 
     drive(queue, act, "/a/b")
 
 
+@pytest.mark.thorough
 def test_pause_asks_and_says_what_it_did(queue: Client) -> None:
     """No is the answer of all keys but y."""
     campaign = servable(queue, "/a", 5)
@@ -158,6 +159,7 @@ def test_failed_tasks_are_retried(queue: Client, hire: Hire) -> None:
     drive(queue, act)
 
 
+@pytest.mark.thorough
 def test_owners_are_shown_with_their_quotas(queue: Client, hire: Hire) -> None:
     """Of the chosen campaign and all below it, within 80 columns; a campaign says whose it is."""
     failing(queue, hire)

@@ -100,6 +100,7 @@ def test_values_of_other_types_are_folders_too(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_rows_are_written_before_they_are_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -194,6 +194,7 @@ def test_roles_that_the_pages_need(staff: Staff, tmp_path: Path) -> None:
         process.stop()
 
 
+@pytest.mark.thorough
 def test_servers_are_shown_to_those_who_may_see_everything(
     guarded: WebProcess, shown: Client, paths: tuple[str, str]
 ) -> None:

@@ -53,6 +53,7 @@ def test_agent_goes_on_while_postgresql_restarts(
         assert made == [1] * LEAST
 
 
+@pytest.mark.thorough
 def test_agent_goes_on_while_redis_is_killed(
     database: Database,
     refilled: Campaign,

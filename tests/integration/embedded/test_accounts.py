@@ -19,6 +19,7 @@ pytestmark = root_only
 UID_WITHOUT_NAME = 61_234
 
 
+@pytest.mark.thorough
 def test_only_the_data_and_the_socket_are_the_unprivileged_users(server: Server) -> None:
     """What root reads or writes cannot be replaced by that user."""
     info = server.up()

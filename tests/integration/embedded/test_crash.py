@@ -189,6 +189,7 @@ def test_interrupted_creation_is_done_again(place: Path) -> None:
     wait_until(restart_leaves_nothing)
 
 
+@pytest.mark.thorough
 def test_failed_creation_leaves_nothing(place: Path, installation: Installation) -> None:
     """A disk that takes no more: the error repeats what initdb said and says what to do."""
     (answer,) = call(place / "home", "up", installation=installation, max_file_bytes=2**20)

@@ -140,6 +140,7 @@ def test_server_outlives_signals_of_the_terminal(server: Server) -> None:
     assert value(info, "select 1") == 1
 
 
+@pytest.mark.thorough
 def test_home_may_be_moved_to_a_path_too_long_for_a_socket(server: Server) -> None:
     """A socket's address holds 107 bytes; the socket then is in a private folder elsewhere."""
     store(server.up(), "moved", 3)

@@ -334,6 +334,7 @@ def test_one_looks_at_a_time_and_no_more_often_than_every_five_seconds(
     assert 0 < left <= 5
 
 
+@pytest.mark.thorough
 def test_numbers_of_what_waits_are_bounded(
     queue: Client, rules: Notifications, found: Look, postgres: Postgres
 ) -> None:

@@ -44,6 +44,7 @@ def at_gateway(
         one.close()
 
 
+@pytest.mark.thorough
 def test_pilots_of_others_are_not_seen_and_not_steered(
     queue: Client, at_gateway: AtGateway
 ) -> None:
