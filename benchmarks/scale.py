@@ -11,11 +11,12 @@ class Scale:
     """The sizes of all cases.
 
     seconds: of each measurement; rounds: measurements of each, in turn. tasks: the large backlog
-    and the large history; few: the small backlog. seeds: of a seeding; lives: tasks whose bytes
-    are counted. results: that are read. pairs: runs with and without a held snapshot, each held_s
-    long. lookups: `ls` for each number of siblings. agents...: of gateways; exchange_every_s: of
-    each of `agents_all`, and its heartbeats. ..._beside: agents beside a hostile client, and their
-    exchanges a second; hostile: kinds of such clients.
+    and the large history; few: the small backlog. prioritised: tasks whose priorities are changed.
+    seeds: of a seeding; lives: tasks whose bytes are counted. results: that are read. pairs: runs
+    with and without a held snapshot, each held_s long. lookups: `ls` for each number of siblings.
+    agents...: of gateways; exchange_every_s: of each of `agents_all`, and its heartbeats.
+    ..._beside: agents beside a hostile client, and their exchanges a second; hostile: kinds of such
+    clients.
     pool_s: how long a task stays leased ahead that no agent names. input_...: agents on nodes that
     fetch an input of this many bytes.
     """
@@ -24,6 +25,7 @@ class Scale:
     rounds: int = 5
     tasks: int = 10_000_000
     few: int = 10_000
+    prioritised: int = 1_000_000
     seeds: int = 300_000
     lives: int = 100_000
     results: int = 1_000_000
@@ -54,6 +56,7 @@ SHORT: Final = Scale(
     rounds=1,
     tasks=2_000,
     few=100,
+    prioritised=2_000,
     seeds=500,
     lives=500,
     results=3_000,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -14,6 +16,8 @@ Measure: TypeAlias = Callable[[], float]
 
 
 _TRIES: Final = 5
+#: Parts of a measurement in which others are frozen in turn.
+PARTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +57,29 @@ def _above_zero(limit: Measure) -> float:
 def ratio(ratios: list[float]) -> Ratio:
     """Return the median and the range of some ratios."""
     return Ratio(statistics.median(ratios), min(ratios), max(ratios))
+
+
+def frozen_in_turn(
+    rate: Callable[[float], float], groups: Iterable[int], seconds: float
+) -> tuple[float, float]:
+    """Return the rate beside others at work, and while they are frozen, in short parts.
+
+    rate: measures for so many seconds. groups: the leaders of the others' process groups.
+    """
+    beside: list[float] = []
+    alone: list[float] = []
+    groups = list(groups)
+    try:
+        for number in range(PARTS):
+            # What comes first changes: beside, alone; alone, beside.
+            for thawed in (True, False) if number % 2 else (False, True):
+                _send(groups, signal.SIGCONT if thawed else signal.SIGSTOP)
+                (beside if thawed else alone).append(rate(seconds / PARTS))
+    finally:
+        _send(groups, signal.SIGCONT)
+    return statistics.mean(beside), statistics.mean(alone)
+
+
+def _send(groups: Iterable[int], number: signal.Signals) -> None:
+    for leader in groups:
+        os.killpg(leader, number)

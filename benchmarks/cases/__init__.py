@@ -6,6 +6,7 @@ sizes      backlog, history, campaigns: beside many, against beside few
 snapshot   under a held snapshot, against without
 reading    monitor, latency: status, ls and top while tasks are claimed
 watched    claims while all look on who may, beside claims while nobody does
+priorities claims while those of a million tasks are changed, beside claims while none is
 results    as Arrow, beside COPY
 siblings   ls while the tree grows
 counters   counts beside a recount
@@ -42,6 +43,7 @@ from benchmarks.cases import (
     hostile,
     inputs,
     multitudes,
+    priorities,
     reading,
     results,
     seeding,
@@ -70,6 +72,7 @@ CASES: Final[Mapping[str, Case]] = {
     "snapshot": snapshot.held,
     "monitor": reading.monitor,
     "watched": watched.by_all,
+    "priorities": priorities.changed,
     "seeding": seeding.with_keys,
     "latency": reading.latency,
     "arrow": results.arrow,

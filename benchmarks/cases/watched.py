@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from benchmarks.cases.claims import MAX_ONE_S
@@ -14,14 +12,12 @@ from benchmarks.gateways import running_keeper
 from benchmarks.onlookers import PAGES, SCRAPE_S, TOPS, onlookers
 from benchmarks.processes import cpu_s
 from benchmarks.stage import Bench
-from benchmarks.turns import ratio
+from benchmarks.turns import frozen_in_turn, ratio
 from taskq.planning.clients import Clients
 from taskq.planning.trial import BATCHED, CAMPAIGN
 
 #: Campaigns beside the one in which is claimed.
 OTHERS: Final = 100
-#: Parts of a measurement, in turn with and without those who look.
-PARTS: Final = 4
 
 
 def by_all(bench: Bench) -> Iterator[Finding]:
@@ -45,7 +41,7 @@ def by_all(bench: Bench) -> Iterator[Finding]:
             before = {name: cpu_s(pid) for name, pid in pids.items()}
             for number in range(rounds):
                 bench.tell(f"round {number + 1} of {rounds}")
-                pairs.append(_pair(clients, pids.values(), seconds))
+                pairs.append(frozen_in_turn(clients.rate, pids.values(), seconds))
             shares = {
                 name: (cpu_s(pid) - before[name]) / (rounds * seconds) for name, pid in pids.items()
             }
@@ -60,18 +56,3 @@ def by_all(bench: Bench) -> Iterator[Finding]:
         Goal(0.97),
         note="of a core: " + ", ".join(f"{name} {100 * one:.1f} %" for name, one in shares.items()),
     )
-
-
-def _pair(clients: Clients, pids: Iterable[int], seconds: float) -> tuple[float, float]:
-    """Return the tasks a second while all look, and while they are frozen, in short parts."""
-    watched: list[float] = []
-    alone: list[float] = []
-    for number in range(PARTS):
-        # What comes first changes: watched, alone; alone, watched.
-        for looking in (True, False) if number % 2 else (False, True):
-            for pid in pids:
-                os.killpg(pid, signal.SIGCONT if looking else signal.SIGSTOP)
-            (watched if looking else alone).append(clients.rate(seconds / PARTS))
-    for pid in pids:
-        os.killpg(pid, signal.SIGCONT)
-    return statistics.mean(watched), statistics.mean(alone)

@@ -1,0 +1,103 @@
+"""One-row claims while the priorities of all that waits are changed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from benchmarks.cases.claims import MAX_ONE_S
+from benchmarks.findings import Finding, Goal
+from benchmarks.stage import POLL_S, Bench, Stage
+from benchmarks.turns import frozen_in_turn, ratio
+from taskq.errors import Unavailable
+from taskq.planning.clients import Clients, rate
+from taskq.planning.trial import BATCHED, CAMPAIGN
+
+_BEGIN_S: Final = 120.0
+_PROGRAM: Final = "from taskq_cli.main import main; main()"
+_AGAIN: Final = """
+import subprocess, sys
+for best in ("lowest", "highest") * 1000:
+    subprocess.run([*sys.argv[1:], "--best", best], check=True, stdout=subprocess.DEVNULL)
+"""
+"""One run of the command after the other, each of which turns the order round."""
+
+
+def changed(bench: Bench) -> Iterator[Finding]:
+    """Claim one row at a time, 8 clients, while `taskq prioritise` gives all that waits an order.
+
+    The command, and the statement that it has begun, are frozen in turn, many times. What is left
+    of a change when it is done is measured by the same claims before it and after some of it.
+    """
+    seconds, rounds = bench.scale.seconds, bench.scale.rounds
+    with bench.stage() as stage:
+        stage.seed(bench.scale.prioritised)
+        scores = _scores(stage, bench.folder / "scores.csv")
+        # Seeded last, so behind all that is given a priority above its own.
+        stage.seed(round(MAX_ONE_S * seconds * (rounds + 1)))
+        stage.settle()
+        before = rate(stage.database, BATCHED, seconds)
+        with (
+            _prioritising(stage, scores) as leader,
+            Clients(stage.database, BATCHED) as clients,
+        ):
+            pairs = [frozen_in_turn(clients.rate, [leader], seconds) for _ in range(rounds)]
+    yield Finding(
+        f"one task at a time, {BATCHED.total} clients, batched, while the priorities of "
+        f"{bench.scale.prioritised:,} tasks are changed",
+        statistics.median(beside for beside, _ in pairs),
+        "tasks/s",
+        "nobody changes any",
+        statistics.median(alone for _, alone in pairs),
+        ratio([beside / alone for beside, alone in pairs]),
+        Goal(0.9),
+    )
+    yield Finding(
+        "the same after some were changed",
+        statistics.median(alone for _, alone in pairs),
+        "tasks/s",
+        "before",
+        before,
+        ratio([alone / before for _, alone in pairs]),
+    )
+
+
+def _scores(stage: Stage, file: Path) -> Path:
+    """Write a score for each task, in no order."""
+    draw = random.Random(1)  # noqa: S311  # scores are no secrets
+    with file.open("w") as lines:
+        lines.write("key,score\n")
+        for task in stage.client.campaign(CAMPAIGN).tasks():
+            lines.write(f"{task.key},{draw.gauss(-7, 1):.3f}\n")
+    return file
+
+
+@contextmanager
+def _prioritising(stage: Stage, scores: Path) -> Iterator[int]:
+    """Change priorities, again and again; yield the leader of the process group that does it."""
+    words = ["prioritise", CAMPAIGN, "--from", str(scores), "--by", "score"]
+    with subprocess.Popen(
+        [sys.executable, "-c", _AGAIN, sys.executable, "-c", _PROGRAM, *words],
+        env=os.environ | {"TASKQ_DSN": stage.database.dsn},
+        start_new_session=True,
+    ) as process:
+        try:
+            deadline = time.monotonic() + _BEGIN_S
+            while not stage.database.value("benchmarks.sql/prioritised"):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise Unavailable("`taskq prioritise` has not changed any priority")
+                time.sleep(POLL_S)
+            yield process.pid
+            if process.poll() is not None:
+                raise Unavailable("`taskq prioritise` has ended")
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
