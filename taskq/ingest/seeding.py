@@ -18,12 +18,14 @@ caller's thread, since they may be bound to it; the database is called in anothe
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeout  # not the built-in one before 3.11
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -127,30 +129,45 @@ def seed(
         in_flight = None
         progress.add(pending, outcome)
 
-    with ThreadPoolExecutor(1, "taskq-seed") as thread:
+    try:
+        for chunk in _chunks(_encoded(records, ahead, on_bad), ahead, *sender.chunk):
+            sender.prepare(chunk)
+            await_chunk()
+            in_flight, pending = _begun(partial(sender.send, chunk)), chunk
+        await_chunk()
+    except KeyConflict:
+        raise
+    except InvalidTask as error:
+        await_chunk()
+        raise InvalidTask(
+            f"{error} (tasks added so far: {progress.count.added}; "
+            "seeding again goes on from there and adds none twice)"
+        ) from error
+    except BaseException:
+        # Reading was interrupted. Wait a bounded time for the chunk in flight, then cancel it.
+        left = () if in_flight is None else (in_flight,)
         try:
-            for chunk in _chunks(_encoded(records, ahead, on_bad), ahead, *sender.chunk):
-                sender.prepare(chunk)
-                await_chunk()
-                in_flight, pending = thread.submit(sender.send, chunk), chunk
-            await_chunk()
-        except KeyConflict:
-            raise
-        except InvalidTask as error:
-            await_chunk()
-            raise InvalidTask(
-                f"{error} (tasks added so far: {progress.count.added}; "
-                "seeding again goes on from there and adds none twice)"
-            ) from error
-        except BaseException:
-            # Reading was interrupted. Wait a bounded time for the chunk in flight, then cancel it.
-            try:
-                with suppress(TaskqError, TimeoutError, FutureTimeout):
-                    await_chunk(GRACE_S)
-            finally:
-                sender.cancel()
-            raise
+            with suppress(TaskqError, TimeoutError, FutureTimeout):
+                await_chunk(GRACE_S)
+        finally:
+            sender.cancel()
+            wait(left, GRACE_S)
+        raise
     return progress.end(ahead)
+
+
+def _begun(send: Callable[[], _Outcome]) -> Future[_Outcome]:
+    """Send a chunk in a thread that no end of a program waits for: the database may not answer."""
+    future = Future[_Outcome]()
+
+    def run() -> None:
+        try:
+            future.set_result(send())
+        except BaseException as error:  # noqa: BLE001  # raised by whoever awaits it
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="taskq-seed", daemon=True).start()
+    return future
 
 
 class _Progress:

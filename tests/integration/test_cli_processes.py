@@ -28,10 +28,10 @@ def campaign_of(queue: Client, *argv: str) -> Campaign:
     )
 
 
-def interrupted(process: subprocess.Popen[str]) -> tuple[int, str]:
+def interrupted(process: subprocess.Popen[str], timeout_s: float = TIMEOUT_S) -> tuple[int, str]:
     """Send Ctrl-C; return the exit code and what was said about it."""
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=TIMEOUT_S)
+    _, error = process.communicate(timeout=timeout_s)
     return process.returncode, error
 
 
@@ -177,7 +177,7 @@ def test_ctrl_c_ends_seeding_into_a_database_that_does_not_answer(
             relay.accepts = False
             relay.is_moment = lambda: True
             wait_until(lambda: relay.holds)
-            code, error = interrupted(seeding)
+            code, error = interrupted(seeding, 4 * TIMEOUT_S)
         relay.answer()
     assert code == 130
     assert re.fullmatch(r"Interrupted; tasks added before: [\d,]+, .* goes on from there.\n", error)
