@@ -58,7 +58,8 @@ def trace_of(
     about = json.dumps([path, created_at.astimezone(timezone.utc).isoformat(), task_id])
     trace_id = _digest(about.encode())[:16]
     root_id = _span_id(trace_id, "task")
-    last = attempts[-1]
+    # One that was overtaken by a late success comes behind it.
+    decisive = next((one for one in attempts if one.outcome == "done"), attempts[-1])
     root = TraceSpan(
         f"task of {path}",
         root_id,
@@ -71,7 +72,7 @@ def trace_of(
             "taskq.task.key": key,
             "taskq.attempts": len(attempts),
         },
-        _error(last),
+        _error(decisive),
     )
     spans = [root]
     for number, one in enumerate(attempts):

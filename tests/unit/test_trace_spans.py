@@ -57,6 +57,17 @@ def test_time_between_attempts_is_a_wait() -> None:
     assert [one.error for one in found.spans] == [None, "lost", None, None, None]
 
 
+def test_task_that_a_late_success_has_ended_has_not_failed() -> None:
+    """The attempt that the success has overtaken comes behind it."""
+    found = trace(
+        attempt(1, 0, 3, outcome="failed"),
+        attempt(2, 4, 9),
+        attempt(3, 6, 9, outcome="cancelled"),
+    )
+    errors = [one.error for one in found.spans if one.name != "wait to be claimed"]
+    assert errors == [None, "failed", None, "cancelled"]
+
+
 @pytest.mark.parametrize(
     "phases",
     [
