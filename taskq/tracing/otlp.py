@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from http.client import HTTPException
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -36,16 +40,18 @@ class Receiver:
     """Sends traces to an address. url: without a path, that is /v1/traces.
 
     headers: as in `OTEL_EXPORTER_OTLP_HEADERS`, `NAME=VALUE,...`, percent-encoded. timeout_s: for
-    each part of an answer. Raise `UsageError` if one of them makes no sense.
+    the request, and for its whole answer. Raise `UsageError` if one of them makes no sense.
     """
 
     def __init__(self, url: str, headers: str = "", *, timeout_s: float = TIMEOUT_S) -> None:
         self._address = _address(url)
+        given = _headers(headers)
         self._headers = {
             "Content-Type": "application/x-protobuf",
             "User-Agent": f"taskq/{VERSION}",
-            **_headers(headers),
+            **given,
         }
+        self._secrets = sorted(filter(None, given.values()), key=len, reverse=True)
         self._timeout_s = timeout_s
         self._dialer = Dialer()
 
@@ -64,8 +70,9 @@ class Receiver:
         except TimeoutError:
             raise Unavailable(f"{self} has not answered for {self._timeout_s:g} s") from None
         except (OSError, HTTPException) as error:
-            raise Unavailable(f"{self} cannot be asked: {str(error) or repr(error)}") from None
-        said = answer[:_SHOWN_CHARS].decode("utf-8", "backslashreplace")
+            words = self._shown(str(error) or repr(error))
+            raise Unavailable(f"{self} cannot be asked: {words}") from None
+        said = self._shown(answer.decode("utf-8", "backslashreplace"))
         if status in _LATER:
             raise Unavailable(f"{self} answered {status}: {said!r}")
         if status != _OK:
@@ -73,18 +80,40 @@ class Receiver:
                 f"{self} answered {status}: {said!r}; is it a receiver of OTLP over HTTP, and does "
                 "OTEL_EXPORTER_OTLP_HEADERS have what it asks for?"
             )
-        return _complaint(answer)
+        return self._shown(_complaint(answer))
+
+    def _shown(self, said: str) -> str:
+        """Return the beginning of what a receiver says, without the headers that it may repeat."""
+        for secret in self._secrets:
+            said = said.replace(secret, "...")
+        return said[:_SHOWN_CHARS]
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
         connection = self._dialer.dial(self._address)
+        # An answer that never ends: the timeout of a socket is for each part of it.
+        end = threading.Timer(self._timeout_s, _shut, [connection.sock])
         try:
             connection.sock.settimeout(self._timeout_s)
             headers = {**self._headers, **connection.headers}
             connection.http.request("POST", connection.before_path, body, headers)
-            answer = connection.http.getresponse()
-            return answer.status, answer.read(_MAX_ANSWER)
+            end_at = time.monotonic() + self._timeout_s
+            end.start()
+            try:
+                answer = connection.http.getresponse()
+                return answer.status, answer.read(_MAX_ANSWER)
+            except (OSError, HTTPException):
+                if time.monotonic() < end_at:
+                    raise
+                raise TimeoutError from None
         finally:
+            end.cancel()
             connection.close()
+
+
+def _shut(sock: socket.socket) -> None:
+    """Let who reads from a connection find its end; TLS is not asked, which he may be using."""
+    with suppress(OSError):
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def _address(url: str) -> GatewayAddress:
@@ -121,7 +150,7 @@ def _complaint(answer: bytes) -> str:
     refused = told.partial_success.rejected_spans
     if not refused and not told.partial_success.error_message:
         return ""
-    return f"{refused:,} spans refused: {told.partial_success.error_message[:_SHOWN_CHARS]!r}"
+    return f"{refused:,} spans refused: {told.partial_success.error_message!r}"
 
 
 def _request(traces: Iterable[Trace]) -> ExportTraceServiceRequest:

@@ -25,10 +25,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 END_S = 30.0
 #: Seconds for which the slow one does not answer.
 SLOW_S = 3_600.0
+#: Seconds between the parts of an answer without an end.
+PART_S = 0.02
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Takes spans, or behaves badly: /busy, /refuse, /slow, /cut, /partial, /once-busy."""
+    """Takes spans, or behaves badly: /busy, /refuse, /slow, /endless, /echo, /cut, /partial, ..."""
 
     asked = 0
 
@@ -42,6 +44,12 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(401, b"no token")
         elif self.path == "/slow":
             time.sleep(SLOW_S)
+        elif self.path == "/endless":
+            while True:
+                self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                time.sleep(PART_S)
+        elif self.path == "/echo":
+            self._answer(400, f"authorization: {self.headers['authorization']}".encode())
         elif self.path == "/cut":
             self.close_connection = True
         else:

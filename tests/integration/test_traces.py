@@ -136,6 +136,7 @@ def test_cursor_gives_each_task_once(
             ("/busy", 69, "answered 503: 'come \\x1b[31m again'"),
             ("/refuse", 2, "answered 401: 'no token'"),
             ("/cut", 69, "cannot be asked"),
+            ("/echo", 2, "answered 400: 'authorization: ...'"),
             (":1", 69, "cannot be asked"),
         ],
         quick=2,
@@ -147,6 +148,7 @@ def test_receiver_that_does_not_take_traces_is_named(  # fixtures
     taskq: CommandLine,
     receiver: OtlpReceiver,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     where: str,
     code: int,
     message: str,
@@ -155,6 +157,7 @@ def test_receiver_that_does_not_take_traces_is_named(  # fixtures
     work(queue, hire)
     url = "http://127.0.0.1:1" if where == ":1" else receiver.url + where
     words = ("traces", "export", "/a", "--since", tmp_path / "cursor", "--to")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=s3cret")
     exit_code, said = taskq.refused(*words, url)
     assert (exit_code, receiver.spans()) == (code, [])
     assert message in said
@@ -162,12 +165,13 @@ def test_receiver_that_does_not_take_traces_is_named(  # fixtures
     assert taskq.json(*words, receiver.url)["traces"] == 4
 
 
-def test_slow_receiver_is_left(queue: Client, hire: Hire, receiver: OtlpReceiver) -> None:
-    """After the time that it has; what was read is sent by the next call."""
+@pytest.mark.parametrize("how", ["slow", "endless"])
+def test_slow_receiver_is_left(queue: Client, hire: Hire, receiver: OtlpReceiver, how: str) -> None:
+    """After the time that it has, also if it goes on answering; a next call sends all."""
     work(queue, hire)
     cursor = Cursor()
     saved: list[int] = []
-    slow = Receiver(f"{receiver.url}/slow", timeout_s=0.1)
+    slow = Receiver(f"{receiver.url}/{how}", timeout_s=0.1)
     sending = TraceExport(queue.queries, "/a", cursor, slow, save=lambda: saved.append(len(cursor)))
     with pytest.raises(Unavailable, match=r"has not answered for 0\.1 s"):
         sending.once()
