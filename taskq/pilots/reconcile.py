@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from taskq.views import PilotJob
+from taskq_agent.text import clean
 
 #: Seconds after which a job that the batch system does not know was never submitted: longer than a
 #: submission may take, see `drivers/commands.py`, and a loop's term, see `loop.py`.
@@ -30,7 +31,8 @@ class SeenJob:
     """What the batch system says of a job.
 
     native_id: its own name for it; empty: it has none, or does not say it. why: its words on the
-    state. exit_code: the agent's, if known. cancelled: whether somebody ended it there.
+    state, cleaned to be stored. exit_code: the agent's, if known. cancelled: whether somebody ended
+    it there.
     """
 
     native_id: str
@@ -39,6 +41,10 @@ class SeenJob:
     exit_code: int | None = None
     place: str | None = None
     cancelled: bool = False
+
+    def __post_init__(self) -> None:
+        if self.why is not None:
+            object.__setattr__(self, "why", clean(self.why))
 
 
 @dataclass(frozen=True, slots=True)

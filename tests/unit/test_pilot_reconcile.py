@@ -142,3 +142,12 @@ def test_an_agent_that_is_heard_ends_a_row_of_failures() -> None:
     assert (cleared.failures, cleared.trouble) == (0, "")
     assert health(0, [], heard=True) is None
     assert health(3, [], heard=False) is None
+
+
+@pytest.mark.parametrize("said", ["no\0thing", "no\ud800thing", "no\x1b[31mthing"])
+def test_words_of_a_batch_system_can_be_stored(said: str) -> None:
+    """One that cannot would keep the pilot from acting, as long as it is said."""
+    changed = change(job("queued"), SeenJob("42", "queued", said))
+    assert changed is not None
+    assert changed.why == "nothing"
+    assert change(job("queued", why="nothing"), SeenJob("42", "queued", said)) is None

@@ -88,11 +88,11 @@ class HTCondor:
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
         """Return what condor_q says; jobs stay in the queue for an hour after their end."""
         wanted = set(names)
-        return {
-            ad[_NAME]: _seen(ad)
-            for ad in self._ads(f"{_NAME} =!= undefined")
-            if ad[_NAME] in wanted
-        }
+        ads = [ad for ad in self._ads(f"{_NAME} =!= undefined") if ad[_NAME] in wanted]
+        try:
+            return {ad[_NAME]: _seen(ad) for ad in ads}
+        except TypeError:
+            raise BatchSystemError(f"condor_q says what makes no sense: {ads!r:.200}") from None
 
     def cancel(self, job: SeenJob) -> None:
         """Remove a job if it still waits."""

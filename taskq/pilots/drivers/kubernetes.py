@@ -98,11 +98,13 @@ class Kubernetes:
                     found[name] = {**status}
                 else:
                     pods[job] = {**status}
-        except (ValueError, RecursionError, TypeError):
+            return {
+                name: _seen(name, found[name], pods.get(name, {}))
+                for name in names
+                if name in found
+            }
+        except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
             raise BatchSystemError(f"kubectl says what makes no sense: {said[:200]!r}") from None
-        return {
-            name: _seen(name, found[name], pods.get(name, {})) for name in names if name in found
-        }
 
     def cancel(self, job: SeenJob) -> None:
         """Delete a job if it still waits."""

@@ -150,6 +150,8 @@ def test_no_jobs_is_no_answer(programs: Programs) -> None:
             "echo '{}x'",
             """echo '[{"TaskqJob": "a", "ClusterId": "1", "JobStatus": 1}]'""",
             """echo '[{"TaskqJob": "a", "ClusterId": 1}]'""",
+            f"echo '{json.dumps([ad(JobStatus=5, HoldReason={'a': 1})])}'",
+            f"echo '{json.dumps([ad(JobStatus=3, LastJobStatus=[5])])}'",
             "printf '\\000\\377\\n'",
         ],
         3,

@@ -201,6 +201,8 @@ def test_states_are_those_of_jobs_and_their_pods(
             "echo '[1]'",
             "echo '{}'",
             """echo '["Job", "a", "", null]'""",
+            f"""echo '["Job", "{NAME}", "", {{"conditions": [null]}}]'""",
+            f"""echo '["Job", "{NAME}", "", {{"conditions": [{{"status": "True"}}]}}]'""",
             "printf '\\000\\377\\n'",
         ],
         3,
