@@ -85,4 +85,19 @@ def command(*words: object, names: Iterable[str] = ()) -> str:
     """
     named = list(names)
     mark = ["--"] if any(name.startswith("-") for name in named) else []
-    return shlex.join(["taskq", *map(str, words), *mark, *named])
+    return " ".join(map(_quoted, ["taskq", *map(str, words), *mark, *named]))
+
+
+def _quoted(word: str) -> str:
+    """Return a word for a shell; with escapes if a terminal would not show it as it is."""
+    if word.isprintable():
+        return shlex.quote(word)
+    escaped = (
+        f"\\{one}"
+        if one in "\\'"
+        else one
+        if one.isprintable()
+        else "".join(f"\\{byte:03o}" for byte in one.encode(errors="replace"))
+        for one in word
+    )
+    return f"$'{''.join(escaped)}'"

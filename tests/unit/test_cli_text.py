@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from rich.cells import cell_len
 
 from taskq.export.ranking import dotted
 from taskq.views import Status
-from taskq.words import duration, rate
+from taskq.words import command, duration, rate
 from taskq_cli import render
 from taskq_cli.counts import percent_final
 from taskq_cli.rate_meter import RateMeter
@@ -198,3 +199,13 @@ def test_the_state_of_a_campaign_fits_the_terminal(
     assert len(lines[1]) == min(columns, render.BAR_WIDTH)
     assert lines[1].startswith("▚·")
     assert max(map(len, lines)) <= columns
+
+
+def test_proposed_command_names_what_it_means() -> None:
+    """A shell reads the same words, also where one would not be seen; none is an option."""
+    names = ["a\nb", "t\tx", "\x1b[31m", "h\u202ei", "q'\n\\0", "\x011", "$(id)", "-rf", "x'y", ""]
+    printed = command("hosts", "ban", names=names)
+    assert one_line(printed) == printed
+    words = printed.replace("taskq", "printf '%s\\0'", 1)
+    read = subprocess.run(["bash", "-c", words], capture_output=True, check=True).stdout
+    assert read.decode().split("\0") == ["hosts", "ban", "--", *names, ""]
