@@ -6,7 +6,7 @@ import math
 import os
 import pwd
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -20,6 +20,8 @@ _NUMBER = re.compile(r"\d{1,18}")
 _SUBMITTED = re.compile(r"(\d{1,18})(;[\w.-]+)?")
 _LINE = re.compile(r"(\d{1,18})[^|]*\|([A-Z_]{2,30})\|([^|]*)\|(.*)")
 _FORMAT: Final = "%i|%T|%r|%j"
+#: Names of one squeue, in a word that a command line can have.
+_AT_ONCE: Final = 500
 
 #: Words of squeue for jobs that wait, and that are over. Those that are not here are of jobs that
 #: have begun, whatever a later release calls them: they count against `max_jobs`.
@@ -81,10 +83,9 @@ class Slurm:
 
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
         """Return what squeue says; it forgets jobs some minutes after their end."""
-        said = self._squeue("--states=all", f"--format={_FORMAT}")
         wanted = set(names)
         seen: dict[str, SeenJob] = {}
-        for line in said.splitlines():
+        for line in self._lines(names):
             found = _LINE.fullmatch(line.strip())
             if found is None:
                 raise BatchSystemError(f"squeue says what makes no sense: {line[:200]!r}")
@@ -111,6 +112,13 @@ class Slurm:
         """Return the end of a job's output."""
         del place
         return self._folder.tail(name)
+
+    def _lines(self, names: Sequence[str]) -> Iterator[str]:
+        """Yield a line for each job of these names; others may have names with line ends."""
+        for n in range(0, len(names), _AT_ONCE):
+            asked = ",".join(names[n : n + _AT_ONCE])
+            said = self._squeue("--states=all", f"--name={asked}", f"--format={_FORMAT}")
+            yield from said.splitlines()
 
     def _squeue(self, *words: str) -> str:
         user = pwd.getpwuid(os.getuid()).pw_name

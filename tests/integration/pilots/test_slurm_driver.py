@@ -153,6 +153,14 @@ def test_rubbish_is_an_error_and_not_the_end_of_a_job(
         slurm.jobs([NAME])
 
 
+def test_job_of_any_name_keeps_none_from_being_seen(slurm: Slurm, programs: Programs) -> None:
+    """Slurm takes names with line ends, and shows them so."""
+    other = f"case $* in *--name={NAME}*) ;; *) printf '7|RUNNING|None|a\\nb\\n';; esac"
+    programs.say("squeue", f"{other}\necho '42|RUNNING|None|{NAME}'")
+    for times in (1, 9_000):  # which are too many for a word of a command line
+        assert slurm.jobs([NAME] * times)[NAME].state == "running"
+
+
 def test_job_that_squeue_forgot_is_known_by_its_exit_code(slurm: Slurm, tmp_path: Path) -> None:
     """Which its script has written."""
     assert slurm.jobs([NAME]) == {}
