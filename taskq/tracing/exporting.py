@@ -60,7 +60,8 @@ class TraceExport:
         self._rested_at = 0.0
         self._waiting: list[Trace] = []
         self.traces = self.spans = 0
-        cursor.begin(self._path, self._created_at(self._path))
+        # One of results would say that these were written, and the other way round.
+        cursor.begin(f"traces of {self._path}", self._created_at(self._path))
 
     def once(self) -> None:
         """Send what has ended. Raise as the receiver does."""

@@ -129,6 +129,20 @@ def test_cursor_gives_each_task_once(
     assert len(set(roots)) == 3
 
 
+def test_cursors_of_traces_and_of_results_are_apart(
+    queue: Client, hire: Hire, taskq: CommandLine, receiver: OtlpReceiver, tmp_path: Path
+) -> None:
+    """What was told as traces is still to be exported."""
+    work(queue, hire)
+    traces = ("traces", "export", "/a", "--to", receiver.url, "--since")
+    taskq.out(*traces, tmp_path / "traces")
+    code, said = taskq.refused("export", "/a", "--since", tmp_path / "traces")
+    assert (code, said) == (3, "this cursor is of traces of /a, not of /a; name another")
+    assert taskq.out("export", "/a", "--since", tmp_path / "results").count("\n") == 3
+    code, said = taskq.refused(*traces, tmp_path / "results")
+    assert (code, said) == (3, "this cursor is of /a, not of traces of /a; name another")
+
+
 @pytest.mark.parametrize(
     ("where", "code", "message"),
     rest_thorough(
