@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final
 
 from taskq.errors import UsageError
 from taskq.export.json_values import as_json, as_text
-from taskq.export.tabular import REST, Table
+from taskq.export.tabular import Table
 
 #: Rows of a record batch, of at most 320 KiB each.
 PIECE_ROWS: Final = 100
@@ -76,7 +76,7 @@ class ArrowColumns:
             (column, types[kind]) for column, kind in zip(table.columns, self._kinds, strict=True)
         ]
         if not table.complete:
-            named.append((REST, types["text"]))
+            named.append((table.rest, types["text"]))
         self.schema = pa.schema(named)
 
     def batches(self, rows: Iterable[tuple[list[Any], dict[str, Any]]]) -> Iterator[Any]:

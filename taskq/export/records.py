@@ -12,7 +12,7 @@ from taskq.export import parquet
 from taskq.export.destination import opened
 from taskq.export.json_values import as_json, as_text
 from taskq.export.sdf import as_sdf
-from taskq.export.tabular import REST, Table
+from taskq.export.tabular import Table
 
 Record: TypeAlias = Mapping[str, Any]
 
@@ -89,7 +89,7 @@ def _write_csv(records: Iterable[Record], stream: BinaryIO) -> None:
     if not table.columns:
         return
     rows = _CsvRows(stream)
-    rows.write(table.columns if table.complete else [*table.columns, REST])
+    rows.write(table.columns if table.complete else [*table.columns, table.rest])
     for values, rest in table:
         row = [as_text(value) for value in values]
         if not table.complete:

@@ -30,6 +30,7 @@ class Table:
     sample    the deciding records, flat: 1,000 and the one that shows that there are more,
               or fewer when they have 16 MiB
     complete  whether all records are in the sample
+    rest      the name of the column for what has none; with `_` behind it if one has its name
     """
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
@@ -44,6 +45,9 @@ class Table:
                 self.complete = False
                 break
         self.columns = _columns(self.sample)
+        self.rest = REST
+        while self.rest in self.columns:
+            self.rest += "_"
 
     def __iter__(self) -> Iterator[tuple[list[Any], dict[str, Any]]]:
         """Yield each record as its values, None where it has none, and what has no column."""

@@ -179,3 +179,14 @@ def test_full_disk_is_told_and_leaves_nothing(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_column_called_rest_stays_apart_from_what_has_none(tmp_path: Path) -> None:
+    """As `--columns rest=...` makes one."""
+    records = [
+        {"rest": "ab"[n % 2], "m": n if n < 1_400 else "x", "result.n": n} for n in range(1_500)
+    ]
+    assert write_partitioned(records, tmp_path / "out", "rest") == 1_500
+    rows = read(tmp_path / "out")
+    assert {*rows[0]} == {"m", "result.n", "rest", "rest_"}
+    assert sum(row["rest_"] == '{"m": "x"}' for row in rows) == 100
