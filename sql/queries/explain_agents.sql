@@ -1,8 +1,8 @@
 -- The open sessions that serve a campaign, one above or one below it, by kind: what they serve and offer, and
 -- whether they are heard, drain, or are slowed. banned: of one of them whose host or site is, which,
 -- and why.
--- first_until, last_until: when the first and the last of them expire if they stay silent, as far as one
--- knows without the time of a promotion, see serving_since().
+-- last_until: when the last of them expires if they stay silent, as far as one knows without the time of
+-- a promotion, see serving_since().
 -- Index: session_open, campaign_pkey; the bans are few.
 with living as materialized (
     select c.path as scope, s.offers, s.drain, s.slots, s.host, s.site,
@@ -31,7 +31,7 @@ with living as materialized (
 select k.scope, k.offers, k.drain as draining, k.slowed, k.silent, count(*) as agents, sum(k.slots)::bigint as slots,
        count(distinct k.host) as hosts,
        (array_agg(distinct k.host))[1:5] as some_hosts, array_agg(distinct k.site) as sites, min(k.banned) as banned,
-       min(k.until) as first_until, max(k.until) as last_until
+       max(k.until) as last_until
   from kind k
  group by k.scope, k.offers, k.drain, k.slowed, k.silent, k.banned is not null
  order by count(*) desc, k.scope, k.offers

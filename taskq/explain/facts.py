@@ -56,8 +56,8 @@ class ClosedCampaign:
 class AgentKind:
     """Open sessions that have in common what is said of them. some_hosts: five at most.
 
-    banned: of one of them, if they are: host or site, its name, and why. first_until, last_until:
-    when the first and the last of them expire if they stay silent.
+    banned: of one of them, if they are: host or site, its name, and why. last_until: when the last
+    of them expires if they stay silent.
     """
 
     scope: str
@@ -71,7 +71,6 @@ class AgentKind:
     some_hosts: list[str]
     sites: list[str]
     banned: list[str] | None
-    first_until: datetime
     last_until: datetime
 
     def serves(self, path: str) -> bool:

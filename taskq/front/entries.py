@@ -48,8 +48,6 @@ class Keys:
 #: Seconds after which a task that was leased ahead, and that no agent names, waits again: the
 #: default until PostgreSQL's own value is known.
 POOL_S: Final = 120.0
-#: Longer entries are dropped where they are found; genuine ones are far shorter.
-MAX_ENTRY_BYTES: Final = 1 << 20
 _TAG: Final = 32
 
 

@@ -10,13 +10,15 @@ from typing import Any, TypeVar
 import pytest
 
 from taskq.front.address import FrontAddress
-from taskq.front.entries import MAX_ENTRY_BYTES, Keys
+from taskq.front.entries import Keys
 from taskq.front.redis import ANSWER_S, CONNECT_S, FrontDown, RedisLink
 from tests.fixtures.redis_servers import RedisServer, StartRedis
 
 KEYS = Keys("0123456789abcdef")
 EPOCH = 3
 LOW = 2
+#: Longer entries are dropped where they are found, see pop.lua.
+MAX_ENTRY_BYTES = 1 << 20
 #: Megabytes take their time where others work.
 PATIENCE_S = 10.0
 

@@ -17,7 +17,6 @@ from tests.helpers.molecules import mol_block, read, titles
 
 ETHANOL = mol_block("CCO")
 LINES = ETHANOL.split("\n")
-ATOMS = int(LINES[3][:3])
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 HOSTILE = st.sampled_from(
     ["$$$$", "a\n$$$$\nb", "a\n\n> <x>\nb", "> <x>", "a>", "<", "", " ", "\n", "\r", "\u2028$$$$"]
