@@ -276,7 +276,7 @@ def _add_queue(group: argparse._ArgumentGroup) -> None:
         metavar="URL",
         help="may be repeated: when one fails, another is asked",
     )
-    add("--token-file", type=Path, metavar="FILE", help="holds the enrolment token of the site")
+    add("--token-file", type=Path, metavar="FILE", help="holds the token of the site")
     add("--ca", type=Path, metavar="FILE", help="trust these authorities, not the system's")
     add("--cert", type=Path, metavar="FILE", help="certificate to present")
     add("--key", type=Path, metavar="FILE", help="its key, if that is not in the same file")

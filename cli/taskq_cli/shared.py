@@ -207,7 +207,7 @@ _reading: Final = together(
         expose_value=False,
         callback=_keep,
         type=seconds(0.001),
-        metavar="S",
+        metavar="TIME",
         help="How far behind a standby may be, else the server itself is read. [default: "
         f"{MOST_BEHIND_S:g} s]",
     ),

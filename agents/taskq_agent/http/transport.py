@@ -58,7 +58,7 @@ T = TypeVar("T")
 class HttpTransport:
     """Speaks with the queue through gateways. Thread-safe.
 
-    token: the enrolment token that opens sessions; a secret. The token of the session is kept in
+    token: the site's token, which opens sessions; a secret. The token of the session is kept in
     memory only. A request that fails at one gateway is tried at one other before it counts as
     failed. Use it as a context manager: the connections are closed at the end.
     """

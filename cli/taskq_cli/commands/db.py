@@ -72,9 +72,9 @@ def status(invocation: Invocation) -> None:
     "age_s",
     type=seconds(3_600),
     default=86_400,
-    show_default=True,
     metavar="TIME",
-    help="Keep blobs that were stored within this time: a report may still refer to them.",
+    help="Keep blobs that were stored within this time: a report may still refer to them. "
+    "[default: 1d]",
 )
 @shared_options
 def clean(invocation: Invocation, age_s: float) -> None:

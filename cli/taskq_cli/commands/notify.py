@@ -189,7 +189,7 @@ def rm(invocation: Invocation, name: str) -> None:
     type=seconds(0, 3_600),
     default=60.0,
     show_default=True,
-    metavar="SECONDS",
+    metavar="TIME",
     help="How long to wait for it to be sent; 0: not at all.",
 )
 @shared_options

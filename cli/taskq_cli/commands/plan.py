@@ -47,7 +47,7 @@ def _count(text: str | float) -> int:
     "--task-seconds",
     type=seconds(0.001),
     required=True,
-    metavar="S",
+    metavar="TIME",
     help="How long a task takes.",
 )
 @click.option(
