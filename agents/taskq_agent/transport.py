@@ -1,4 +1,4 @@
-"""Interface between an agent and its queue: four calls and two streams, in process or over HTTP."""
+"""Interface between an agent and its queue: its session's calls, and blobs; direct or over HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_BLOB_BYTES = 67_108_864
 class Blobs(Protocol):
     """Store of shared inputs and large results; a blob is named by its SHA-256.
 
-    Called from the threads of all slots. Both methods raise `TransportFailed` when the transfer
+    Called from the threads of all slots. All methods raise `TransportFailed` when the transfer
     broke (repeat it) and `Refused` when repeating cannot help: no such blob, or one that is not
     accepted.
     """
@@ -62,11 +62,12 @@ class TaskBlobs(Blobs, Protocol):
 
 
 class Transport(TaskBlobs, Protocol):
-    """Calls the queue. Each call may be repeated with the same argument.
+    """Calls the queue. Each call may be repeated with the same arguments.
 
-    All four raise `TransportFailed` when no answer came (repeat it) and `Refused` when repeating
-    cannot help; `exchange` and `heartbeat` raise `SessionLost` when the session is no longer valid.
-    `heartbeat` is called from a thread of its own, concurrently with the others.
+    `open`, `exchange`, `heartbeat` and `close` raise `TransportFailed` when no answer came (repeat
+    it) and `Refused` when repeating cannot help; `exchange` and `heartbeat` raise `SessionLost`
+    when the session is no longer valid. `heartbeat` is called from a thread of its own,
+    concurrently with the others.
     """
 
     def open(self, hello: Hello) -> Welcome:

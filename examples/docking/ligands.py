@@ -1,4 +1,4 @@
-"""From a SMILES string to the PDBQT text that Vina docks."""
+"""Ligands: from a SMILES string to the PDBQT text that Vina docks."""
 
 from __future__ import annotations
 

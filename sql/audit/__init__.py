@@ -1,1 +1,1 @@
-"""What must never be found in the tables: one file a check, run by `taskq.db.audit`."""
+"""Checks of the audit: each file finds what must never be in the tables. See `taskq.db.audit`."""

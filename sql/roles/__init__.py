@@ -1,1 +1,1 @@
-"""What each role may do, as grants to one login."""
+"""Roles: what each may do, as grants to one login."""

@@ -1,4 +1,4 @@
-"""Which server to speak with: the one of the address, or the one that a cluster or Sentinels name.
+"""Route to the server: the one of the address, or the one that a cluster or Sentinels name.
 
 All keys of a queue are in one slot of a cluster, so one connection to one node is enough. Any other
 node names that one in a refusal, which is remembered for the next connection.

@@ -1,4 +1,4 @@
-"""What is to be chosen of many results: how many, by which value, of each group one."""
+"""Choice of the best of many results: how many, by which value, of each group one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is live about a queue, for whoever looks: the pages of `taskq web`, and `taskq top`.
+"""Monitoring: what is live about a queue, for the pages of `taskq web` and for `taskq top`.
 
 One ticker for all viewers reads the tree of campaigns (`ticker.py`), at most one statement a
 second, and none while nobody looks. `tree.py` makes totals, paces and agents of what was read,

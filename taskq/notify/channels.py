@@ -1,4 +1,4 @@
-"""What a keeper may send, and how: the decision of whoever runs it, in options and files."""
+"""Channels of a keeper: what it may send, and how, as who runs it says in options and files."""
 
 from __future__ import annotations
 

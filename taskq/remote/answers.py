@@ -1,4 +1,4 @@
-"""What a gateway answers: rows of statements, or an error that stands for an exception."""
+"""Answers of a gateway: rows of statements, or an error that stands for an exception."""
 
 from __future__ import annotations
 

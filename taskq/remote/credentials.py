@@ -1,4 +1,4 @@
-"""What a client shows to a gateway: a token, from a file or the environment, never an argument."""
+"""Credentials for a gateway: a token, from a file or the environment, never an argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one task of a campaign needs of the node that it runs on."""
+"""Resources: what one task of a campaign needs of the node that it runs on."""
 
 from __future__ import annotations
 

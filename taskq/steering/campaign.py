@@ -1,4 +1,4 @@
-"""What steers a campaign: pause, cancel, retry, priorities. A part of `Campaign`."""
+"""Steering of a campaign: pause, cancel, retry, priorities. A part of `Campaign`."""
 
 from __future__ import annotations
 

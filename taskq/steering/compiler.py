@@ -1,4 +1,4 @@
-"""From a filter to what the statement `find_tasks` takes: a jsonpath, values, states, parts.
+"""Compiles a filter to what the statement `find_tasks` takes: a jsonpath, values, states, parts.
 
 Each comparison becomes `exists(FIELD ? (@ = $VALUE))`, which is true or false whatever the field
 holds, or if there is none: so `not` is what it says. Texts of the filter reach the path as string

@@ -1,4 +1,4 @@
-"""What filters consist of: fields, comparisons of them, and how these are joined."""
+"""Syntax of filters: fields, comparisons of them, and how these are joined."""
 
 from __future__ import annotations
 

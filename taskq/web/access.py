@@ -1,4 +1,4 @@
-"""Who may look: whoever is at this machine, or who has a manager's token.
+"""Access to pages: for whoever is at this machine, or who has a manager's token.
 
 Without tokens, only requests are answered that name this machine as their host and came through no
 proxy: otherwise a page of a stranger, in the browser of somebody here, could read all of this under

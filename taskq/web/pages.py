@@ -1,4 +1,4 @@
-"""What each page shows: read by the functions that the commands use, bounded, kept for seconds."""
+"""Contents of each page: read by the functions that the commands use, bounded, kept for seconds."""
 
 from __future__ import annotations
 

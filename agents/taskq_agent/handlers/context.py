@@ -1,4 +1,4 @@
-"""What the kinds of handlers are given to run the tasks of one revision of one campaign."""
+"""Context of a handler: what it needs to run the tasks of one revision of one campaign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be opened: a campaign, a task, a host, lists of them; read anew, as texts and rows."""
+"""Panels: a campaign, a task, a host, lists of them; read anew, as texts and rows."""
 
 from __future__ import annotations
 
