@@ -30,8 +30,8 @@ END_S: Final = 5.0
 PERIOD_S: Final = 1.0
 #: Seconds for which a keeper acts without renewing its term.
 TERM_S: Final = 10.0
-#: Seconds between the tries of a keeper on standby, up to doubled at random.
-STANDBY_S: Final = 5.0
+#: Seconds between the tries of a keeper that does not act, up to doubled at random.
+TAKE_OVER_S: Final = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class Keeper:
         """
         held = 0
         while not stop.is_set():
-            pause_s = STANDBY_S * random.uniform(1.0, 2.0)  # noqa: S311  # spreads the askers
+            pause_s = TAKE_OVER_S * random.uniform(1.0, 2.0)  # noqa: S311  # spreads the askers
             try:
                 done = self.round()
                 if done.acting:

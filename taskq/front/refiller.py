@@ -34,8 +34,8 @@ IDLE_S: Final = 0.5
 #: the limit of the pause in seconds. Under a held snapshot a look takes long.
 _LOOK_SHARE: Final = 20.0
 _MOST_LOOK_PAUSE_S: Final = 5.0
-#: Seconds between two tries of a refiller on standby, up to doubled at random.
-STANDBY_S: Final = 1.0
+#: Seconds between two tries of a refiller that does not act, up to doubled at random.
+TAKE_OVER_S: Final = 1.0
 #: The share of the pool's time for which an entry may stay in a list; it may be handed out in the
 #: first half.
 _FRESH_PART: Final = 0.25
@@ -109,7 +109,7 @@ class Refiller:
         kept = await self._keep(lists)
         if not kept["acting"]:
             self._filler = None
-            await self._pause(STANDBY_S * random.uniform(1, 2))  # noqa: S311  # spreads the askers
+            await self._pause(TAKE_OVER_S * random.uniform(1, 2))  # noqa: S311  # spreads the askers
             return
         filler = await self._current(kept["epoch"])
         filler.levels.overtaken(kept["overtaken"] or ())

@@ -133,18 +133,18 @@ def test_who_is_woken_in_vain_passes_it_on(campaign: Campaign, database: Databas
     campaign.seed([{"n": 1}])
 
     async def scene(waker: LongPoll) -> None:
-        parked = [asyncio.ensure_future(waker.wait(SERVING, 60.0, 0)) for _ in range(100)]
+        waiting = [asyncio.ensure_future(waker.wait(SERVING, 60.0, 0)) for _ in range(100)]
         await asyncio.sleep(0)
         waker.poll_soon()
-        assert await parked[0]
+        assert await waiting[0]
         for number in range(1, 4):
-            assert not parked[number].done()
+            assert not waiting[number].done()
             waker.pass_on(SERVING)
-            assert await parked[number]
+            assert await waiting[number]
         waker.pass_on(Scope("/other"))
         for _ in range(200):
             waker.pass_on(SERVING)
-        assert all(await asyncio.gather(*parked[:65]))
+        assert all(await asyncio.gather(*waiting[:65]))
         assert waker.waiting == 35
 
     async def played() -> None:

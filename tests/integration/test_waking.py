@@ -52,7 +52,7 @@ def play(database: Database, scene: Scene, poll_s: float = POLL_S) -> None:
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
-def park(
+def waiters(
     waker: LongPoll,
     serving: Scope,
     count: int,
@@ -97,9 +97,9 @@ def test_as_many_are_woken_as_there_are_tasks(campaign: Campaign, database: Data
 
     async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
-        first = park(waker, ONE, 3)
-        second = park(waker, ALL, 3)
-        third = park(waker, ONE, 3)
+        first = waiters(waker, ONE, 3)
+        second = waiters(waker, ALL, 3)
+        third = waiters(waker, ONE, 3)
         await turns(statements, 2)
         assert waker.waiting == 9
         campaign.seed({"n": n} for n in range(1, 5))
@@ -121,11 +121,11 @@ def test_nobody_is_woken_for_what_only_others_can_claim(queue: Client, database:
         fitting = Scope("/gpu", ("gpu", "mem=8"), 2_000.0)
         others = [ONE, ALL, Scope("/gpu"), Scope("/", ("gpu",), 500.0)]
         # Who stays whatever is left: the others learn that it is in vain.
-        parked = [park(waker, serving, 2, unfinished=0) for serving in [*others, fitting]]
+        waiting = [waiters(waker, serving, 2, unfinished=0) for serving in [*others, fitting]]
         gpu.seed([{"n": 1}])
-        await until(parked[-1][0].done)
+        await until(waiting[-1][0].done)
         await turns(statements, 3)
-        assert not any(one.done() for some in parked[:-1] for one in some)
+        assert not any(one.done() for some in waiting[:-1] for one in some)
 
     play(database, scene)
 
@@ -136,8 +136,8 @@ def test_however_many_wait_there_is_one_statement_a_turn(database: Database) -> 
     async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
         for number in range(500):
-            park(waker, Scope("/c", (), 3_600.0 + number / 10), 1)
-        park(waker, ALL, 500)
+            waiters(waker, Scope("/c", (), 3_600.0 + number / 10), 1)
+        waiters(waker, ALL, 500)
         await turns(statements, 3)
         assert set(statements) == {2}
 
@@ -149,12 +149,12 @@ def test_nobody_asks_for_nobody(database: Database) -> None:
 
     async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
-        for one in park(waker, ONE, 3, seconds=3 * POLL_S):
+        for one in waiters(waker, ONE, 3, seconds=3 * POLL_S):
             assert await one is False
         asked = len(statements)
         await asyncio.sleep(4 * POLL_S)
         assert len(statements) == asked
-        park(waker, ONE, 1)
+        waiters(waker, ONE, 1)
         await turns(statements, 1)
 
     play(database, scene)
@@ -166,7 +166,7 @@ def test_time_is_up_when_it_is_up(database: Database) -> None:
     async def scene(waker: LongPoll) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        long, short = park(waker, ONE, 1), park(waker, ONE, 1, seconds=0.1)
+        long, short = waiters(waker, ONE, 1), waiters(waker, ONE, 1, seconds=0.1)
         assert await short[0] is False
         assert 0.1 <= loop.time() - began < 5
         assert not long[0].done()
@@ -179,7 +179,7 @@ def test_cancelled_waits_leave_nothing_behind(campaign: Campaign, database: Data
     """Nor is a task lost on them: who stays is woken."""
 
     async def scene(waker: LongPoll) -> None:
-        gone, stays = park(waker, ONE, 100), park(waker, ONE, 1)
+        gone, stays = waiters(waker, ONE, 100), waiters(waker, ONE, 1)
         await asyncio.sleep(0)
         assert waker.waiting == 101
         for one in gone:
@@ -203,15 +203,15 @@ def test_all_are_woken_when_nothing_is_unfinished(
     async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
         told, elsewhere, above = (
-            park(waker, ONE, 5, unfinished=1),
-            park(waker, OTHER, 5, unfinished=1),
-            park(waker, ALL, 5),
+            waiters(waker, ONE, 5, unfinished=1),
+            waiters(waker, OTHER, 5, unfinished=1),
+            waiters(waker, ALL, 5),
         )
         await turns(statements, 2)
         assert waker.waiting == 15
         campaign.cancel()
         assert await asyncio.gather(*told) == [True] * 5
-        know = park(waker, ONE, 5, unfinished=0)
+        know = waiters(waker, ONE, 5, unfinished=0)
         await turns(statements, 3)
         assert not any(one.done() for one in (*elsewhere, *above, *know))
 
@@ -222,7 +222,7 @@ def test_removed_campaign_wakes_who_waits_for_it(campaign: Campaign, database: D
     """The next claim tells them; nobody else is disturbed by it."""
 
     async def scene(waker: LongPoll) -> None:
-        nowhere, here = park(waker, Scope("/removed"), 2), park(waker, ONE, 1)
+        nowhere, here = waiters(waker, Scope("/removed"), 2), waiters(waker, ONE, 1)
         assert await asyncio.gather(*nowhere) == [True] * 2
         assert not here[0].done()
         campaign.seed([{"n": 1}])
@@ -235,10 +235,10 @@ def test_draining_lets_everybody_go_at_once(database: Database) -> None:
     """Without a statement, and those too who come later."""
 
     async def scene(waker: LongPoll) -> None:
-        parked = park(waker, ONE, 1_000)
+        waiting = waiters(waker, ONE, 1_000)
         await asyncio.sleep(0)
         waker.drain()
-        assert await asyncio.gather(*parked) == [False] * 1_000
+        assert await asyncio.gather(*waiting) == [False] * 1_000
         assert await waker.wait(ONE, 50) is False
 
     play(database, scene, poll_s=60)
@@ -249,7 +249,7 @@ def test_poke_is_seen_long_before_the_next_turn(campaign: Campaign, database: Da
 
     async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
-        (one,) = park(waker, ONE, 1)
+        (one,) = waiters(waker, ONE, 1)
         await asyncio.sleep(0)
         campaign.seed([{"n": 1}])
         for _ in range(100):
@@ -277,7 +277,7 @@ def test_database_that_goes_away_is_asked_on(
 
     async def scene(waker: LongPoll) -> None:
         statements = counted(waker)
-        (one,) = park(waker, ONE, 1)
+        (one,) = waiters(waker, ONE, 1)
         await turns(statements, 2)
         postgres.execute("alter function taskq.claimable(jsonb, boolean) rename to claimable_away")
         await turns(statements, 4)
@@ -298,10 +298,10 @@ def test_whoever_keeps_that_there_was_nothing_hears_otherwise(
 
     async def run() -> None:
         async with LongPoll(database, POLL_S, found=found.append) as waker:
-            parked = park(waker, ONE, 1) + park(waker, Scope("/c", (), 5_000.0), 1)
-            other = park(waker, OTHER, 1, unfinished=0)
+            waiting = waiters(waker, ONE, 1) + waiters(waker, Scope("/c", (), 5_000.0), 1)
+            other = waiters(waker, OTHER, 1, unfinished=0)
             campaign.seed([{"n": 1}, {"n": 2}])
-            assert await asyncio.gather(*parked) == [True, True]
+            assert await asyncio.gather(*waiting) == [True, True]
             assert set(found) == {ONE, Scope("/c", (), 5_000.0).rounded()}
             assert not other[0].done()
 

@@ -175,7 +175,7 @@ class GatewayDouble:
 
     def crash(self) -> None:
         """Forget all that was in hand."""
-        self._hands: dict[int, Buffer] = {}
+        self._buffers: dict[int, Buffer] = {}
         self._repeats = Replay()
 
     async def claim(
@@ -187,17 +187,17 @@ class GatewayDouble:
         if known is not None:
             again = [open_entry(raw, self.state) for raw in known]
             return [one.task for one in again if one is not None]
-        hand = self._hands.setdefault(campaign, Buffer(campaign, now))
-        if not hand:
-            hand.put(await self._popped(campaign, want + 1))
-        share = hand.claim(want, now, self._opened)
+        buffer = self._buffers.setdefault(campaign, Buffer(campaign, now))
+        if not buffer:
+            buffer.put(await self._popped(campaign, want + 1))
+        share = buffer.claim(want, now, self._opened)
         if share:
             self._repeats.put(session, lease, share)
         return [one.task for one in share]
 
     def in_hand(self) -> list[Task]:
         """Let go of what is in hand, to give it back."""
-        entries = [raw for hand in self._hands.values() for raw in hand.emptied()]
+        entries = [raw for buffer in self._buffers.values() for raw in buffer.emptied()]
         opened = [open_entry(raw, self.state) for raw in entries]
         return [one.task for one in opened if one is not None]
 
