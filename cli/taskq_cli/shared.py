@@ -29,6 +29,7 @@ from taskq.spec.model import check_path
 from taskq.views import Status
 from taskq.words import duration
 from taskq_agent.arguments import time_s
+from taskq_agent.text import size_in_bytes
 from taskq_cli.decorators import together
 from taskq_cli.early_exits import Declined
 from taskq_cli.hints import OutputType
@@ -160,6 +161,16 @@ def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float],
         return number
 
     return convert
+
+
+def size(value: str | int) -> int:
+    """Return the bytes of an option's size, as 512M, 4G or a number of bytes."""
+    try:
+        return 0 if f"{value}" == "0" else size_in_bytes(f"{value}")
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} must be a size, as 512M or 4G; a number alone is bytes."
+        ) from None
 
 
 _DSN: Final = click.option(

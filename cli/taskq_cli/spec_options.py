@@ -14,8 +14,9 @@ from taskq.errors import UsageError
 from taskq.ingest.sources.values import number_or_text
 from taskq.spec.spec import LATE_RESULTS, ON_DISCONNECT
 from taskq_agent.arguments import time_s
+from taskq_agent.text import size_in_bytes
 from taskq_cli.decorators import together
-from taskq_cli.shared import seconds
+from taskq_cli.shared import seconds, size
 
 _RETRY: Final = (
     *("max_attempts", "max_losses", "backoff_s", "backoff_max_s", "max_lost_nodes"),
@@ -31,10 +32,10 @@ _LIMITS: Final[dict[str, tuple[str, Callable[[str], float], str]]] = {
     "max_running_per_site": ("--max-running-per-site", int, "a whole number"),
     "max_failure_share": ("--max-failure-share", float, "a number"),
     "hedge": ("--hedge", float, "a number"),
-    "checkpoint_bytes": ("--checkpoint-bytes", int, "a whole number"),
+    "checkpoint_bytes": ("--checkpoint-bytes", size_in_bytes, "a size, as 20M"),
     "cores": ("--cores", int, "a whole number"),
     "gpus": ("--gpus", int, "a whole number"),
-    "output_bytes": ("--output-bytes", int, "a whole number"),
+    "output_bytes": ("--output-bytes", size_in_bytes, "a size, as 20M"),
 }
 
 
@@ -205,16 +206,16 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--checkpoint-bytes",
-        metavar="N|none",
+        metavar="SIZE|none",
         help="Keep the folder $TASKQ_CHECKPOINT of each task for its next attempt, if it is no "
         "larger than this. [default: none]",
     ),
     click.option(
         "--checkpoint-every",
         "checkpoint_every_s",
-        type=float,
-        metavar="SECONDS",
-        help="How often checkpoints are uploaded while attempts run. [default: 600]",
+        type=seconds(),
+        metavar="TIME",
+        help="How often checkpoints are uploaded while attempts run. [default: 10m]",
     ),
     click.option(
         "--cores",
@@ -230,15 +231,15 @@ _OPTIONS: Final = (
     click.option("--gpus", metavar="N|none", help="GPUs that a task needs. [default: none]"),
     click.option(
         "--output-bytes",
-        metavar="N|none",
+        metavar="SIZE|none",
         help="Keep what each task leaves in the folder $TASKQ_OUT with its result, if it is no "
         "larger than this. [default: none]",
     ),
     click.option(
         "--output-total-bytes",
-        type=int,
-        metavar="N",
-        help="Limit of the output files of the campaign. [default: 10737418240]",
+        type=size,
+        metavar="SIZE",
+        help="Limit of the output files of the campaign. [default: 10G]",
     ),
     click.option(
         "--weight",

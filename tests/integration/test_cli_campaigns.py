@@ -115,7 +115,7 @@ def test_creating_twice_is_refused_unless_asked_for(taskq: CommandLine, queue: C
 
 def test_show_says_what_was_said(taskq: CommandLine) -> None:
     """`campaign show` gives a campaign in the shape of a campaign file."""
-    limits = ["--time-limit", 90, "--checkpoint-bytes", 20_000, "--checkpoint-every", 5]
+    limits = ["--time-limit", 90, "--checkpoint-bytes", "20K", "--checkpoint-every", "10m"]
     taskq.out("campaign", "create", "/a", "--param", "x=1", *limits, "--", "run", "{x}")
     shown = taskq.json("campaign", "show", "/a")
     assert shown["handler"] == {"kind": "command", "argv": ["run", "{x}"]}
@@ -125,8 +125,8 @@ def test_show_says_what_was_said(taskq: CommandLine) -> None:
             "max_running": None,
             "max_running_per_site": None,
             "max_failure_share": 0.9,
-            "checkpoint_bytes": 20_000,
-            "checkpoint_every_s": 5,
+            "checkpoint_bytes": 20_480,
+            "checkpoint_every_s": 600,
             "output_bytes": None,
             "output_total_bytes": 10_737_418_240,
         },
@@ -136,7 +136,7 @@ def test_show_says_what_was_said(taskq: CommandLine) -> None:
     text = taskq.out("campaign", "show", "/a")
     assert 'command: ["run", "{x}"]' in text
     assert "1 min 30 s" in text
-    assert "20,000 bytes, every 5.0 s" in text
+    assert "20,480 bytes, every 10 min" in text
 
 
 def test_pause_and_resume_say_whether_they_changed_anything(

@@ -14,7 +14,7 @@ from taskq.errors import Conflict, UsageError
 from taskq.tokens import DAYS, Kind
 from taskq.words import counted, instant
 from taskq_cli.output import Column, as_record, write_record, write_records
-from taskq_cli.shared import Invocation, campaign_option, shared_options
+from taskq_cli.shared import Invocation, campaign_option, shared_options, size
 
 _MOST_USES: Final = 1_000_000_000
 
@@ -62,9 +62,9 @@ def token() -> None:
 )
 @click.option(
     "--max-output-bytes",
-    type=click.IntRange(0, 2**50),
-    metavar="N",
-    help="Output files that its agents may have stored. [default: 107374182400]",
+    type=size,
+    metavar="SIZE",
+    help="Output files that its agents may have stored. [default: 100G]",
 )
 @click.option(
     "--to",
