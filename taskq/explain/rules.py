@@ -88,12 +88,17 @@ def _delayed(facts: Facts) -> Iterator[Reason]:
         left_s = (facts.due_at - facts.upkeep.now).total_seconds()
         text += f"; the first is due at {instant(facts.due_at)}"
         text += f" (in {duration(left_s)})" if left_s > 0 else ", which is now"
+    blocks = facts.status.waiting + facts.status.working == 0
+    commands = [command("failures", path)]
+    if blocks:  # beside others they lose nothing by waiting
+        text += ". A shorter backoff applies to failures from then on"
+        commands.append(command("campaign", "change", path, "--backoff", "10s"))
     yield Reason(
         "delayed",
-        f"{text}. A shorter backoff applies to failures from then on.",
+        f"{text}.",
         tasks=number,
-        blocks=facts.status.waiting + facts.status.working == 0,
-        commands=[command("failures", path), command("campaign", "change", path, "--backoff", 10)],
+        blocks=blocks,
+        commands=commands,
         figures={"due_at": facts.due_at},
     )
 

@@ -26,6 +26,8 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
     """Say who has the slots of the agents that could claim."""
     path = facts.status.path
     waiting = sum(one.waiting for one in served)
+    # Most slots of slowed agents stay free, as another reason says.
+    able = [kind for kind in able if not kind.slowed] or able
     agents, slots = sum(kind.agents for kind in able), sum(kind.slots for kind in able)
     running = sum(one.working - one.ahead for one in facts.campaigns)
     # The first of a scope has the sums of all.
@@ -84,8 +86,8 @@ def _free_slots(
         )
     if facts.status.failures:
         why.append(
-            "a task that has failed waits up to 2 minutes for another host, with its last attempt "
-            "up to a day"
+            "a task that has failed on a host waits for another one, up to 2 minutes, or up to a "
+            "day if only one attempt is left"
         )
     why += [
         f"the quota of {one.owner} allows {one.max_running:,} running tasks, and {one.working:,} "
@@ -182,6 +184,6 @@ def _slowed(facts: Facts, able: Sequence[AgentKind]) -> Iterator[Reason]:
         f"{verb(number, 'makes', 'make')} one attempt at a time, since more fails there than "
         "elsewhere.",
         blocks=False,
-        commands=[command("hosts", path), command("failures", path)],
+        commands=[command("hosts", "list", path), command("failures", path)],
         figures={"agents": number, "slots": slots},
     )

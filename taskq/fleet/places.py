@@ -81,12 +81,21 @@ class Place:
     @property
     def proposal(self) -> str | None:
         """The command that keeps agents away, where the evidence of failures is clear."""
-        if self.banned or self.failing is None or not is_failing(self.failing):
+        if self.failing is None or not is_failing(self.failing):
             return None
         here = self.failing.here
-        why = f"{percent(here.share)} of {here.attempts:,} attempts fail"
+        return self._ban(f"{percent(here.share)} of {here.attempts:,} attempts fail")
+
+    @property
+    def choice(self) -> str | None:
+        """The command that keeps agents away where tasks only take long, if somebody wants that."""
+        if self.proposal or self.slow is None or not is_slow(self.slow):
+            return None
+        return self._ban(f"{self.slow.times:.1f} times as slow")
+
+    def _ban(self, why: str) -> str | None:
         words = (f"{self.kind}s", "ban", "--why", why, "--until", "1d")
-        return command(*words, names=[self.name])
+        return None if self.banned else command(*words, names=[self.name])
 
 
 def compare_places(

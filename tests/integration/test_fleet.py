@@ -80,8 +80,9 @@ def test_black_hole_is_the_first_host_with_the_command_that_bans_it(
     told = taskq.out("hosts", "/c")
     assert told.splitlines()[1].startswith("n17 ")
     assert "attempts fail here (at least " in told
-    (line,) = [line for line in told.splitlines() if line.startswith("  $ ")]
+    line, sites = (line for line in told.splitlines() if line.startswith("  $ "))
     assert line.startswith("  $ taskq hosts ban --why '100 % of ")
+    assert sites == "  $ taskq sites list /c"
     taskq.out(*shlex.split(line)[2:])
     banned = queue.fleet.hosts("/c")[0].banned
     assert banned is not None
@@ -100,8 +101,12 @@ def test_slow_site_is_the_first_site(planted: Campaign, queue: Client, taskq: Co
     assert by_name["alpha"].apart == ["n17"]
     told = taskq.out("sites", "/c")
     assert "1 bad host: n17" in told
-    assert "  $ taskq hosts list /c\n" in told
+    assert "(n17):\n  $ taskq hosts list /c\n" in told
     assert "gamma: tasks take " in told
+    (line,) = [line for line in told.splitlines() if line.startswith("  $ taskq sites")]
+    assert line.endswith(" times as slow' --until 1d gamma")
+    taskq.out(*shlex.split(line)[2:])
+    assert [one.choice for one in queue.fleet.sites("/c") if one.name == "gamma"] == [None]
     (record,) = [one for one in taskq.json("sites", "/c") if one["name"] == "gamma"]
     assert record["slow"]["times"] == pytest.approx(sites[0].slow.times)
 

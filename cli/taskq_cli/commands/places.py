@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import click
 
 from taskq.errors import Conflict
+from taskq.explain.reasons import some
 from taskq.fleet.bans import PlaceKind
+from taskq.fleet.places import Place
 from taskq.words import command, counted
 from taskq_cli import render
 from taskq_cli.list_group import ListGroup
@@ -216,10 +219,23 @@ def _list(
         places = fleet.hosts(path) if kind == "host" else fleet.sites(path)
     write_records(invocation.output, map(place_record, places), place_columns(kind), limit=limit)
     if invocation.output == "table":
-        for one in [one for one in places if one.verdict][:_MOST_VERDICTS]:
-            text = one_line(f"{one.name}: {one.verdict}.")
-            proposal = f"\n  $ {one_line(one.proposal)}" if one.proposal else ""
-            sys.stdout.write(f"\n{render.as_text(render.paragraph('', text))[:-1]}{proposal}\n")
-        if any(one.apart for one in places):
-            told = one_line(command("hosts", "list", names=[path]))
-            sys.stdout.write(f"\nHosts that fail at sites which else do not:\n  $ {told}\n")
+        _write_verdicts(kind, path, places)
+
+
+def _write_verdicts(kind: PlaceKind, path: str, places: Sequence[Place]) -> None:
+    """Say what is clearly wrong below the table, with what to do or to look at next."""
+    for one in [one for one in places if one.verdict][:_MOST_VERDICTS]:
+        told = one_line(f"{one.name}: {one.verdict}.")
+        shown = one.proposal
+        if kind == "site" and one.choice:
+            told += " What it does counts like any other's; to do without it:"
+            shown = one.choice
+        next_step = f"\n  $ {one_line(shown)}" if shown else ""
+        sys.stdout.write(f"\n{render.as_text(render.paragraph('', told))[:-1]}{next_step}\n")
+    if kind == "host" and any(one.choice for one in places):
+        told = one_line(command("sites", "list", names=[path]))
+        sys.stdout.write(f"\nWhether whole sites are slow:\n  $ {told}\n")
+    if apart := sorted({host for one in places for host in one.apart}):
+        told = one_line(command("hosts", "list", names=[path]))
+        named = one_line(some(apart))
+        sys.stdout.write(f"\nNot their sites' fault, but that of hosts ({named}):\n  $ {told}\n")

@@ -164,6 +164,7 @@ def test_delayed_tasks_are_due_at_an_instant(make: Make, hire: Hire) -> None:
     assert found.headline == "nothing runs, 1 is delayed"
     (reason,) = found.reasons
     assert (reason.code, reason.tasks, reason.blocks) == ("delayed", 1, True)
+    assert any("--backoff" in one for one in reason.commands)
     key = next(campaign.tasks()).key
     due = campaign.task(key).due_at
     assert reason.figures["due_at"] == due
@@ -360,3 +361,9 @@ def test_slowed_agents_are_counted(make: Make, hire: Hire, postgres: Postgres) -
     )
     by_code = {one.code: one for one in explained(campaign).reasons}
     assert by_code["slowed"].figures == {"agents": 1, "slots": 1}
+    other = hire("/c", host="n2")
+    assert "free-slots" in {one.code for one in explained(campaign).reasons}
+    other.claim()  # so that only slots of the slowed one are free
+    by_code = {one.code: one for one in explained(campaign).reasons}
+    assert {"busy", "slowed"} <= set(by_code)
+    assert by_code["busy"].figures["slots"] == 1
