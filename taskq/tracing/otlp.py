@@ -32,6 +32,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 #: Answers after which a client shall come again, as the specification has it.
 _LATER: Final = frozenset({429, 502, 503, 504})
 _OK: Final = 200
+_TOO_LARGE: Final = 413
 _MAX_ANSWER: Final = 65_536
 _SHOWN_CHARS: Final = 200
 
@@ -61,8 +62,9 @@ class Receiver:
     def send(self, traces: Sequence[Trace]) -> str:
         """Send traces in one request; return what the receiver complains of, if it takes them.
 
-        Raise `Unavailable` if it should be asked again later, `UsageError` if it never takes them.
-        A repetition sends the same ids.
+        What is too large for it is sent in halves; a trace that is so by itself is left out. Raise
+        `Unavailable` if it should be asked again later, `UsageError` if it never takes them. A
+        repetition sends the same ids.
         """
         body = _request(traces).SerializeToString()
         try:
@@ -73,6 +75,11 @@ class Receiver:
             words = self._shown(str(error) or repr(error))
             raise Unavailable(f"{self} cannot be asked: {words}") from None
         said = self._shown(answer.decode("utf-8", "backslashreplace"))
+        if status == _TOO_LARGE and len(traces) > 1:
+            half = len(traces) // 2
+            return "; ".join(filter(None, map(self.send, (traces[:half], traces[half:]))))
+        if status == _TOO_LARGE:
+            return f"a trace of {len(traces[0].spans):,} spans is too large for it, and left out"
         if status in _LATER:
             raise Unavailable(f"{self} answered {status}: {said!r}")
         if status != _OK:

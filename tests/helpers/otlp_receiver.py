@@ -27,10 +27,12 @@ END_S = 30.0
 SLOW_S = 3_600.0
 #: Seconds between the parts of an answer without an end.
 PART_S = 0.02
+#: Bytes that the small one takes.
+SMALL = 2_000
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Takes spans, or behaves badly: /busy, /refuse, /slow, /endless, /echo, /cut, /partial, ..."""
+    """Takes spans, or behaves badly: /busy, /refuse, /slow, /small, /partial, ..."""
 
     asked = 0
 
@@ -50,6 +52,8 @@ class Handler(BaseHTTPRequestHandler):
                 time.sleep(PART_S)
         elif self.path == "/echo":
             self._answer(400, f"authorization: {self.headers['authorization']}".encode())
+        elif self.path == "/small" and len(body) > SMALL:
+            self._answer(413, b"too much")
         elif self.path == "/cut":
             self.close_connection = True
         else:

@@ -249,3 +249,23 @@ def test_complaint_of_a_receiver_is_a_warning(
     done = taskq("traces", "export", "/a", "--to", f"{receiver.url}/partial")
     assert done.exit_code == 0
     assert "Warning: 7 spans refused: 'too old'" in done.stderr
+
+
+@pytest.mark.thorough
+def test_what_is_too_large_for_a_receiver_is_sent_in_parts(
+    queue: Client, hire: Hire, taskq: CommandLine, receiver: OtlpReceiver
+) -> None:
+    """A trace that is too large by itself is told, and keeps none of the others back."""
+    work(queue, hire)
+    large = servable(queue, "/a/large", 1)
+    for number in range(9):
+        agent = hire(large.path, host=f"large{number}")
+        agent.fail(agent.claim()[0], retry=False)
+        large.retry()
+    agent.fail(agent.claim()[0], retry=False)
+    done = taskq("traces", "export", "/a", "--to", f"{receiver.url}/small")
+    assert done.exit_code == 0
+    assert "Warning: a trace of 20 spans is too large for it, and left out" in done.stderr
+    roots = [one for one in receiver.spans() if not one["parent"]]
+    assert [one["name"] for one in roots].count("task of /a") == 3
+    assert "task of /a/large" not in {one["name"] for one in roots}
