@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -40,10 +41,9 @@ def changed(bench: Bench) -> Iterator[Finding]:
     """
     seconds, rounds = bench.scale.seconds, bench.scale.rounds
     with bench.stage() as stage:
-        stage.seed(bench.scale.prioritised)
-        scores = _scores(stage, bench.folder / "scores.csv")
-        # Seeded last, so behind all that is given a priority above its own.
-        stage.seed(round(MAX_ONE_S * seconds * (rounds + 1)))
+        stage.seed(round(MAX_ONE_S * seconds))  # what is claimed before
+        scores = _scores(stage, bench.folder / "scores.csv", bench.scale.prioritised)
+        stage.seed(round(MAX_ONE_S * seconds * rounds))
         stage.settle()
         before = rate(stage.database, BATCHED, seconds)
         with (
@@ -71,12 +71,14 @@ def changed(bench: Bench) -> Iterator[Finding]:
     )
 
 
-def _scores(stage: Stage, file: Path) -> Path:
-    """Write a score for each task, in no order."""
+def _scores(stage: Stage, file: Path, count: int) -> Path:
+    """Seed so many tasks, and write a score for each, in no order."""
+    known = stage.client.campaign(CAMPAIGN).status().total
+    stage.seed(count)
     draw = random.Random(1)  # noqa: S311  # scores are no secrets
     with file.open("w") as lines:
         lines.write("key,score\n")
-        for task in stage.client.campaign(CAMPAIGN).tasks():
+        for task in islice(stage.client.campaign(CAMPAIGN).tasks(), known, None):
             lines.write(f"{task.key},{draw.gauss(-7, 1):.3f}\n")
     return file
 
