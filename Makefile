@@ -48,6 +48,10 @@ protocol: .venv/test ## Explore the lease protocol with more of everything (minu
 test-proxy: .venv/test ## Test with HAProxy, PgBouncer and curl, which must be installed
 	$(BIN)/pytest tests/proxy
 
+.PHONY: test-deploy
+test-deploy: .venv/test ## Test deploy/ with systemd-analyze and kubectl, which must be installed
+	$(BIN)/pytest tests/deploy
+
 .PHONY: test-slurm
 test-slurm: .venv/test ## Test with a Slurm of one node, whose programs must be installed (minutes)
 	$(BIN)/pytest tests/slurm

@@ -46,7 +46,7 @@ settings.register_profile("soak", max_examples=2_000, stateful_step_count=80)
 
 
 #: Folders of tests that need programs which few have: run only where they are named.
-NAMED_ONLY = ("containers", "engines", "htcondor", "kubernetes", "pbs", "proxy", "slurm")
+NAMED_ONLY = ("containers", "deploy", "engines", "htcondor", "kubernetes", "pbs", "proxy", "slurm")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

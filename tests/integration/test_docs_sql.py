@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 
-import pytest
-
 from taskq import Client
+from tests.helpers.psql import psql_program
 from tests.helpers.sql_page import MARK, PAGE, granted, page
 
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -22,12 +20,9 @@ def test_the_page_is_what_the_grants_and_heads_of_functions_say() -> None:
 
 def test_the_example_runs_in_psql(queue: Client, dsn: str) -> None:
     """A task is made, claimed and done by the verbs alone."""
-    psql = shutil.which("psql")
-    if psql is None:
-        pytest.skip("there is no psql")
     (example,) = re.findall(r"```sql\n(.*?)```", TEXT, re.DOTALL)
     done = subprocess.run(
-        [psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", dsn],
+        [psql_program(), "-X", "-q", "-v", "ON_ERROR_STOP=1", dsn],
         input=example,
         capture_output=True,
         text=True,

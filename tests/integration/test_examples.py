@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +15,9 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from taskq import Client, embedded
+from taskq import Client
 from tests.helpers.command_line import PROGRAM, CommandLine
+from tests.helpers.psql import psql_program
 from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
@@ -212,12 +212,9 @@ def test_agent_in_shell_speaks_the_verbs(dsn: str, queue: Client) -> None:
     assert len(script.read_text().splitlines()) <= 40
     campaign = queue.create_campaign("/shell")
     campaign.seed({"n": n} for n in range(4))
-    psql = embedded.locate().bin_dir / "psql"
-    if not psql.exists():
-        psql = Path(shutil.which("psql") or "psql")
     parts = conninfo_to_dict(dsn)
     environment = os.environ | {
-        "PSQL": str(psql),
+        "PSQL": str(psql_program()),
         "PGHOST": str(parts["host"]),
         "PGPORT": str(parts["port"]),
         "PGUSER": str(parts["user"]),

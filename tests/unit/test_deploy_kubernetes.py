@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,17 +73,6 @@ def test_kustomization_has_all_that_stays() -> None:
     assert set(whole["resources"]) == names - {"agents-job.yaml"}
     used = {container_of(one)["image"] for name, one in RUNNING if name in whole["resources"]}
     assert {one["name"] for one in whole["images"]} == used
-
-
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed here")
-def test_kubectl_takes_the_kustomization() -> None:
-    """Without a cluster; it prints what it would apply."""
-    done = subprocess.run(
-        ["kubectl", "kustomize", FOLDER], capture_output=True, text=True, check=True
-    )
-    kinds = sorted(one["kind"] for one in yaml.safe_load_all(done.stdout))
-    assert kinds == ["Deployment"] * 3 + ["PodDisruptionBudget", "Service"]
-    assert "image: registry.example.org/taskq:" in done.stdout
 
 
 @each_running

@@ -1,0 +1,14 @@
+"""The psql of the PostgreSQL that tests run on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from taskq import embedded
+
+
+def psql_program() -> Path:
+    """Return its path: beside the server's programs, else that of the system."""
+    beside = embedded.locate().bin_dir / "psql"
+    return beside if beside.exists() else Path(shutil.which("psql") or "psql")
