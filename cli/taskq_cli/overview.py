@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from taskq import Campaign, Client
 from taskq.views import AgentView, Hedges, LeftAgent, LeftOver, Refusals, Status
-from taskq.words import counted, duration
+from taskq.words import command, counted, duration
 from taskq_cli.counts import percent_final
 from taskq_cli.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
 from taskq_cli.output import as_record
@@ -124,11 +124,10 @@ class Overview:
 
     def _about_failures(self) -> str:
         failures, losses = self.status.failures, self.status.losses
-        text = f"attempts   {failures:,} failed, {losses:,} lost"
-        if self.classes is None:
-            return f"{text}; `taskq failures {self.status.path}` groups them"
+        text = f"attempts   {failures:,} failed, {losses:,} lost; "
+        text += f"`{command('failures', names=[self.status.path])}` says why, and whose fault"
         return text + "".join(
-            f"\n           {n:,} {one_line(name) or '(no class)'}" for name, n in self.classes
+            f"\n           {n:,} {one_line(name) or '(no class)'}" for name, n in self.classes or ()
         )
 
     def _about_hedges(self, hedges: Hedges) -> str:

@@ -134,14 +134,14 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
     many = counted(len(hosts), "host")
     if everywhere.low > _HALF and len(hosts) > 1:
         text = f"{percent(everywhere.share)} of all attempts on {many} fail so"
-        return "campaign", f"{text} (at least {percent(everywhere.low)})", []
+        return "campaign", f"{text} ({everywhere.interval})", []
     tried = fates.again + fates.then_done
     again = share(fates.again, tried)
     told = f"of {counted(tried, 'task')} tried on a second host {fates.again:,} failed so again"
     if tried and again.low > _HALF:
-        return "task", f"{told} (at least {percent(again.low)})", []
+        return "task", f"{told} ({again.interval})", []
     if tried and again.high < _HALF:
-        return "chance", f"{told} (at most {percent(again.high)})", []
+        return "chance", f"{told} ({again.interval})", []
     if len(hosts) == 1:
         return "unclear", "only one host has attempts: no other shows whether it is the host's", []
     if not tried:
@@ -175,12 +175,12 @@ def _beside(where: str, names: Sequence[str], judged: Judgement) -> str:
             here = found.here
             parts.append(
                 f"{percent(here.share)} of {here.attempts:,} attempts {where} {name} "
-                f"(at least {percent(here.low)})"
+                f"({here.interval})"
             )
     more = f" and {where} {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     found = judged.comparison(names[0])
     elsewhere = ""
     if found is not None:
         others = found.elsewhere
-        elsewhere = f", elsewhere {percent(others.share)} (at most {percent(others.high)})"
+        elsewhere = f", elsewhere {percent(others.share)} ({others.interval})"
     return f"{', '.join(parts)}{more} fail so{elsewhere}"

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from taskq.words import percent
+
 #: What intervals of 99.9 % leave out on each side; and where that is in the normal distribution.
 _TAIL: Final = 0.0005
 _Z: Final = 3.29
@@ -31,6 +33,11 @@ class Share:
     low: float
     high: float
     attempts: int
+
+    @property
+    def interval(self) -> str:
+        """In words: `57 % to 99.7 %`."""
+        return f"{percent(self.low)} to {percent(self.high)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,7 @@ class Place:
             here, elsewhere = self.failing.here, self.failing.elsewhere
             parts.append(
                 f"{percent(here.share)} of {here.attempts:,} attempts fail here "
-                f"(at least {percent(here.low)}), elsewhere {percent(elsewhere.share)} "
-                f"(at most {percent(elsewhere.high)})"
+                f"({here.interval}), elsewhere {percent(elsewhere.share)} ({elsewhere.interval})"
             )
         if self.slow is not None and is_slow(self.slow):
             parts.append(

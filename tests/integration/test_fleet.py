@@ -19,10 +19,11 @@ SITES = {"alpha": ["a1", "a2", "a3", "n17"], "beta": ["b1", "b2", "b3"], "gamma"
 INSERT = """
     insert into taskq.attempt (
            campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome,
-           error_class, phases)
+           error_class, error, tail, phases)
     select %(campaign)s, (r ->> 0)::bigint, (r ->> 1)::integer, gen_random_uuid(),
            (r ->> 2)::bigint, %(at)s, %(at)s + make_interval(secs => (r ->> 3)::double precision),
-           (r ->> 4)::taskq.attempt_outcome, r ->> 5,
+           (r ->> 4)::taskq.attempt_outcome, r ->> 5, 'ended by ' || (r ->> 5),
+           case when r ->> 5 = 'signal-11' then E'atom 17 is too near\n' end,
            jsonb_build_object('run_s', (r ->> 3)::double precision)
       from jsonb_array_elements(%(rows)s::jsonb) r
 """
@@ -79,7 +80,7 @@ def test_black_hole_is_the_first_host_with_the_command_that_bans_it(
     assert [one.name for one in hosts if one.failing and one.failing.is_worse] == ["n17"]
     told = taskq.out("hosts", "/c")
     assert told.splitlines()[1].startswith("n17 ")
-    assert "attempts fail here (at least " in told
+    assert " attempts fail here (9" in told
     line, sites = (line for line in told.splitlines() if line.startswith("  $ "))
     assert line.startswith("  $ taskq hosts ban --why '100 % of ")
     assert sites == "  $ taskq sites list /c"
@@ -122,9 +123,18 @@ def test_failures_are_told_with_their_side(
     told = taskq.out("failures", "/c")
     assert "exit-127: the hosts' fault: 100 % of " in told
     assert "signal-11: the tasks' fault: of " in told
-    ban, look = (line for line in told.splitlines() if line.startswith("  $ "))
-    assert ban == "  $ taskq hosts ban --why exit-127 --until 1d n17"
-    assert look == """  $ taskq tasks --where 'class = "signal-11"' /c"""
+    commands = [line for line in told.splitlines() if line.startswith("  $ ")]
+    keys = {one.error_class: one.example_key for one in planted.failure_causes()}
+    assert commands == [
+        "  $ taskq hosts ban --why exit-127 --until 1d n17",
+        f"  $ taskq logs /c {keys['exit-127']}",
+        """  $ taskq tasks --where 'class = "signal-11"' /c""",
+        f"  $ taskq logs /c {keys['signal-11']}",
+    ]
+    assert f"\nSuch as {keys['exit-127']}: ended by exit-127\n" in told
+    assert f"\nSuch as {keys['signal-11']}: ended by signal-11 | atom 17 is too near\n" in told
+    for line in commands:
+        taskq.out(*shlex.split(line)[2:])
     assert "$ taskq sites list /c\n" in taskq.out("explain", "/c")
     rows = {one["error_class"]: one for one in taskq.json("failures", "/c", "--by", "class")}
     assert {name: one["side"] for name, one in rows.items()} == {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import click
@@ -11,7 +11,7 @@ import click
 from taskq import Client
 from taskq.errors import UsageError
 from taskq.fleet.blame import FailureVerdict
-from taskq.words import percent
+from taskq.words import command, percent
 from taskq_cli import render
 from taskq_cli.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
 from taskq_cli.output import Column, Record, as_record, write_records
@@ -60,7 +60,8 @@ def failures(
     their output. Each group shows attempts by host and the latest attempt. Messages that differ in
     numbers only are the same. An attempt also counts if its task has succeeded since. Below the
     groups stands whose fault the most frequent classes are: of the tasks, of nodes, of a site, of
-    the campaign, or of chance.
+    the campaign, or of chance; with the intervals of shares (confidence 99.9 %), an example and
+    what to do next.
 
     --by class tells more about that. Like --by host and --by site, it reads a sample of the latest
     attempts, at most 10,000, however many have failed.
@@ -78,25 +79,42 @@ def failures(
         return
     with invocation.reader() as client:
         records: Iterable[Record]
+        examples: dict[tuple[str, str], Record] = {}
         if tasks:
             records = map(as_record, client.campaign(path).failures(below=below))
         else:
-            records = _causes(client, path, limit, below=below)
+            records = _noting(_causes(client, path, limit, below=below), examples)
         columns = campaign_column(client, path, below=below)
         columns += _TASK_COLUMNS if tasks else _CAUSE_COLUMNS
         write_records(invocation.output, records, columns, limit=limit)
         verdicts = [] if tasks or invocation.output != "table" else client.fleet.failures(path)
     verdicts = [one for one in verdicts if below or one.campaign == path]
-    _write_verdicts([one for one in verdicts if one.side != "unclear"][:VERDICTS], path)
+    clear = [one for one in verdicts if one.side != "unclear"]
+    _write_verdicts(clear[:VERDICTS], path, examples)
 
 
-def _write_verdicts(verdicts: Iterable[FailureVerdict], path: str) -> None:
-    """Write whose fault each class of failures is, and the evidence."""
+def _noting(records: Iterable[Record], examples: dict[tuple[str, str], Record]) -> Iterator[Record]:
+    """Pass groups on, and note the most frequent one of each class."""
+    for one in records:
+        examples.setdefault((one["campaign"], one["error_class"]), one)
+        yield one
+
+
+def _write_verdicts(
+    verdicts: Iterable[FailureVerdict], path: str, examples: Mapping[tuple[str, str], Record]
+) -> None:
+    """Write whose fault each class of failures is, the evidence, an example, and commands."""
     for one in verdicts:
         where = "" if one.campaign == path else f" in {one.campaign}"
-        text = f"{one.error_class or '(none)'}{where}: {_SIDES[one.side]}: {one.why}."
-        proposal = f"  $ {one_line(one.proposal)}\n" if one.proposal else ""
-        sys.stdout.write(f"\n{render.as_text(render.paragraph('', one_line(text)))}{proposal}")
+        texts = [f"{one.error_class or '(none)'}{where}: {_SIDES[one.side]}: {one.why}."]
+        commands = [one.proposal] if one.proposal else []
+        if example := examples.get((one.campaign, one.error_class)):
+            key = example["example_key"]
+            said = " | ".join(filter(None, (example["example_error"], example["example_line"])))
+            texts += [f"Such as {key}: {said}"] if said else []
+            commands.append(command("logs", names=[one.campaign, key]))
+        folded = "".join(render.as_text(render.paragraph("", one_line(text))) for text in texts)
+        sys.stdout.write(f"\n{folded}" + "".join(f"  $ {one_line(text)}\n" for text in commands))
 
 
 def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> None:
@@ -115,7 +133,7 @@ def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> No
         departed = client.left_agents(path, limit=MAX_LEFT_AGENTS)
     write_records(invocation.output, records, columns, limit=limit)
     if invocation.output == "table":
-        _write_verdicts(verdicts, path)
+        _write_verdicts(verdicts, path, {})
         if departed:
             click.echo(f"\nAgents: {summarize_left_agents(departed)}.")
 
