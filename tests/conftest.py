@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import threading
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -63,23 +62,21 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 #: Folders of tests that mostly compute; those of others wait for servers, and are dearer.
 CHEAP = ("property", "protocol", "unit")
-#: Cases of a dear test that `make test` runs; see `rest_thorough` for tests that want fewer.
-QUICK_CASES = 2
 
 
 @pytest.hookimpl(tryfirst=True)  # before the order is random
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the cases of dear tests after the first few as thorough."""
+    """Mark the cases of dear tests after the first as thorough."""
     here = Path(__file__).parent
-    seen = Counter[tuple[Path, str]]()
+    seen = set[tuple[Path, str]]()
     for item in items:
         folder = item.path.relative_to(here).parts[0]
         if folder in CHEAP or not hasattr(item, "callspec") or item.get_closest_marker("thorough"):
             continue
         test = item.path, item.nodeid.partition("[")[0]
-        seen[test] += 1
-        if seen[test] > QUICK_CASES:
+        if test in seen:
             item.add_marker(pytest.mark.thorough)
+        seen.add(test)
 
 
 def pytest_configure(config: pytest.Config) -> None:

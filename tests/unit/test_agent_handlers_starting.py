@@ -59,12 +59,22 @@ def test_a_script_on_path_is_looked_at_too(
     assert "'dock.sh' is there, but its interpreter, '/no/python'" in str(ended.error)
 
 
-def test_cr_lf_is_named_where_it_is_env_that_fails(slot: SlotHarness, tmp_path: Path) -> None:
-    """`env` is started, and then finds no `sh` with a CR in its name."""
+@pytest.mark.parametrize(("code", "told"), [(127, "is not found"), (126, "cannot be executed")])
+def test_cr_lf_is_named_where_it_is_env_that_fails(
+    slot: SlotHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, told: str
+) -> None:
+    """`env` is started, and finds no `sh` with a CR in its name: in no folder, or none it may read.
+
+    GNU's says 126 where a folder of PATH may not be searched; a file in its place is like that.
+    """
     program = script(tmp_path, b"#!/usr/bin/env sh\r\nexit 0\r\n")
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sh\r").write_text("not executable")
+    monkeypatch.setenv("PATH", f"{hidden}:/usr/bin:/bin" if code == 126 else "/usr/bin:/bin")
     ended = slot.run(command(str(program)))
-    assert (ended.error_class, ended.exit_code) == ("exit-127", 127)
-    assert "as when a program is not found: its first line ends in CR LF" in str(ended.error)
+    assert (ended.error_class, ended.exit_code) == (f"exit-{code}", code)
+    assert f"as when a program {told}: its first line ends in CR LF" in str(ended.error)
     assert "'sh\\r' is sought" in str(ended.error)
 
 
