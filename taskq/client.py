@@ -247,7 +247,8 @@ class Client:
 
         The same function with the same arguments is called once: asked again, in another program
         or a day later, the future has the value that is there. It goes as in `map`, to a campaign
-        below `/calls` that is called after the function and what it does.
+        below `/calls` that is called after the function and what it does. All arguments are the
+        function's; for values of classes that one has to `trust`, take `map` or `Executor`.
         """
         from taskq.compute.runs import Calls  # noqa: PLC0415  # few programs compute
 

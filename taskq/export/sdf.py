@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -101,22 +101,31 @@ def as_sdf(records: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     """Yield records of an SDF file: the molecule in `molblock`, then the other fields.
 
     `molblock`: a `Molecule`, or the text of one. Its own data fields come last, unless the record
-    has such a name. A value that would end a field, or begin another, is written as JSON text.
-    Raise `NoMolecule` if a text is none.
+    has such a name. A value that would end a field, or begin another, is written as JSON text, and
+    `_` stands for what a name cannot have; names that become alike get one more each. Raise
+    `NoMolecule` if a text is none.
     """
     for record in records:
         given = record.get("molblock")
         found = given if isinstance(given, Molecule) else checked(str(given or ""))
+        told = {
+            name: value
+            for name, value in record.items()
+            if name != "molblock" and value is not None
+        }
         fields: dict[str, Any] = {}
-        for name, value in [*record.items(), *found.fields.items()]:
-            if name != "molblock" and value is not None:
-                fields.setdefault(_name(name), value)
+        for name, value in (told | {**found.fields, **told}).items():
+            fields[_name(name, fields)] = value
         parts = (f"> <{name}>\n{_value(value)}\n" for name, value in fields.items())
         yield f"{found.block}{''.join(parts)}$$$$\n".encode()
 
 
-def _name(name: str) -> str:
-    return "".join(one if one.isprintable() and one not in "<>" else "_" for one in name) or "_"
+def _name(name: str, taken: Collection[str]) -> str:
+    """Return what can stand for a name in a file where others stand already."""
+    kept = "".join(one if one.isprintable() and one not in "<>" else "_" for one in name) or "_"
+    while kept in taken:
+        kept += "_"
+    return kept
 
 
 def _value(value: object) -> str:

@@ -69,6 +69,13 @@ def test_fields_of_the_molecule_follow_those_of_the_record() -> None:
         assert read(sdf) == [("CCO", {"score": "-7", "affinity": "-3", "lines": "a\nb"})]
 
 
+def test_names_that_a_file_cannot_tell_apart_are_all_there() -> None:
+    """Those of the record come first, also here."""
+    text = f"{ETHANOL}> <a_>\n4\n\n$$$$\n"
+    sdf = exported({"molblock": text, "a<": 1, "a>": 2, "a\n": 3})
+    assert read(sdf) == [("CCO", {"a_": "1", "a__": "2", "a___": "3", "a____": "4"})]
+
+
 BAD = {
     "empty": "",
     "no end": "\n".join(LINES[:-2]),
