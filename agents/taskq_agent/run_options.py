@@ -115,7 +115,7 @@ OPTIONS = (
         usual="that of the machine, its cgroup and batch job",
     ),
     _work("--until-empty", None, "leave when nothing is left to be done"),
-    _work("--max-tasks", int, "leave after so many attempts"),
+    _work("--max-tasks", int, "leave after so many attempts that could be run"),
     _work(
         "--idle-timeout",
         arguments.seconds_above_0,
