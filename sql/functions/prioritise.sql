@@ -8,8 +8,8 @@
 -- A task keeps it as long as it is not done, in a row of its own: it leaves its span. Its spec says what it
 -- was seeded with. Claims find what comes before their position as they do what becomes waiting, see pick().
 --
--- Locks: the spans that tasks leave, in the order of their first id; then the rows of the tasks, in the
--- order of task_id; waits for them. Index: span_pkey, spec_pkey, task_pkey. Planned anew each time, see
+-- Locks: the spans that tasks leave, see unspan(); then the rows of the tasks, in the order of task_id; waits for
+-- them. Index: span_pkey, spec_pkey, task_pkey. Planned anew each time, see
 -- cancel().
 create or replace function taskq.prioritise(
     p_campaign bigint,

@@ -5,7 +5,11 @@
 --     again, no smaller than need be: so what is done to some of very many leaves those packed.
 -- priorities: of each of the tasks; null: those of their specs.
 --
--- Locks: the spans, in the order of their first id; waits for them. Index: span_pkey, spec_pkey.
+-- Where such spans are, those who unspan tasks of the campaign follow each other: who waited for a span that another
+-- splits would find it gone, and not see the new ones. Claims need nothing of the kind, as they split none.
+--
+-- Locks: with such spans an advisory lock for the campaign until the transaction ends; the spans, in the order of
+-- their first id; waits for them. Both before any bundle and any row of a task. Index: span_pkey, spec_pkey.
 create or replace function taskq.unspan(
     p_campaign bigint, p_tasks bigint[], p_after bigint default 0, p_limit integer default null,
     p_priorities smallint[] default null)
@@ -27,6 +31,18 @@ declare
          limit 1);
     v_last constant bigint := (select max(u.task_id) from unnest(p_tasks) as u (task_id));
 begin
+    if not exists (
+        select
+          from taskq.span s
+         where s.campaign_id = p_campaign
+           and s.last_id > p_after
+           and s.first_id >= coalesce(v_first, 0)
+           and s.first_id <= coalesce(v_last, 9223372036854775807))
+    then
+        return;
+    end if;
+    perform pg_advisory_xact_lock(hashtextextended('taskq.unspan', p_campaign));
+    -- In a snapshot taken behind the lock. What v_first has been split into since begins no lower.
     for v_span in
         select s.first_id, s.next_id, s.last_id
           from taskq.span s
@@ -65,6 +81,7 @@ begin
               into v_tasks, v_priorities
               from unnest(p_tasks, p_priorities) as u (task_id, priority)
              where u.task_id between v_span.next_id and v_span.last_id;
+            continue when v_tasks is null;  -- a claim that was waited for has taken them
         end if;
         delete from taskq.span s
          where s.campaign_id = p_campaign
