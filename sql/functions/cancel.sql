@@ -7,10 +7,9 @@
 -- A running attempt ends as cancelled; its agent gets the order at the next heartbeat. Damaged rows do
 -- not fail the call: a working task without a session is no attempt, and recorded attempts stay.
 --
--- Locks: the bundles and the spans that the tasks are in; then the rows of the tasks, in the order of
--- task_id; waits for them. For all tasks also the
--- campaign's lock of seed_begin(): after set_status() no seed and no retry that did not see it is
--- under way, so nothing is left behind. Index: task_pkey.
+-- Locks: the spans that the tasks are in, see unspan(), then the bundles, then the rows of the tasks, in the order
+-- of task_id; waits for them. For all tasks before these the campaign's lock of seed_begin(): after set_status()
+-- no seed and no retry that did not see it is under way, so nothing is left behind. Index: task_pkey.
 --
 -- Planned at each call: a generic plan would scan the campaign to cancel a single task.
 create or replace function taskq.cancel(
@@ -38,7 +37,9 @@ begin
     if p_tasks is null then
         perform pg_advisory_xact_lock(hashtextextended('taskq.seed', p_campaign));
     end if;
-    -- All that is in hand, or the first tasks that wait: so that no id below `last` is left behind.
+    -- The first tasks that wait, and all that is in hand: so that no id below `last` is left behind. In this order: a
+    -- claim that is under way is waited for at its span, and what it took is then in a bundle.
+    perform taskq.unspan(p_campaign, p_tasks, p_after, p_limit);
     perform taskq.unpack(
         p_campaign,
         coalesce(
@@ -47,7 +48,6 @@ begin
                     from taskq.bundle b
                    cross join lateral unnest(b.tasks) as t (task_id)
                    where b.campaign_id = p_campaign)));
-    perform taskq.unspan(p_campaign, p_tasks, p_after, p_limit);
     if p_tasks is null then
         v_rows := array(
             select t.ctid

@@ -5,7 +5,7 @@
 --
 -- Result: how many. Error TQ409: the campaign is not cancelled.
 --
--- Locks: bundles and spans, as cancel() does; the rows of the tasks. Index: spec_pkey, task_pkey, attempt_pkey,
+-- Locks: spans and bundles, as cancel() does; the rows of the tasks. Index: spec_pkey, task_pkey, attempt_pkey,
 -- output_pkey.
 create or replace function taskq.remove_tasks(p_campaign bigint, p_limit integer)
 returns integer
@@ -33,13 +33,13 @@ begin
        set dropped = true
      where i.campaign_id = p_campaign
        and not i.dropped;
+    perform taskq.unspan(p_campaign, null, 0, p_limit);
     perform taskq.unpack(
         p_campaign,
         array(select t.task_id
                 from taskq.bundle b
                cross join lateral unnest(b.tasks) as t (task_id)
                where b.campaign_id = p_campaign));
-    perform taskq.unspan(p_campaign, null, 0, p_limit);
     -- The second and the third find something where rows are missing, and are not run before the
     -- first finds nothing.
     v_tasks := coalesce(

@@ -11,6 +11,18 @@ _PRIORITIES: Final = (
     "tests/integration/steering/test_priorities.py",
     "tests/property/test_queue_model.py",
 )
+_SPANS: Final = ("tests/interleavings/test_spans.py",)
+_UNSPAN: Final = "    perform taskq.unspan(p_campaign, p_tasks, p_after, p_limit);\n"
+_UNPACK: Final = """\
+    perform taskq.unpack(
+        p_campaign,
+        coalesce(
+            p_tasks,
+            array(select t.task_id
+                    from taskq.bundle b
+                   cross join lateral unnest(b.tasks) as t (task_id)
+                   where b.campaign_id = p_campaign)));
+"""
 
 STEERING: Final = (
     Mutant(
@@ -92,5 +104,29 @@ STEERING: Final = (
         "v_tasks, p_priorities => v_priorities)",
         "What is done to some of many parts their neighbours into spans of a few tasks.",
         ("tests/integration/steering/test_bulk.py",),
+    ),
+    Mutant(
+        "two-split-a-span-at-once",
+        "sql/functions/unspan.sql",
+        "    perform pg_advisory_xact_lock(hashtextextended('taskq.unspan', p_campaign));\n",
+        "",
+        "Who comes second finds none of its tasks, and does nothing to them.",
+        _SPANS,
+    ),
+    Mutant(
+        "rest-of-a-span-is-lost",
+        "sql/functions/unspan.sql",
+        "            continue when v_tasks is null;",
+        "",
+        "Cancelling what a claim just takes loses all that waits beside it.",
+        _SPANS,
+    ),
+    Mutant(
+        "bundle-of-a-claim-under-way-is-not-cancelled",
+        "sql/functions/cancel.sql",
+        _UNSPAN + _UNPACK,
+        _UNPACK + _UNSPAN,
+        "Some tasks of a cancelled campaign go on.",
+        _SPANS,
     ),
 )
