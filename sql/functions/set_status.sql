@@ -37,7 +37,7 @@ begin
         end if;
         insert into taskq.pulse (campaign_id, since, done, failures)
         select n.campaign_id, clock_timestamp(), n.done + coalesce(sum(d.done), 0),
-               n.failures + coalesce(sum(d.failures), 0)
+               n.first_failures + coalesce(sum(d.first_failures), 0)
           from taskq.counter n
           left join taskq.unfolded() d on d.campaign_id = n.campaign_id
          where n.campaign_id = v_id

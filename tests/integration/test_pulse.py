@@ -124,6 +124,29 @@ def test_resumed_campaign_is_judged_by_what_happens_from_then_on(
     assert keep(postgres) == ["/c"]
 
 
+def test_failed_retries_before_a_pause_hide_no_failures_behind_it(
+    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
+) -> None:
+    """First attempts are counted from the resume on, not made up for later ones; folded or not."""
+    campaign.change(replace(campaign.spec(), retry=RetryPolicy(max_attempts=50, backoff_s=3_000)))
+    work(agent, failed=40)
+    for folded in (True, False):
+        promote(postgres)
+        agent.forget_position()
+        again = agent.claim(40)
+        assert min(task.attempt for task in again) > 1
+        agent.exchange([report_of(task, "failed", error_class="Boom") for task in again])
+        if folded:
+            postgres.execute("update taskq.delta set since = since - interval '1 min'")
+            postgres.execute("select taskq.fold()")
+    campaign.pause()
+    assert campaign.resume()
+    work(agent, failed=99)
+    assert keep(postgres) == []
+    work(agent, failed=1)
+    assert keep(postgres) == ["/c"]
+
+
 def test_somebody_who_pauses_gives_no_reason(
     agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
 ) -> None:

@@ -96,6 +96,14 @@ UPKEEP: Final = (
         ("tests/integration/test_pulse.py",),
     ),
     Mutant(
+        "resumed-campaign-is-judged-late",
+        "sql/functions/set_status.sql",
+        "n.first_failures + coalesce(sum(d.first_failures), 0)",
+        "n.failures + coalesce(sum(d.failures), 0)",
+        "After a resume, as many failures count for nothing as retries had failed before.",
+        ("tests/integration/test_pulse.py",),
+    ),
+    Mutant(
         "host-is-compared-with-itself",
         "sql/functions/judge_hosts.sql",
         "select e.failed - case when s.suspect then 0 else s.failed end as failed,",
