@@ -1,8 +1,12 @@
 -- slow_attempts(campaign, after_s, most): the attempts at work in a campaign that were claimed longer ago than
--- this, those that began first first. A part of hedge(), which pins the settings; not for clients.
+-- this, and which hedge_task() may hedge, those that began first first. A part of hedge(), which pins the settings; not
+-- for clients.
+--
+-- Left out is what stays so as long as the attempt is at work, and would take the place of others in each call: tasks
+-- that were hedged before, and those that one failure more ends.
 --
 -- Goes through the sessions that are open, 10,000 at the most, with what they have in hand: no index has what is
--- at work in a campaign. Index: session_open, task_working, bundle_pkey.
+-- at work in a campaign. Index: session_open, task_working, bundle_pkey, attempt_pkey.
 create or replace function taskq.slow_attempts(p_campaign bigint, p_after_s double precision, p_most bigint)
 returns table (task_id bigint, lease_id uuid, host text, run_s double precision)
 language plpgsql
@@ -11,6 +15,8 @@ declare
     v_now constant timestamptz := clock_timestamp();
     v_lineage constant bigint[] := (
         select c.lineage from taskq.campaign c where c.campaign_id = p_campaign);
+    v_max_attempts constant integer := (
+        select c.max_attempts from taskq.campaign c where c.campaign_id = p_campaign);
 begin
     return query
         select w.task_id, w.lease_id, s.host, extract(epoch from v_now - w.claimed_at)::double precision
@@ -22,12 +28,12 @@ begin
                limit 10000
           ) s
          cross join lateral (
-             select t.campaign_id, t.task_id, t.lease_id, t.claimed_at
+             select t.campaign_id, t.task_id, t.lease_id, t.claimed_at, t.attempt, t.failures
                from taskq.task t
               where t.session_id = s.session_id
                 and t.status = 'working'
               union all
-             select b.campaign_id, u.task_id, b.lease_id, b.claimed_at
+             select b.campaign_id, u.task_id, b.lease_id, b.claimed_at, 1, 0
                from taskq.bundle b
               cross join lateral unnest(b.tasks) as u (task_id)
               where b.session_id = s.session_id
@@ -36,6 +42,13 @@ begin
          where s.campaign_id = any (v_lineage)
            and w.campaign_id is not distinct from p_campaign
            and w.claimed_at < v_now - make_interval(secs => p_after_s)
+           and w.failures + 1 < v_max_attempts
+           and (w.attempt = 1
+                or (select count(*)
+                      from taskq.attempt a
+                     where a.campaign_id = p_campaign
+                       and a.task_id = w.task_id
+                       and a.outcome::text = 'hedged') = 0)
          order by w.claimed_at, w.task_id
          limit p_most;
 end

@@ -51,6 +51,20 @@ def attempts(campaign: Campaign, key: str = "a") -> list[tuple[str, str | None]]
     return [(one.outcome, one.error_class) for one in campaign.attempts(key)]
 
 
+def test_what_a_hedge_must_not_touch_it_leaves(
+    agent: ScriptedAgent, held: list[Claimed], postgres: Postgres
+) -> None:
+    """A task that one failure more ends, and one that has been hedged, whoever found it slow."""
+    postgres.execute("update taskq.task set failures = 2")
+    assert not hedging(held[0])(postgres)
+    postgres.execute("update taskq.task set failures = 0")
+    assert hedging(held[0])(postgres)
+    postgres.execute("update taskq.task set avoids = null")
+    agent.forget_position()
+    (again,) = agent.claim()
+    assert not hedging(again)(postgres)
+
+
 @pytest.mark.parametrize("undo", [False, True])
 def test_success_that_meets_a_hedge_counts(
     undo: bool, held: list[Claimed], campaign: Campaign, dsn: str

@@ -16,7 +16,7 @@ HEDGING: Final[tuple[Mutant, ...]] = (
         "              and a.outcome::text = 'hedged')\n",
         "              and a.outcome::text = 'hedged' and false)\n",
         "A task that is slow everywhere gets one attempt after the other.",
-        _HEDGING,
+        _MEETINGS,
     ),
     Mutant(
         "hedge-takes-the-last-failure",
@@ -24,7 +24,7 @@ HEDGING: Final[tuple[Mutant, ...]] = (
         "t.failures + 1 < v_max_attempts",
         "t.failures < v_max_attempts",
         "The failure of a second attempt ends a task whose first one may succeed.",
-        _HEDGING,
+        _MEETINGS,
     ),
     Mutant(
         "hedge-over-a-report",
@@ -73,6 +73,22 @@ HEDGING: Final[tuple[Mutant, ...]] = (
         "         limit 64;\n",
         "A campaign pays for more second attempts than it allows.",
         _HEDGING,
+    ),
+    Mutant(
+        "last-failures-starve-what-can-be-hedged",
+        "sql/functions/slow_attempts.sql",
+        "           and w.failures + 1 < v_max_attempts\n",
+        "",
+        "Nothing is hedged beside tasks that have one failure left.",
+        ("tests/integration/test_hedging_choice.py",),
+    ),
+    Mutant(
+        "hedged-ones-starve-what-can-be-hedged",
+        "sql/functions/slow_attempts.sql",
+        "(w.attempt = 1\n",
+        "(true\n",
+        "Nothing is hedged beside second attempts that are slow as well.",
+        ("tests/integration/test_hedging_choice.py",),
     ),
     Mutant(
         "hedged-attempt-is-stopped",
