@@ -67,7 +67,12 @@ begin
              where f.asker = v_asker
                and f.asked_at <= v_now - interval '30 s';
             insert into taskq.followed (campaign_id, task_id, asker, asked_at, session_id, lease_id)
-            values (p_campaign, p_task, v_asker, v_now, v_session, v_lease);
+            values (p_campaign, p_task, v_asker, v_now, v_session, v_lease)
+                -- The caller's other call has just done so.
+                on conflict (campaign_id, task_id, asker) do update
+               set asked_at = excluded.asked_at,
+                   session_id = excluded.session_id,
+                   lease_id = excluded.lease_id;
         end if;
     end if;
     return next;
