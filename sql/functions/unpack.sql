@@ -9,6 +9,9 @@
 -- one that may hold it. None is as long as the range that is looked through: so it ends where only
 -- rows are that have gone.
 --
+-- Tasks are compared with a hashed sub-select, since a session may have thousands, and not by a join, whatever the
+-- settings are. A null among them changes nothing.
+--
 -- Locks: the bundles, in the order of their key: before any row of a task. Index: bundle_task, bundle_pkey,
 -- spec_pkey, task_pkey.
 create or replace function taskq.unpack(
@@ -93,7 +96,7 @@ begin
                   and s.task_id <= t.task_id
                 order by s.campaign_id, s.task_id
                 limit 1) s on true
-         where t.task_id = any (p_tasks)
+         where (t.task_id in (select u.task_id from unnest(p_tasks) as u (task_id))) is true
          order by t.task_id
             -- Of a damaged campaign, which has one twice.
             on conflict (campaign_id, task_id) do nothing
@@ -101,7 +104,8 @@ begin
         select h.session_id, h.lease_id, h.first_id,
                array(select t.task_id
                        from unnest(h.tasks) as t (task_id)
-                      where t.task_id <> all (p_tasks)
+                      where (t.task_id in (
+                                 select u.task_id from unnest(p_tasks) as u (task_id))) is not true
                       order by 1) as tasks
           from held h
     ), emptied as (

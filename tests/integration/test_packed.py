@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import psycopg
@@ -10,6 +11,7 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Seed
 from tests.fixtures.queues import Hire
+from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, expire, promote, silence, statuses, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 from tests.helpers.variants import rest_thorough
@@ -129,6 +131,30 @@ def test_bundle_is_a_fence(agent: ScriptedAgent, hire: Hire, postgres: Postgres)
     assert agent.exchange([made_up])["acks"] == ["superseded"]
     assert tell(agent, tasks + more) == ["accepted"] * 4
     assert places(postgres)[1:] == (0, 0)
+
+
+def test_report_without_a_task_loses_none(agent: ScriptedAgent, postgres: Postgres) -> None:
+    """Of those that share a bundle with what is reported beside it."""
+    tasks = agent.claim(4)
+    words = [report_of(task, "failed", by=agent.session) for task in tasks[1:3]]
+    assert agent.exchange([words[0], words[1] | {"task": None}])["acks"] == ["accepted", "unknown"]
+    assert places(postgres) == (4, 3, 1)
+
+
+def test_tasks_of_a_bundle_are_not_compared_with_each_that_is_unpacked(
+    agent: ScriptedAgent, postgres: Postgres
+) -> None:
+    """A session may have thousands of each: they are looked up in a hash, in whatever is kept."""
+    tasks = [one.task for one in agent.claim(4)]
+    plans: list[str] = []
+    postgres.execute("set plan_cache_mode = force_generic_plan")
+    with watched(postgres):
+        postgres.add_notice_handler(lambda told: plans.append(told.message_primary or ""))
+        assert value(postgres, "select taskq.unpack(%s, %s)", agent.campaign, tasks[:2])
+    (moving,) = [plan for plan in plans if "insert into taskq.task" in plan]
+    assert moving.count("hashed SubPlan") == 2
+    assert not re.search(r"(ANY|ALL) \(\$", moving)
+    assert places(postgres) == (4, 2, 2)
 
 
 def test_heir_of_a_session_reports_what_is_in_its_bundle(

@@ -289,8 +289,8 @@ STATEMENTS: Final = (
     Mutant(
         "unpacked-task-stays-in-its-bundle",
         "sql/functions/unpack.sql",
-        "                      where t.task_id <> all (p_tasks)\n",
-        "                      where true\n",
+        "as u (task_id))) is not true\n",
+        "as u (task_id))) is not true or true\n",
         "A task that failed is still in the hands of the agent that failed it.",
         ("tests/integration/test_lifecycle.py",),
     ),
