@@ -5,10 +5,11 @@
 -- digests, last_campaign, last_task: as of end_checkpoints().
 --
 -- An attempt saves before it is reported, and what is final stays so but by an operator's retry, after which
--- another attempt saves under another lease. Tasks that are removed become undecided, see remove_tasks().
+-- another attempt saves under another lease. What a late report may still make a success keeps its files, see
+-- salvageable(). Tasks that are removed become undecided, see remove_tasks().
 --
 -- Locks: the rows that are decided; a row of output_use. Index: output_undecided, output_pkey, output_digest, attempt_pkey,
--- task_pkey, bundle_task, output_use_pkey, spec_pkey.
+-- task_pkey, bundle_task, campaign_pkey, output_use_pkey, spec_pkey.
 create or replace function taskq.end_outputs(
     p_campaign bigint,
     p_task bigint,
@@ -29,6 +30,7 @@ set jit = off
 as $$
 declare
     v_one record;
+    v_counts boolean;
     v_gone record;
     v_seen integer := 0;
 begin
@@ -44,13 +46,39 @@ begin
         v_seen := v_seen + 1;
         last_campaign := v_one.campaign_id;
         last_task := v_one.task_id;
-        perform
-           from taskq.attempt a
-          where a.campaign_id = v_one.campaign_id
-            and a.task_id = v_one.task_id
-            and a.lease_id = v_one.lease_id
-            and a.outcome::text = 'done';
-        if found then
+        -- In one snapshot: between two, a report could take the task from the place that is looked at next.
+        select case when exists (
+                        select
+                          from taskq.attempt a
+                         where a.campaign_id = v_one.campaign_id
+                           and a.task_id = v_one.task_id
+                           and a.lease_id = v_one.lease_id
+                           and a.outcome::text = 'done')
+                    then true
+                    when not exists (
+                        select
+                          from taskq.task t
+                         where t.campaign_id = v_one.campaign_id
+                           and t.task_id = v_one.task_id
+                           and t.status::text in ('waiting', 'delayed', 'working'))
+                     and not exists (
+                        select
+                          from (
+                              select b.tasks
+                                from taskq.bundle b
+                               where b.campaign_id = v_one.campaign_id
+                                 and b.first_id <= v_one.task_id
+                                 and b.first_id > v_one.task_id - 65536
+                               order by b.campaign_id desc, b.first_id desc
+                               limit 1
+                          ) b
+                         where v_one.task_id = any (b.tasks))
+                     and taskq.salvageable(v_one.campaign_id, v_one.task_id, v_one.lease_id) is null
+                    then false
+               end
+          into v_counts;
+        continue when v_counts is null;
+        if v_counts then
             update taskq.output o
                set decided = true
              where o.campaign_id = v_one.campaign_id
@@ -58,24 +86,6 @@ begin
                and o.lease_id = v_one.lease_id;
             continue;
         end if;
-        perform
-           from taskq.task t
-          where t.campaign_id = v_one.campaign_id
-            and t.task_id = v_one.task_id
-            and t.status::text in ('waiting', 'delayed', 'working');
-        continue when found;
-        perform
-           from (
-               select b.tasks
-                 from taskq.bundle b
-                where b.campaign_id = v_one.campaign_id
-                  and b.first_id <= v_one.task_id
-                  and b.first_id > v_one.task_id - 65536
-                order by b.campaign_id desc, b.first_id desc
-                limit 1
-           ) b
-          where v_one.task_id = any (b.tasks);
-        continue when found;
         delete from taskq.output o
          where o.campaign_id = v_one.campaign_id
            and o.task_id = v_one.task_id

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
@@ -15,7 +18,7 @@ from taskq.outputs.store import Outputs
 from taskq_agent.archive import OUTPUT
 from taskq_agent.protocol import Input
 from tests.fixtures.queues import Hire
-from tests.helpers.postgres import Postgres, expire, silence, value
+from tests.helpers.postgres import Postgres, expire, silence, statuses, value
 from tests.helpers.scripted_agent import Claimed
 from tests.helpers.task_archives import digest_of, held, stored, whole
 from tests.helpers.waiting import wait_until
@@ -230,6 +233,62 @@ def test_salvaged_result_has_its_files(
     assert lost.done(task) == "accepted"
     assert kept(outputs, task) == digest_of(OUTPUT, task, b"late")
     assert campaign.status().done == 1
+
+
+def test_files_stay_while_a_late_result_may_be_salvaged(
+    campaign: Campaign,
+    hire: Hire,
+    outputs: Outputs,
+    save: Save,
+    postgres: Postgres,
+    sweep: Callable[[], int],
+) -> None:
+    """Also of a task that has failed, by losses; not when it was cancelled."""
+    postgres.execute("update taskq.campaign set max_losses = 1 where path = '/c'")
+    lost = hire()
+    one, other, _ = lost.claim(3)
+    assert save(one, b"of a")
+    assert save(other, b"of b")
+    silence(postgres, lost.session)
+    assert expire(postgres) == 3
+    assert set(statuses(postgres).values()) == {"failed"}
+    assert sweep() == 0
+    assert lost.done(one) == "accepted"
+    campaign.retry(keys=["b"])
+    campaign.cancel(keys=["b"])
+    assert sweep() == 1
+    assert kept(outputs, one) == digest_of(OUTPUT, one, b"of a")
+    assert value(postgres, USED) == len(whole(OUTPUT, one, b"of a"))
+
+
+def test_files_stay_when_the_report_comes_during_the_look(
+    campaign: Campaign, hire: Hire, outputs: Outputs, save: Save, postgres: Postgres, dsn: str
+) -> None:
+    """Which finds the task working, or done, and never neither."""
+    agent = hire()
+    task = agent.claim(3)[0]
+    assert save(task, b"x")
+    report = {"task": task.task, "lease": task.lease, "session": agent.session, "outcome": "done"}
+    with psycopg.connect(dsn) as reporter, ThreadPoolExecutor(1) as pool:
+        reporter.execute("lock table taskq.task in access exclusive mode")
+        look = pool.submit(value, postgres, "select digests from taskq.end_outputs(0, 0, 100)")
+        wait_until(lambda: waits_for_a_lock(reporter))
+        reporter.execute(
+            "select taskq.exchange(%s, %s, null, null, null)",
+            [task.campaign, json.dumps([{**report, "result": {}}])],
+        )
+        reporter.commit()
+        assert look.result(60) is None
+    assert kept(outputs, task) == digest_of(OUTPUT, task, b"x")
+    assert campaign.status().done == 1
+
+
+def waits_for_a_lock(connection: psycopg.Connection) -> bool:
+    """Tell whether anybody waits for what this transaction has locked."""
+    row = connection.execute(
+        "select count(*) from pg_stat_activity where pg_backend_pid() = any (pg_blocking_pids(pid))"
+    ).fetchone()
+    return row is not None and row[0] > 0
 
 
 def test_only_who_has_the_task_may_save(campaign: Campaign, hire: Hire, save: Save) -> None:

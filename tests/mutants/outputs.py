@@ -37,6 +37,14 @@ OUTPUTS: Final = (
         _STORED,
     ),
     Mutant(
+        "output-of-a-late-result-removed",
+        "sql/functions/end_outputs.sql",
+        "taskq.salvageable(v_one.campaign_id, v_one.task_id, v_one.lease_id) is null",
+        "true",
+        "A result that is salvaged, of a task that had failed by losses, has lost its files.",
+        _STORED,
+    ),
+    Mutant(
         "output-of-two-attempts-removed",
         "sql/functions/end_outputs.sql",
         "        if not found then  -- two attempts",
