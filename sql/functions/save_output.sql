@@ -80,6 +80,8 @@ begin
           from taskq.session s
          where s.session_id = p_session;
     end if;
+    -- The lock comes before the look: the same save, twice at once, would be counted twice.
+    perform taskq.use_output(p_campaign, v_token, p_task, 0);
     select o.digest, o.size into replaced, v_before
       from taskq.output o
      where o.campaign_id = p_campaign

@@ -283,6 +283,23 @@ def test_files_stay_when_the_report_comes_during_the_look(
     assert campaign.status().done == 1
 
 
+def test_the_same_save_twice_at_once_is_counted_once(
+    campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
+) -> None:
+    """As by an agent that has had no answer and asks again, of another gateway."""
+    task = hire().claim(3)[0]
+    query = "select saved from taskq.save_output(null, %s, %s, %s, %s, 1000)"
+    words = (task.campaign, task.task, task.lease, "0" * 64)
+    with psycopg.connect(dsn) as first, ThreadPoolExecutor(1) as pool:
+        assert first.execute(query, words).fetchone() == (True,)
+        again = pool.submit(value, postgres, query, *words)
+        wait_until(lambda: waits_for_a_lock(first))
+        first.commit()
+        assert again.result(60)
+    assert value(postgres, USED) == 1000
+    assert campaign.status().working == 3
+
+
 def waits_for_a_lock(connection: psycopg.Connection) -> bool:
     """Tell whether anybody waits for what this transaction has locked."""
     row = connection.execute(

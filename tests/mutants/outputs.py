@@ -37,6 +37,14 @@ OUTPUTS: Final = (
         _STORED,
     ),
     Mutant(
+        "output-counted-before-the-lock",
+        "sql/functions/save_output.sql",
+        "    perform taskq.use_output(p_campaign, v_token, p_task, 0);\n",
+        "",
+        "The same save, twice at once, is counted twice.",
+        _STORED,
+    ),
+    Mutant(
         "output-of-a-late-result-removed",
         "sql/functions/end_outputs.sql",
         "taskq.salvageable(v_one.campaign_id, v_one.task_id, v_one.lease_id) is null",
