@@ -25,7 +25,7 @@ CHECKS: Final = (
     "tallies",
     "delayed",
 )
-OF_CAMPAIGNS: Final = ("counts", "banned", "quota")
+OF_CAMPAIGNS: Final = ("counts", "banned", "quota", "outputs")
 _PAGE: Final = 10_000
 _AT_A_TIME: Final = 100
 _LAST_ID: Final = 2**63 - 1

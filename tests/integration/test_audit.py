@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from taskq import Campaign, Client
+from taskq import Campaign, CampaignSpec, Client, Seed
 from taskq.db import audit
 from taskq.db.audit import CHECKS, OF_CAMPAIGNS
 from taskq.errors import NotFound
@@ -119,6 +119,23 @@ def test_campaign_that_does_not_know_the_quota_of_its_owner_is_found(
     assert (violation.campaign, violation.check) == ("/c", "quota")
     assert violation.text == "5 tasks of its owner may run by the quota, and by its own record 6"
     assert violation.rows == {"owner": owner, "quota": 5, "campaign": 6}
+
+
+def test_output_files_that_are_not_counted_as_stored_are_found(
+    queue: Client, hire: Hire, postgres: Postgres
+) -> None:
+    """By the count a campaign has room for more, or for none."""
+    campaign = queue.create_campaign(CampaignSpec("/c", output_bytes=20_000))
+    campaign.seed([Seed({}, "a")])
+    task = hire().claim(1)[0]
+    query = "select saved from taskq.save_output(null, %s, %s, %s, %s, 1000)"
+    assert value(postgres, query, task.campaign, task.task, task.lease, "0" * 64)
+    assert found(queue) == []
+    postgres.execute("update taskq.output_use set bytes = 2000")
+    (violation,) = queue.audit()
+    assert (violation.campaign, violation.check) == ("/c", "outputs")
+    assert violation.text == "1000 bytes of output files are stored, and 2000 are counted"
+    assert violation.rows == {"stored": 1000, "counted": 2000}
 
 
 def test_session_that_the_keeper_still_looks_through_is_no_breach(
