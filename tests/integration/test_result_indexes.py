@@ -125,6 +125,27 @@ def test_an_index_is_asked_instead_of_the_results(
     assert found == ["/c/d2", "/c2", "/c0", "/c/d1"]
 
 
+def test_an_index_that_cannot_be_kept_holds_up_no_other(
+    campaign: Campaign, hire: Hire, database: Database, postgres: Postgres
+) -> None:
+    """Of its own campaign or of another; whatever it is that is wrong with it."""
+    campaign.seed([Seed({}, "t")])
+    names = [f"a{n}" for n in range(4)]
+    for name in names:
+        campaign.index(f"result.{name}")
+    agent = hire()
+    (task,) = agent.claim(1)
+    agent.done(task, dict.fromkeys(names, 7))
+    postgres.execute(
+        "insert into taskq.result_rank (index_id, rank, task_id)"
+        " select index_id, 7, %s from taskq.result_index where name = 'a1'",
+        [task.task],
+    )
+    keep(database)
+    complete = {one.field: one.complete for one in campaign.indexes()}
+    assert complete == {f"result.{name}": name != "a1" for name in names}
+
+
 def test_large_results_are_ranked_by_their_content(
     queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
