@@ -57,13 +57,10 @@ begin
                    when p_part = 'attempt' then m.attempt
                    when p_part = 'claimed_at' then extract(epoch from m.claimed_at)
                    when p_part = 'ended_at' then extract(epoch from m.ended_at)
-                   else (
-                       select case when jsonb_typeof(v.value) = 'number' then v.value::numeric end
-                         from (select taskq.value_at(
-                                   case p_part when 'payload' then o.payload
-                                               when 'result' then m.result
-                                               when 'phases' then m.phases end,
-                                   p_name) as value) v)
+                   else taskq.number_at(
+                       case p_part when 'payload' then o.payload
+                                   when 'result' then m.result
+                                   when 'phases' then m.phases end, p_name)
                end as rank,
                case when m.large and p_group_part = 'result' then null
                     else (

@@ -12,7 +12,7 @@
 -- From the first task on it is answered by an index of results, of all of them at once, where there is one
 -- that has them all; see best_indexed().
 --
--- A number is what JSON calls so, compared exactly; neither text nor true. Memory is bounded by
+-- A number is compared exactly; see number_at() for what is one. Memory is bounded by
 -- `scan` ids with their values. Plans: see tasks(). Index: attempt_pkey, spec_pkey.
 create or replace function taskq.best_results(
     p_campaign bigint,
@@ -41,8 +41,6 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 set jit = off
 as $$
-declare
-    v_nested constant boolean := p_name like '%.%';
 begin
     if p_after = 0 then
         select b.tasks, b.ranks, b.seen, b.ranked into tasks, ranks, seen, ranked
@@ -70,23 +68,16 @@ begin
                    when p_part = 'attempt' then m.attempt
                    when p_part = 'claimed_at' then extract(epoch from m.claimed_at)
                    when p_part = 'ended_at' then extract(epoch from m.ended_at)
-                   else (
-                       select case when jsonb_typeof(v.value) = 'number' then v.value::numeric end
-                         from (
-                             select case when v_nested then taskq.value_at(o.object, p_name)
-                                         else o.object -> p_name end as value
-                               from (
-                                   select case when p_part = 'payload' then (
-                                                   select s.payload
-                                                     from taskq.spec s
-                                                    where s.campaign_id = p_campaign
-                                                      and s.task_id >= m.task_id
-                                                      and s.task_id <= m.task_id
-                                                    order by s.campaign_id, s.task_id
-                                                    limit 1)
-                                               else m.object end as object
-                               ) o
-                         ) v)
+                   else taskq.number_at(
+                       case when p_part = 'payload' then (
+                                select s.payload
+                                  from taskq.spec s
+                                 where s.campaign_id = p_campaign
+                                   and s.task_id >= m.task_id
+                                   and s.task_id <= m.task_id
+                                 order by s.campaign_id, s.task_id
+                                 limit 1)
+                            else m.object end, p_name)
                end as rank
           from met m
          where m.done

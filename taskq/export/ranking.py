@@ -27,6 +27,9 @@ from taskq.views import Result
 SCAN: Final = 20_000
 PAGE: Final = 1_000
 
+# What has more digits before the point counts as no number, as in `sql/functions/number_at.sql`.
+_BEYOND: Final = 10**309
+
 # A better place compares larger: the value or its negation, then the earlier campaign and task.
 _Place: TypeAlias = tuple[Decimal, int, int]
 
@@ -35,8 +38,9 @@ class Ranking:
     """The `top` results with the highest value of a field, or with the lowest.
 
     field: a dotted name, as `result.score`. Values are numbers, which are compared exactly, or
-    instants. Equal ones are ordered by the campaign that was scanned first, then by the task that
-    was seeded first. ranked, left_out: number of results with such a value, and without.
+    instants; one of more than 309 digits before the point, or 1,000 after it, counts as none. Equal
+    ones are ordered by the campaign that was scanned first, then by the task that was seeded first.
+    ranked, left_out: number of results with such a value, and without.
     """
 
     def __init__(
@@ -188,10 +192,11 @@ def rank_of(value: object) -> Decimal | None:
     """Return what a value is ranked by, None if it is neither a number nor an instant."""
     if isinstance(value, datetime):
         return Decimal(repr(value.timestamp()))
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return None
-    # A number with a point is what its digits say, as in the database.
-    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return Decimal(repr(value))  # what its digits say, as in the database
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _BEYOND:
+        return Decimal(value)
+    return None
 
 
 def _numbers(prefix: str, record: Mapping[str, Any]) -> Iterator[str]:

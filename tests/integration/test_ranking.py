@@ -19,6 +19,8 @@ from taskq.blobs.store import BlobStore
 from taskq.errors import ResultLost, UsageError
 from taskq.export import ranking
 from taskq.export.ranking import Ranking, dotted
+from taskq.funnel.best import Best
+from taskq.funnel.group_ranking import GroupRanking
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
@@ -103,6 +105,30 @@ def test_large_results_are_ranked_by_what_they_are(
     assert len(missed) == 1
     assert best("result.taskq_blob.size", raw=True)[1] == 1
     assert best("payload.n", raw=True) == ([3, 2, 1], 0)
+
+
+def test_a_large_result_has_the_numbers_that_a_small_one_has(
+    queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
+) -> None:
+    """Also those that no double can be."""
+    numbers = (10**309 - 1, 1 - 10**309, 10**309, -(10**309))
+    campaign.seed({"n": n} for n in range(8))
+    agent = hire()
+    blobs = open_blobs(queue.queries)
+    claimed = agent.claim(8)
+    for place, task in enumerate(claimed):
+        result = {"score": numbers[place // 2]}
+        agent.done(task, stored(blobs, tmp_path, result) if place % 2 else result)
+    it = Ranking(queue.queries, Fetching(queue.queries), 8, "result.score")
+    it.look(campaign)
+    assert [one.payload["n"] for _, one in it.best()] == [0, 1, 2, 3]
+    assert (it.ranked, it.left_out) == (4, 4)
+    best = Best("result.score", n=8, group="payload.n")
+    with GroupRanking(queue.queries, Fetching(queue.queries), best) as groups:
+        groups.look(campaign)
+        found = [task for _, task in groups.best()]
+    assert found == [claimed[n].task for n in (2, 3, 0, 1)]
+    assert groups.left_out == 4
 
 
 def fill(postgres: Postgres, campaign: Campaign, chance: random.Random) -> None:

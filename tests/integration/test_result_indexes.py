@@ -22,6 +22,8 @@ from tests.helpers.variants import rest_thorough
 pytestmark = pytest.mark.both_transports
 
 VALUES: tuple[Any, ...] = (0, 1, 1.0, -7.25, -7, 10**30, 1e-300, None, "3", True, [1], {"b": 4})
+#: More digits than an index can hold, which cannot be compressed.
+DIGITS = "".join(random.Random(0).choices("123456789", k=9_000))
 
 
 def best(
@@ -123,6 +125,27 @@ def test_an_index_is_asked_instead_of_the_results(
         ranking.look(one)
     found = [one.key for _, one in ranking.best()]
     assert found == ["/c/d2", "/c2", "/c0", "/c/d1"]
+
+
+@pytest.mark.parametrize("ascending", [False, True])
+def test_a_number_of_thousands_of_digits_is_none(
+    queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres, *, ascending: bool
+) -> None:
+    """With an index and without; all that a double can be is one, and what is little longer."""
+    numbers = ["1e308", f"-{'9' * 309}", "5e-324", f"0.{DIGITS[:1000]}"]
+    numbers += [DIGITS, f"-{DIGITS}", f"0.{DIGITS}", "1e309", "-1e309", f"0.{DIGITS[:1001]}"]
+    campaign.seed(Seed({}, f"t{n}") for n in range(10))
+    agent = hire()
+    for task, number in zip(agent.claim(10), numbers, strict=True):
+        agent.done(task, {})
+        said = "update taskq.attempt set result = %s where task_id = %s"
+        postgres.execute(said.encode(), [f'{{"a": {number}}}', task.task])
+    without = best(queue, campaign, "result.a", ascending=ascending)
+    order = ["t1", "t2", "t3", "t0"]
+    assert without == (order if ascending else order[::-1], 4, 6)
+    campaign.index("result.a")
+    assert campaign.indexes()[0].complete
+    assert best(queue, campaign, "result.a", ascending=ascending) == without
 
 
 def test_an_index_that_cannot_be_kept_holds_up_no_other(

@@ -43,6 +43,14 @@ STATEMENTS: Final = (
         ("tests/integration/test_funnel.py",),
     ),
     Mutant(
+        "number-longer-than-an-index-holds",
+        "sql/functions/number_at.sql",
+        "case when abs(v_number) < 1e309 and scale(v_number) <= 1000 then v_number end",
+        "v_number",
+        "A result with a number of thousands of digits keeps an index back for ever.",
+        ("tests/integration/test_result_indexes.py",),
+    ),
+    Mutant(
         "report-of-one-without-lease",
         "sql/functions/settle_one.sql",
         "           and t.lease_id = (p_report ->> 'lease')::uuid\n",
