@@ -8,6 +8,9 @@ and an object of the user's with such a name, or with names that are no text, be
 `{"$dict": [[name, value], ...]}`. A scalar of NumPy becomes a number, so that it can be ranked and
 exported. Nothing is executed by reading any of these, but `$pickle`, which the caller reads.
 
+The elements of a set come in the order of their JSON, since keys of calls are made of it, and its
+own order is another one in each process. Names of a `$dict` stay in theirs, which functions see.
+
 A call is stored as its one argument if that is an object, else as `{"args": [...]}`; a result as
 itself if it is an object, else as `{"value": ...}`.
 """
@@ -17,12 +20,13 @@ from __future__ import annotations
 import base64
 import importlib
 import io
+import json
 import math
 import sys
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path, PurePath
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from taskq_agent.protocol import RESULT_REFERENCE
 from taskq_agent.text import is_unicode
@@ -57,9 +61,29 @@ def encode(value: Any, pickle: Optional[Pickle] = None) -> Any:
         return [encode(one, pickle) for one in value]
     if kind is dict:
         return _encode_dict(value, pickle)
-    if kind in (tuple, set, frozenset):
-        return {f"${kind.__name__}": [encode(one, pickle) for one in value]}
+    if kind is tuple:
+        return {"$tuple": [encode(one, pickle) for one in value]}
+    if kind in (set, frozenset):
+        return {f"${kind.__name__}": _in_order(encode(one, pickle) for one in value)}
     return _encode_other(value, kind, pickle)
+
+
+def with_sets_in_order(stored: Any) -> Any:
+    """Return what is stored as `encode` would say it: earlier releases left sets in any order."""
+    if isinstance(stored, list):
+        return [with_sets_in_order(one) for one in stored]
+    if not isinstance(stored, dict):
+        return stored
+    ordered = {name: with_sets_in_order(one) for name, one in stored.items()}
+    if len(ordered) == 1:
+        ((name, inner),) = ordered.items()
+        if name in ("$set", "$frozenset") and isinstance(inner, list):
+            return {name: _in_order(inner)}
+    return ordered
+
+
+def _in_order(values: Iterable[Any]) -> List[Any]:
+    return sorted(values, key=lambda one: json.dumps(one, sort_keys=True, separators=(",", ":")))
 
 
 def _encode_dict(value: Dict[Any, Any], pickle: Optional[Pickle]) -> Dict[str, Any]:

@@ -127,7 +127,7 @@ class FunctionPlan:
         same = {
             "function": handler.get("fingerprint") == self._function.fingerprint
             and handler.get("target") == self._function.target,
-            "params": row["params"] == self._params,
+            "params": typed.with_sets_in_order(row["params"]) == self._params,
             "inputs": inputs == self._inputs
             and ("archive" in handler) == (ARCHIVE in row["inputs"]),
         }

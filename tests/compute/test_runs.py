@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +217,16 @@ def test_another_function_never_gets_old_results(served_queue: Client, name: str
     anew = served_queue.map(adder(20), [1, 2], name=name, on_change="restart")
     assert anew.result(WAIT_S) == [21, 22]
     assert anew.status().total == 2
+
+
+def test_params_with_equal_sets_are_no_change(queue: Client, name: str) -> None:
+    """However they were made, nor in the order in which an earlier release stored them."""
+    first = queue.map(called.same, [1], name=name, params={"of": {0, 8}})
+    campaign = first.campaign
+    for stored in ([0, 8], [8, 0]):
+        campaign.change(replace(campaign.spec(), params={"of": {"$set": stored}}))
+        run = queue.map(called.same, [1], name=name, params={"of": {8, 0}})
+        assert run.status().total == 1
 
 
 def test_other_params_and_inputs_are_a_change_as_well(

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskq.compute.arguments import Arguments
 from taskq_agent import typed
 from taskq_agent.typed import NotStorable
 
@@ -115,6 +116,46 @@ def test_stored_nonsense_is_a_value_or_an_error(value: Any) -> None:
     """Whoever may seed may store anything; reading it executes nothing and ends."""
     with suppress(ValueError):
         typed.decode(value)
+
+
+def test_equal_sets_are_stored_alike() -> None:
+    """Their own order depends on how they were made, and for text on the process."""
+    assert [*{0, 8}] != [*{8, 0}]
+    for kind in (set, frozenset):
+        assert typed.encode(kind((0, 8))) == typed.encode(kind((8, 0)))
+        assert typed.encode(kind("hgfedcba")) == {f"${kind.__name__}": [*"abcdefgh"]}
+    nested = {"x": [{frozenset({0, 8}), (1, "b")}]}
+    assert typed.encode(nested) == {"x": [{"$set": [{"$frozenset": [0, 8]}, {"$tuple": [1, "b"]}]}]}
+
+
+def test_a_set_in_another_order_is_still_read() -> None:
+    """As an earlier release stored it; it compares as what is stored now."""
+    old = {"a": [{"$set": [8, 0]}], "$dict": [["b", {"$frozenset": [{"$set": [16, 8]}, 8]}]]}
+    assert typed.decode(old["a"]) == [{0, 8}]
+    assert typed.with_sets_in_order(old) == {
+        "a": [{"$set": [0, 8]}],
+        "$dict": [["b", {"$frozenset": [8, {"$set": [16, 8]}]}]],
+    }
+
+
+class Ligand:
+    """An object whose hash is another one in each process."""
+
+    def __init__(self, smiles: str) -> None:
+        self.smiles = smiles
+
+
+def test_calls_with_equal_sets_have_one_key() -> None:
+    """Of plain values and of objects, which are pickled."""
+    arguments = Arguments("00")
+
+    def key(value: object) -> str:
+        return arguments.call((value,), {})[1]
+
+    assert key({0, 8}) == key({8, 0}) != key({0, 9})
+    kept = [{Ligand(smiles) for smiles in "ABCDEFGH"} for _ in range(4)]
+    assert len(set(map(key, kept))) == 1
+    assert key({1: "a", 2: "b"}) != key({2: "b", 1: "a"})  # functions see that order
 
 
 def test_json_stays_json() -> None:
