@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ class Cursor:
     """
 
     def __init__(self) -> None:
-        self._of: tuple[str, str] | None = None
+        self._of: tuple[str, datetime] | None = None
         self._given: defaultdict[int, IdSet] = defaultdict(IdSet)
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ class Cursor:
                 raise TypeError(steps)
             cursor._given[int(campaign)] = IdSet.of_steps(steps)
         if value["campaign"]:
-            cursor._of = str(value["campaign"]), str(value["created_at"])
+            cursor._of = str(value["campaign"]), datetime.fromisoformat(value["created_at"])
         return cursor
 
     @property
@@ -85,7 +85,9 @@ class Cursor:
         Of each campaign, by its id, the numbers say by turns how many ids of tasks were left out,
         and how many were given.
         """
-        path, created_at = self._of or ("", "")
+        path, created_at = "", ""
+        if self._of:
+            path, created_at = self._of[0], self._of[1].isoformat()
         given = {str(key): list(one.steps()) for key, one in sorted(self._given.items())}
         value: dict[str, Any] = {"taskq_cursor": _VERSION, "campaign": path}
         value |= {"created_at": created_at, "given": given}
@@ -98,7 +100,7 @@ class Cursor:
 
     def begin(self, path: str, created_at: datetime) -> None:
         """Begin to give results of a campaign; raise `Conflict` if this is a cursor of another."""
-        its = path, created_at.isoformat()
+        its = path, created_at.astimezone(timezone.utc)  # servers say it in any time zone
         self._of = self._of or its
         if self._of[0] != path:
             raise Conflict(f"this cursor is of {self._of[0]}, not of {path}; name another")

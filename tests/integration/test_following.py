@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from taskq import Campaign, Client, Conflict, Cursor, Seed, UsageError
+from taskq.db.connections import Database
 from taskq.db.queries import statement
 from taskq.following import looking
 from tests.fixtures.queues import Hire
@@ -180,7 +182,29 @@ def test_a_cursor_is_for_one_campaign(queue: Client, campaign: Campaign, tmp_pat
         other.results(since=Cursor(), where="attempt = 1")
 
 
-HEAD = '{"taskq_cursor":1,"campaign":"/c","created_at":"x","given":'
+def test_a_cursor_is_valid_in_every_time_zone(
+    campaign: Campaign, hire: Hire, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL tells times in that of the session; earlier releases wrote them so."""
+    campaign.submit({}, "a")
+    agent = hire()
+    agent.done(*agent.claim())
+    cursor = Cursor()
+    assert keys(campaign, cursor) == ["a"]
+    for zone, offset in (("Asia/Tokyo", 9), ("America/Lima", -5)):
+        monkeypatch.setenv("PGTZ", zone)
+        with Client(Database(dsn).open()) as there:
+            assert keys(there.campaign("/c"), cursor) == []
+            new = Cursor()
+            assert keys(there.campaign("/c"), new) == ["a"]
+            assert new.text == cursor.text
+        value = json.loads(cursor.text)
+        created_at = datetime.fromisoformat(value["created_at"])
+        value["created_at"] = created_at.astimezone(timezone(timedelta(hours=offset))).isoformat()
+        assert keys(campaign, Cursor.of_text(json.dumps(value))) == []
+
+
+HEAD = '{"taskq_cursor":1,"campaign":"/c","created_at":"2026-11-22T01:02:03+00:00","given":'
 
 
 @pytest.mark.parametrize(
@@ -190,7 +214,7 @@ HEAD = '{"taskq_cursor":1,"campaign":"/c","created_at":"x","given":'
         *(HEAD, f'{HEAD}{{"1":[0]}}}}', f'{HEAD}{{"1":[1,0]}}}}', f'{HEAD}{{"1":[1,-1]}}}}'),
         *(f'{HEAD}{{"1":[1,1,0,1]}}}}', f'{HEAD}{{"1":[-1,1]}}}}', f'{HEAD}{{"1":[1,true]}}}}'),
         *(f'{HEAD}{{"1":[1,{2**63}]}}}}', f'{HEAD}{{"1":7}}}}', f'{HEAD}{{"x":[]}}}}'),
-        f'{HEAD}{{"1":[{"9" * 5000},1]}}}}',
+        *(f'{HEAD}{{"1":[{"9" * 5000},1]}}}}', f"{HEAD}{{}}}}".replace("T01", "x")),
     ],
     ids=lambda text: repr(text[-30:]),
 )
