@@ -46,7 +46,9 @@ class ResultReader:
     def __init__(self, trust: Trust = ()) -> None:
         self._all = trust is True
         named = () if isinstance(trust, bool) else trust
-        self._classes = {(one.__module__, one.__qualname__) for one in named if type(one) is type}
+        self._classes = {
+            (one.__module__, one.__qualname__) for one in named if isinstance(one, type)
+        }
         modules = {one for one in named if isinstance(one, str)}
         modules |= {one.__name__ for one in named if isinstance(one, ModuleType)}
         self._modules = modules

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import collections
+import enum
 import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Sized
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,19 @@ class Ligand:
 
     def __init__(self, smiles: str) -> None:
         self.smiles = smiles
+
+
+class Colour(enum.Enum):
+    """A class whose type is not `type`, as of many libraries."""
+
+    RED = 1
+
+
+class Shape(Sized):
+    """Another one."""
+
+    def __len__(self) -> int:
+        return 1
 
 
 class Evil:
@@ -74,6 +89,14 @@ def test_what_is_not_trusted_is_refused_by_name(value: object) -> None:
 def test_what_is_trusted_is_read(trust: Any) -> None:
     """A class, its module by name or itself, or everything."""
     assert ResultReader(trust)(words(Ligand("CCO"))).smiles == "CCO"
+
+
+@pytest.mark.parametrize("value", [Colour.RED, Shape()], ids=lambda value: type(value).__name__)
+def test_a_class_with_a_metaclass_is_trusted_by_itself(value: object) -> None:
+    """And by nothing else."""
+    with pytest.raises(ResultNotTrusted, match="trust="):
+        ResultReader([Ligand])(words(value))
+    assert type(ResultReader([type(value)])(words(value))) is type(value)
 
 
 def test_a_class_that_a_module_has_only_imported_is_not_its_own() -> None:
