@@ -32,13 +32,17 @@ def fingerprint(value: Any) -> str:
 
 
 class _Walk:
-    """One computation; home: the module of which functions and classes count by their content."""
+    """One computation; home: the module of which functions and classes count by their content.
 
-    def __init__(self, home: str | None) -> None:
+    around: what is under way already, by id, with the steps to it as negative numbers.
+    """
+
+    def __init__(self, home: str | None, around: Mapping[int, int] | None = None) -> None:
         self._home = home
         # By id, which is another object's as soon as its own is gone: so they are kept.
         self._done: dict[int, tuple[bytes, Any]] = {}
-        self._under_way: dict[int, int] = {}
+        self._under_way = dict(around or {})
+        self._around = len(self._under_way)
 
     def digest(self, value: Any) -> bytes:
         kind = type(value)
@@ -48,17 +52,23 @@ class _Walk:
             return done[0]
         if (depth := self._under_way.get(id(value))) is not None:
             return _hash("itself", [str(depth).encode()])
-        self._under_way[id(value)] = len(self._under_way)
+        self._under_way[id(value)] = self._depth()
         made = _hash(kind.__name__, self._parts(value))
         del self._under_way[id(value)]
         self._done[id(value)] = made, value
         return made
 
+    def _depth(self) -> int:
+        return len(self._under_way) - self._around
+
     def _parts(self, value: Any) -> Iterator[bytes]:
         if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
             yield from map(self.digest, value)
         elif type(value) in (set, frozenset):
-            yield from sorted(_Walk(self._home).digest(one) for one in value)
+            # Each by itself: what was seen before it depends on their order.
+            depth = self._depth()
+            around = {one: its - depth for one, its in self._under_way.items()}
+            yield from sorted(_Walk(self._home, around).digest(one) for one in value)
         elif type(value) is dict:
             yield from self._pairs(value)
         elif isinstance(value, ModuleType):

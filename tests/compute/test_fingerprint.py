@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,26 @@ def test_what_refers_to_itself_has_an_end() -> None:
         return countdown(n - 1) if n else loop
 
     assert fingerprint(countdown) == fingerprint(countdown)
+
+
+def test_a_function_in_a_set_that_it_uses_has_a_fingerprint() -> None:
+    """As a decorator registers them; other ones in the set count, in whatever order they come."""
+
+    def registered(*summands: int) -> Callable[[int], int]:
+        steps: set[Callable[[int], int]] = set()
+
+        def work(x: int) -> int:
+            return len(steps) + x
+
+        def made(n: int) -> Callable[[int], int]:
+            return lambda x: x + n if x else len(steps)
+
+        steps.add(work)
+        steps.update(map(made, summands))
+        return work
+
+    one = fingerprint(registered(*range(8)))
+    assert one == fingerprint(registered(*reversed(range(8)))) != fingerprint(registered(*range(7)))
 
 
 def test_an_object_is_known_by_its_content() -> None:
