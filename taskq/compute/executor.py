@@ -65,11 +65,15 @@ class Executor(concurrent.futures.Executor):
         self._pending: set[TaskFuture] = set()
         agents: list[LocalAgents] = []
         self._agents: LocalAgents | None = None
-        if max_workers is not None:
-            self._agents = LocalAgents(queue, max_workers, self.path, grace_s=0.0)
-            self._agents.start()
-            agents.append(self._agents)
-        self._watcher = Watcher(self._database, agents)
+        try:
+            if max_workers is not None:
+                self._agents = LocalAgents(queue, max_workers, self.path, grace_s=0.0)
+                self._agents.start()
+                agents.append(self._agents)
+            self._watcher = Watcher(self._database, agents)
+        except BaseException:
+            self._end()  # nobody has the executor, to shut it down
+            raise
 
     @property
     def path(self) -> str:

@@ -72,15 +72,19 @@ class LocalAgents:
             raise NotOverGateway("local_agents") from None
         self._log = tempfile.TemporaryFile(prefix="taskq-agents-")  # noqa: SIM115  # until stop
         self._ending = False
-        self._process = subprocess.Popen(
-            # Not -m, which would search the working folder before the standard library.
-            [sys.executable, "-c", _BOOT, json.dumps(options)],
-            stdin=subprocess.PIPE,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is for this process, which then ends its agents
-            env=os.environ | {agent_process.DSN: dsn, **_own_path()},
-        )
+        try:
+            self._process = subprocess.Popen(
+                # Not -m, which would search the working folder before the standard library.
+                [sys.executable, "-c", _BOOT, json.dumps(options)],
+                stdin=subprocess.PIPE,
+                stdout=self._log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for this process, which then ends its agents
+                env=os.environ | {agent_process.DSN: dsn, **_own_path()},
+            )
+        except BaseException:
+            self._log.close()
+            raise
         self._queue.local_agents.append(self)
 
     def stop(self, *, at_once: bool = False) -> None:

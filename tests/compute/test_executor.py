@@ -25,6 +25,7 @@ import pytest
 
 import taskq
 from taskq import Client, Executor
+from taskq.errors import NotOverGateway, UsageError
 from tests.compute.standard_executor import (
     AsCompletedTests,
     ExecutorShutdownTest,
@@ -93,6 +94,20 @@ def test_an_executor_brings_its_agents_and_leaves_nothing(queue: Client, tmp_pat
     assert queue.agents() == []
     with pytest.raises(RuntimeError, match="after shutdown"):
         executor.submit(called.square, 1)
+
+
+@pytest.mark.both_transports
+def test_an_executor_whose_agents_cannot_start_leaves_nothing(
+    queue: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number of slots that is none; no program, or no address of PostgreSQL."""
+    with pytest.raises(UsageError, match="whole number"):
+        Executor(queue, max_workers=2.0, path="/x")  # type: ignore[arg-type]
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with pytest.raises((FileNotFoundError, NotOverGateway)):
+        Executor(queue, max_workers=2, path="/x")
+    assert queue.queries.row("campaign", path="/x") is None
+    assert queue.local_agents == []
 
 
 def test_calls_that_have_not_begun_are_cancelled_at_shutdown(queue: Client) -> None:
