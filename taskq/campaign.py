@@ -37,7 +37,7 @@ from taskq.explain.task_rules import explain_task
 from taskq.history import Event, history
 from taskq.indexing.campaign import IndexedCampaign
 from taskq.ingest import seeding
-from taskq.ingest.key_conflicts import OnConflict, check_choice, submit_conflict
+from taskq.ingest.key_conflicts import OnConflict, check_choice, comparable, submit_conflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
 from taskq.live_output import OutputPart, output_of
@@ -203,9 +203,10 @@ class Campaign(IndexedCampaign):
         stored, text, _ = seed.encoded()
         if on_conflict != "keep-both":
             return stored
-        wanted = json.loads(text)  # stored under the first key that has no other payload
+        wanted = comparable(text)  # stored under the first key that has no other payload
         names = (stored if number == 1 else f"{stored}#{number}" for number in count(1))
-        return next(name for name in names if self.task(name).payload == wanted)
+        stored_as = ((name, json.dumps(self.task(name).payload)) for name in names)
+        return next(name for name, its in stored_as if comparable(its) == wanted)
 
     def add(self, seed: Seed, *, on_conflict: OnConflict = "fail") -> bool:
         """Add one task in one round trip; return whether it was added; see `submit`."""

@@ -1,13 +1,15 @@
 """Key conflicts: policies for keys that are stored with another payload, and their messages.
 
-The database alone compares payloads (`sql/functions/seed_conflicts.sql`). This module turns what it
-reports into exceptions with messages for people.
+The database alone decides whether payloads are equal (`sql/functions/seed_conflicts.sql`). This
+module turns what it reports into exceptions with messages for people, and compares as it does.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from taskq.errors import Clash, KeyConflict, UsageError
@@ -26,6 +28,18 @@ def check_choice(on_conflict: str) -> None:
         raise UsageError(
             f"on_conflict must be 'fail', 'skip' or 'keep-both', not {on_conflict!r:.80}"
         )
+
+
+def comparable(text: str) -> Any:
+    """Return JSON as a value that equals another's if PostgreSQL finds the two equal.
+
+    To Python alone, true is 1, and 1e23 is not the whole number that PostgreSQL makes of it.
+    """
+    return json.loads(text, parse_int=_number, parse_float=_number)
+
+
+def _number(text: str) -> tuple[str, Decimal]:
+    return "number", Decimal(text)
 
 
 def reported_clashes(

@@ -96,6 +96,8 @@ ALIKE = [
     ('{"a": 1}', '{"a": 1.0}'),
     ('{"a": 100}', '{"a": 1e2}'),
     ('{"a": 0.1}', '{"a": 0.10}'),
+    ('{"a": 1e23}', '{"a": 100000000000000000000000}'),
+    ('{"a": [1e-7, 2.5e300]}', '{"a": [0.0000001, 25e299]}'),
     ('{"a": "é"}', '{"a": "\\u00e9"}'),
     ('{"a": "😀"}', '{"a": "\\ud83d\\ude00"}'),
     ('{"a": {"b": -0.0}}', '{"a": {"b": 0}}'),
@@ -103,6 +105,7 @@ ALIKE = [
 UNLIKE = [
     ('{"a": 1}', '{"a": "1"}'),
     ('{"a": 1}', '{"a": true}'),
+    ('{"a": [false]}', '{"a": [0.0]}'),
     ('{"a": null}', "{}"),
     ('{"a": [1, 2]}', '{"a": [2, 1]}'),
     ('{"a": 9007199254740993}', '{"a": 9007199254740992}'),
@@ -129,6 +132,19 @@ def test_the_same_payload_is_known_however_it_is_written(theirs: Campaign) -> No
             assert theirs.submit(second.payload, second.key) == second.key
         else:
             refused(lambda one=second: theirs.submit(one.payload, one.key))
+
+
+def test_a_task_that_is_kept_beside_another_is_told_by_its_key(theirs: Campaign) -> None:
+    """Whatever Python takes for equal, as 1 and true."""
+    for number, (one, other) in enumerate([*ALIKE, *UNLIKE]):
+        key = f"k{number}"
+        keys = [key, key if (one, other) in ALIKE else f"{key}#2"]
+        for _ in range(2):
+            kept = [
+                theirs.submit(json.loads(text), key, on_conflict="keep-both")
+                for text in (one, other)
+            ]
+            assert kept == keys, (one, other)
 
 
 def test_sql_clients_compare_the_texts_that_they_send(postgres: Postgres) -> None:
