@@ -63,6 +63,14 @@ FOLLOWING: Final = (
         _SINCE,
     ),
     Mutant(
+        "cursor-of-one-time-zone",
+        "taskq/following/cursor.py",
+        'datetime.fromisoformat(value["created_at"])\n',
+        'datetime.fromisoformat(value["created_at"][:26] + "+00:00")\n',
+        "A cursor that was written in another time zone is refused.",
+        _SINCE,
+    ),
+    Mutant(
         "best-of-an-index-that-lacks-some",
         "sql/functions/best_indexed.sql",
         " or v_index.seen <> taskq.done_count(p_campaign) then",

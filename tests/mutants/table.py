@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.mutants.agent import AGENT
 from tests.mutants.claims_together import CLAIMS_TOGETHER
+from tests.mutants.computing import COMPUTING
 from tests.mutants.fleet import FLEET
 from tests.mutants.following import FOLLOWING
 from tests.mutants.funnel import FUNNEL
@@ -31,6 +32,7 @@ from tests.mutants.upkeep import UPKEEP
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *AGENT,
     *LIBRARY,
+    *COMPUTING,
     *FLEET,
     *LOOKING,
     *MANAGING,

@@ -1,0 +1,60 @@
+"""Bugs in calls of functions, in what they are known by, and in keys that are told."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_TYPED: Final = "agents/taskq_agent/typed.py"
+
+COMPUTING: Final = (
+    Mutant(
+        "set-in-its-own-order",
+        _TYPED,
+        "_in_order(encode(one, pickle) for one in value)",
+        "[encode(one, pickle) for one in value]",
+        "Equal sets of text are other calls in each process.",
+        ("tests/compute/test_values.py",),
+    ),
+    Mutant(
+        "stored-set-in-another-order",
+        _TYPED,
+        "            return {name: _in_order(inner)}\n",
+        "            return {name: inner}\n",
+        "Params with a set that an earlier release stored have changed.",
+        ("tests/compute/test_runs.py",),
+    ),
+    Mutant(
+        "nothing-around-a-set",
+        "taskq/compute/fingerprint.py",
+        "_Walk(self._home, around)",
+        "_Walk(self._home)",
+        "The fingerprint of a function in a set that it uses has no end.",
+        ("tests/compute/test_fingerprint.py",),
+    ),
+    Mutant(
+        "trust-without-metaclasses",
+        "taskq/compute/unpickling.py",
+        "for one in named if isinstance(one, type)",
+        "for one in named if type(one) is type",
+        "A result of an Enum is refused though its class is trusted.",
+        ("tests/compute/test_trust.py",),
+    ),
+    Mutant(
+        "executor-leaves-its-campaign",
+        "taskq/compute/executor.py",
+        "            self._end()  # nobody",
+        "            # nobody",
+        "An executor that cannot begin leaves a campaign.",
+        ("tests/compute/test_executor.py",),
+    ),
+    Mutant(
+        "kept-as-python-compares",
+        "taskq/ingest/key_conflicts.py",
+        "    return json.loads(text, parse_int=_number, parse_float=_number)\n",
+        "    return json.loads(text)\n",
+        "A task that was kept beside another is told by the other's key.",
+        ("tests/integration/test_key_conflicts.py",),
+    ),
+)
