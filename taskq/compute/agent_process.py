@@ -1,7 +1,8 @@
 """The process of `local_agents`: an agent with a connection of its own, and a keeper.
 
 Its standard input is a pipe from the program that started it. The agent leaves when that says so or
-ends, however it ends: nobody is left behind.
+ends, however it ends: nobody is left behind. The pipe alone does not tell: a forked child of the
+program has its other end too, for as long as it lives.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import select
 import signal
 import sys
 import threading
@@ -29,8 +31,11 @@ from taskq_agent.settings import AgentSettings
 DSN: Final = "TASKQ_DSN"
 #: Longest pause before an idle agent asks again: somebody waits for the answer of a single call.
 POLL_S: Final = 0.1
-#: What the other end of standard input says for an end without the grace.
+#: What the other end of standard input says for an end with and without the grace.
+IN_TIME: Final = b"end"
 AT_ONCE: Final = b"now"
+#: Seconds between looks whether the program still lives.
+LOOK_S: Final = 1.0
 #: First pause of a campaign that cannot run here: who waits should soon hear that, and why.
 CAMPAIGN_BACKOFF_S: Final = 1.0
 SECOND_SIGNAL_S: Final = 0.2
@@ -41,7 +46,8 @@ def main() -> None:
     options = json.loads(sys.argv[1])
     log.log_to_stderr(verbose=False, quiet=True)
     logging.getLogger("psycopg").setLevel(logging.ERROR)
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    parent = options["parent"]
+    threading.Thread(target=_leave_with_parent, args=(parent,), daemon=True).start()
     agent = AgentSettings(
         campaign=options["path"],
         name="local",
@@ -65,8 +71,14 @@ def main() -> None:
     sys.exit(summary.exit_code)
 
 
-def _leave_with_parent() -> None:
-    word = os.read(0, len(AT_ONCE))  # not by sys.stdin, whose lock could not be had at the end
+def _leave_with_parent(parent: int) -> None:
+    """End this process when its parent says so, or is gone; it may be gone already."""
+    word = b""
+    while os.getppid() == parent:
+        if select.select([0], [], [], LOOK_S)[0]:
+            # Not by sys.stdin, whose lock could not be had at the end.
+            word = os.read(0, len(AT_ONCE))
+            break
     os.kill(os.getpid(), signal.SIGTERM)
     if word == AT_ONCE:
         time.sleep(SECOND_SIGNAL_S)  # two of a kind that are pending are one

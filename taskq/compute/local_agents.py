@@ -46,6 +46,7 @@ class LocalAgents:
         self._grace_s = grace_s
         self._log: Any = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._parent = os.getpid()
         self._ending = False
 
     def __enter__(self) -> Self:
@@ -65,6 +66,7 @@ class LocalAgents:
             "slots": self.slots,
             "python_path": _import_folders(),
             "grace_s": self._grace_s,
+            "parent": os.getpid(),
         }
         try:
             dsn = self._queue.database.dsn
@@ -72,6 +74,7 @@ class LocalAgents:
             raise NotOverGateway("local_agents") from None
         self._log = tempfile.TemporaryFile(prefix="taskq-agents-")  # noqa: SIM115  # until stop
         self._ending = False
+        self._parent = os.getpid()
         try:
             self._process = subprocess.Popen(
                 # Not -m, which would search the working folder before the standard library.
@@ -88,14 +91,21 @@ class LocalAgents:
         self._queue.local_agents.append(self)
 
     def stop(self, *, at_once: bool = False) -> None:
-        """End the agents: running tasks may end within the grace, then go back to the queue."""
+        """End the agents: running tasks may end within the grace, then go back to the queue.
+
+        A forked child of the program that started them leaves them alone, and so does its exit.
+        """
+        if os.getpid() != self._parent:
+            return
         process, self._ending = self._process, True
         with suppress(ValueError):
             self._queue.local_agents.remove(self)
         if process is None or process.stdin is None:
             return
-        with suppress(OSError):
-            process.stdin.write(agent_process.AT_ONCE if at_once or not self._grace_s else b"")
+        at_once = at_once or not self._grace_s
+        with suppress(OSError):  # it has died
+            if not process.stdin.closed:
+                process.stdin.write(agent_process.AT_ONCE if at_once else agent_process.IN_TIME)
         with suppress(OSError):
             process.stdin.close()
         killer = threading.Timer(END_S + self._grace_s, process.kill)
@@ -113,7 +123,9 @@ class LocalAgents:
     def died(self) -> bool:
         """Whether the agents have ended though nobody has told them to."""
         process = self._process
-        return process is not None and not self._ending and process.poll() is not None
+        if process is None or self._ending or os.getpid() != self._parent:
+            return False  # only the parent hears of its end
+        return process.poll() is not None
 
     def check(self) -> None:
         """Raise `AgentsDied`, with their last words, if they have ended by themselves."""

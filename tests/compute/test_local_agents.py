@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,44 @@ def test_they_leave_with_the_block_and_hand_back_what_they_have(queue: Client) -
     assert queue.agents() == []
     status = run.status()
     assert (status.working, status.waiting, status.failures) == (0, 2, 0)
+
+
+@contextmanager
+def forked(first: Callable[[], object]) -> Iterator[None]:
+    """Have a forked child, which has all that was open, for the duration of the block.
+
+    first: what it does; then it waits.
+    """
+    ready, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(WAIT_S))
+        with suppress(BaseException):
+            first()
+            os.write(told, b".")
+            signal.pause()
+        os._exit(0)
+    os.close(told)
+    assert os.read(ready, 1) == b"."
+    os.close(ready)
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # since Python 3.12
+def test_they_leave_in_good_order_whoever_was_forked_meanwhile(queue: Client) -> None:
+    """A child keeps their pipe open, and need not end first; to stop them twice is harmless."""
+    agents = taskq.local_agents(queue, 1, "/")
+    agents.start()
+    with forked(agents.stop):  # which is not the child's to say
+        assert queue.submit(called.square, 7).result(WAIT_S) == 49
+        agents.stop()
+        assert "ended" in repr(agents)
+        agents.stop()
+    assert [one.exit_code for one in queue.left_agents()] == [0]
 
 
 def test_who_waits_is_told_that_they_died(queue: Client) -> None:
@@ -142,3 +182,20 @@ def test_nobody_is_left_when_the_program_is_killed(dsn: str, queue: Client, tmp_
         )
         program.kill()
     wait_until(lambda: queue.agents() == [], timeout_s=WAIT_S)
+
+
+@pytest.mark.thorough
+def test_nobody_is_left_when_the_program_is_killed_but_not_its_child(
+    dsn: str, queue: Client, tmp_path: Path
+) -> None:
+    """It has the other end of the pipe that the agents read, and is not who started them."""
+    then = "child = os.fork(); child and print(child, flush=True); time.sleep(600)"
+    with start(dsn, tmp_path, then) as program:
+        assert program.stdout is not None
+        _, child = program.stdout.readline(), int(program.stdout.readline())
+        try:
+            assert queue.agents() != []
+            program.kill()
+            wait_until(lambda: queue.agents() == [], timeout_s=WAIT_S)
+        finally:
+            os.kill(child, signal.SIGKILL)
