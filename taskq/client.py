@@ -108,6 +108,8 @@ def _gateway(url: str, token_file: str | Path | None, ca: str | Path | None) -> 
 class Client:
     """A connection to a queue; use it as a context manager, or call `close`. Thread-safe.
 
+    In a forked child of the process that connected, calls raise `UsageError`: connect again there.
+
     Over a gateway, what needs PostgreSQL itself raises `NotOverGateway`.
 
     tokens: administration of the tokens of sites and managers. fleet: hosts and sites. owners: of

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Protocol
 
 from taskq.db.address import Row
+from taskq.errors import UsageError
+
+
+def check_process(connected_in: int) -> None:
+    """Raise `UsageError` in a forked child of the process that connected.
+
+    They would share sockets, and each would get answers to what the other asks.
+    """
+    if os.getpid() != connected_in:
+        raise UsageError("this queue was connected in another process; connect again in this one")
 
 
 class Queries(Protocol):

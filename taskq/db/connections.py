@@ -20,6 +20,7 @@ from psycopg.adapt import Buffer, Loader
 from psycopg.rows import tuple_row
 from typing_extensions import Self
 
+from taskq.db.access import check_process
 from taskq.db.address import (
     POOL_TIMEOUT_S,
     DatabaseAddress,
@@ -153,6 +154,7 @@ class Connection:
 
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
+        self._process = os.getpid()
         self._connection: psycopg.Connection[Row] | None = None
         self._statements: Statements | None = None
         self.timeline = 0
@@ -161,6 +163,7 @@ class Connection:
     @contextmanager
     def connected(self) -> Iterator[Statements]:
         """Yield the open connection; translate errors, and drop the connection if it broke."""
+        check_process(self._process)
         with translated(self._address.server):
             if self._connection is None or self._statements is None:
                 self._connection = self._address.connect()
@@ -182,8 +185,8 @@ class Connection:
                     self._connection = self._statements = None
 
     def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
+        """Close the connection; in a forked child, leave it to the parent."""
+        if self._connection is not None and os.getpid() == self._process:
             self._connection.close()
         self._connection = self._statements = None
 
@@ -269,6 +272,7 @@ class Database:
             check=psycopg_pool.ConnectionPool.check_connection,
             open=False,
         )
+        self._process = os.getpid()
 
     def open(self) -> Self:
         """Connect once, so that a wrong address fails at once.
@@ -281,8 +285,9 @@ class Database:
         return self
 
     def close(self) -> None:
-        """Close all connections."""
-        self._pool.close()
+        """Close all connections; in a forked child, leave them to the parent."""
+        if os.getpid() == self._process:
+            self._pool.close()
 
     @property
     def is_closed(self) -> bool:
@@ -295,6 +300,7 @@ class Database:
 
     @contextmanager
     def _lent(self) -> Iterator[psycopg.Connection[Row]]:
+        check_process(self._process)
         with translated(self.server), self._pool.connection() as connection:
             try:
                 yield connection

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import ssl
 import time
@@ -18,6 +19,7 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any, Final
 
+from taskq.db.access import check_process
 from taskq.db.address import Row
 from taskq.errors import NotFound, TaskqError, Unavailable, UsageError
 from taskq.remote.answers import Refusal, answered_rows, refusal
@@ -80,6 +82,7 @@ class GatewayQueries:
         self._token = token
         self._patience_s = patience_s
         self._connections = Connections(self._dialer)
+        self._process = os.getpid()
         self.is_closed = False
         self.server: Final = f"the gateway at {url.replace(',', ' or ')}"
 
@@ -197,6 +200,7 @@ class GatewayQueries:
 
     @contextmanager
     def _asked(self, request: HttpRequest, connections: Connections) -> Iterator[HTTPResponse]:
+        check_process(self._process)
         address = self._gateways.first()
         with (
             self._translated(address),

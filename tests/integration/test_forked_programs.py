@@ -1,0 +1,81 @@
+"""A queue is of the process that connected: its forked children are told so, and disturb nobody."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from taskq import Campaign, Client
+from taskq.db.connections import Connection
+from tests.helpers.forks import said_in_fork
+
+pytestmark = [
+    pytest.mark.both_transports(
+        near=[
+            "test_a_connection_is_not_shared_with_a_forked_child",
+            "test_the_end_of_a_forked_child_ends_no_connection_of_its_parent",
+        ]
+    ),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),  # since Python 3.12
+]
+
+TOLD = "UsageError('this queue was connected in another process; connect again in this one')"
+#: Whoever leaves the block closes the queue, as the child does that ends by `sys.exit`.
+PROGRAM = """
+import os, sys
+import taskq
+
+with taskq.connect() as queue:
+    campaign = queue.create_campaign("/c")
+    campaign.submit({}, "a")
+    backend = queue.database.value("backend")
+    for end in (os._exit, sys.exit):
+        if (child := os.fork()) == 0:
+            try:
+                campaign.task("a")
+            except taskq.UsageError:
+                end(7)
+            end(1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), campaign.task("a").key)
+    print(queue.database.value("backend") == backend)
+"""
+
+
+def test_a_forked_child_is_told_to_connect_again(queue: Client, campaign: Campaign) -> None:
+    """Rather than given the answers to what its parent asks; the parent goes on."""
+    campaign.submit({}, "a")
+    assert said_in_fork(lambda: campaign.task("a")) == TOLD
+    assert said_in_fork(lambda: queue.create_campaign("/d")) == TOLD
+    assert said_in_fork(queue.close) == "None"
+    assert campaign.task("a").key == "a"
+
+
+def test_a_connection_is_not_shared_with_a_forked_child(queue: Client) -> None:
+    """Nor ended by it; a new one may be opened there."""
+
+    def ask(connection: Connection) -> int:
+        with connection.connected() as statements:
+            return int(statements.value("backend"))
+
+    connection = queue.database.dedicated_connection()
+    backend = ask(connection)
+    assert said_in_fork(lambda: ask(connection)) == TOLD
+    assert said_in_fork(connection.close) == "None"
+    assert said_in_fork(lambda: ask(queue.database.dedicated_connection())) != str(backend)
+    assert ask(connection) == backend
+    connection.close()
+
+
+def test_the_end_of_a_forked_child_ends_no_connection_of_its_parent(dsn: str) -> None:
+    """However it ends."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env=os.environ | {"TASKQ_DSN": dsn},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stderr, done.stdout) == ("", "7 a\n7 a\nTrue\n")
