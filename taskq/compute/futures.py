@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from taskq.blobs.large_results import Fetching
 from taskq.compute.outcomes import OutcomeReader
 from taskq.compute.tracker import EndedCall, Pauses, Tracker
 from taskq.compute.unpickling import ResultReader
-from taskq.db.access import Queries
+from taskq.db.access import Queries, check_process
 from taskq.errors import AgentsDied, Unavailable
 
 if TYPE_CHECKING:
@@ -40,6 +41,21 @@ class TaskFuture(Future[Any]):
         self.key: Final = key
         self._telling = threading.RLock()
         self._told = False
+        self._process = os.getpid()
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Return the value, or raise the exception; `UsageError` in a forked child, if pending."""
+        self._check_watched()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return the exception, if any; raise `UsageError` in a forked child, if pending."""
+        self._check_watched()
+        return super().exception(timeout)
+
+    def _check_watched(self) -> None:
+        if not self.done():  # by a thread, which a forked child does not have
+            check_process(self._process)
 
     def running(self) -> bool:
         """Return whether an agent works on it now; asks the database."""

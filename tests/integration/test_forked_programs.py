@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import wait
 
 import pytest
 
-from taskq import Campaign, Client
+from taskq import Campaign, Client, Executor
 from taskq.db.connections import Connection
 from tests.helpers.forks import said_in_fork
+from tests.payloads import called
 
 pytestmark = [
     pytest.mark.both_transports(
@@ -67,6 +69,20 @@ def test_a_connection_is_not_shared_with_a_forked_child(queue: Client) -> None:
     assert said_in_fork(lambda: ask(queue.database.dedicated_connection())) != str(backend)
     assert ask(connection) == backend
     connection.close()
+
+
+def test_nobody_waits_in_a_forked_child_for_what_ends_only_in_its_parent(queue: Client) -> None:
+    """What completes futures is a thread of the parent; those that have ended are known."""
+    executor = Executor(queue)
+    try:
+        pending, ended = (executor.submit(called.square, n) for n in (1, 2))
+        assert ended.cancel()
+        wait([ended])
+        for ask in (pending.result, pending.exception, lambda: executor.submit(called.square, 3)):
+            assert said_in_fork(ask) == TOLD
+        assert said_in_fork(ended.exception) == "CancelledError()"
+    finally:
+        executor.shutdown(cancel_futures=True)
 
 
 def test_the_end_of_a_forked_child_ends_no_connection_of_its_parent(dsn: str) -> None:
