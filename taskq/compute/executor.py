@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import os
 import secrets
 import threading
 import time
@@ -62,6 +63,7 @@ class Executor(concurrent.futures.Executor):
         self._arguments = Arguments(seal)
         self._lock = threading.Lock()
         self._is_shut_down = False
+        self._process = os.getpid()
         self._pending: set[TaskFuture] = set()
         agents: list[LocalAgents] = []
         self._agents: LocalAgents | None = None
@@ -106,8 +108,11 @@ class Executor(concurrent.futures.Executor):
         """Accept no more calls, wait for those that are pending, and remove the campaign.
 
         cancel_futures: cancel those that have not begun. wait: with False, return at once; the
-        rest is done when the last call has ended, unless the program ends before.
+        rest is done when the last call has ended, unless the program ends before. In a forked child
+        nothing is done: the calls are its parent's.
         """
+        if os.getpid() != self._process:
+            return
         with self._lock:
             first, self._is_shut_down = not self._is_shut_down, True
             pending = list(self._pending)

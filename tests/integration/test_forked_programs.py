@@ -81,6 +81,7 @@ def test_nobody_waits_in_a_forked_child_for_what_ends_only_in_its_parent(queue: 
         for ask in (pending.result, pending.exception, lambda: executor.submit(called.square, 3)):
             assert said_in_fork(ask) == TOLD
         assert said_in_fork(ended.exception) == "CancelledError()"
+        assert said_in_fork(executor.shutdown) == "None"
     finally:
         executor.shutdown(cancel_futures=True)
 
