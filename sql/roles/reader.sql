@@ -2,7 +2,7 @@
 -- secret of the front. Writes nothing but what it follows.
 grant usage on schema taskq to {login};
 grant execute on function taskq.counts, taskq.tasks, taskq.find_tasks, taskq.task_ids, taskq.attempts,
-    taskq.results, taskq.results_of, taskq.done_within, taskq.result_indexes, taskq.outputs_of, taskq.best_results, taskq.best_of_groups, taskq.failures, taskq.failure_classes,
+    taskq.results, taskq.results_of, taskq.unsuccessful, taskq.done_within, taskq.result_indexes, taskq.outputs_of, taskq.best_results, taskq.best_of_groups, taskq.failures, taskq.failure_classes,
     taskq.failure_causes, taskq.usual_run, taskq.left_over, taskq.in_hand, taskq.banned, taskq.latest_attempts,
     taskq.failing_tasks, taskq.follow, taskq.pilot_demand, taskq.token_covers, taskq.timeline,
     taskq.result_sample, taskq.owners, taskq.hedges to {login};

@@ -174,14 +174,18 @@ class Watcher:
         return False
 
     def _complete(self, watched: _Watched, ended: Sequence[EndedCall]) -> None:
-        for one in ended:
-            futures = watched.futures.pop(one.task, [])
+        for place, one in enumerate(ended):
+            futures = watched.futures.get(one.task, [])
             if not futures:
                 continue
             try:
                 value, error = self._end_of(watched, one, futures[0].key)
+            except Unavailable:
+                watched.tracker.add([other.task for other in ended[place:]])
+                raise
             except Exception as known:  # noqa: BLE001  # reading runs the caller's classes
                 value, error = None, known
+            del watched.futures[one.task]
             for future in futures:
                 if one.status == "cancelled":
                     future.note_cancelled()

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from taskq.compute.pending import Pending
 from taskq.db.access import Queries
@@ -32,7 +32,10 @@ LAST_PAUSE_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class EndedCall:
-    """A task that has ended. status: done, failed or cancelled. row: its result, if it is done."""
+    """A task that has ended. row: its result, if it is done.
+
+    status: done, failed or cancelled, as one that was removed counts too.
+    """
 
     task: int
     status: str
@@ -63,7 +66,8 @@ class Tracker:
     def look(self) -> list[EndedCall]:
         """Return tasks that have ended since the last look, each once, in the order of seeding.
 
-        Raise `CampaignPaused` if the campaign has paused itself and nothing of it is worked on,
+        A look that fails forgets nothing: what it had found, the next one finds again. Raise
+        `CampaignPaused` if the campaign has paused itself and nothing of it is worked on,
         `UnknownCampaign` if it was removed.
         """
         if not self.pending:
@@ -72,15 +76,12 @@ class Tracker:
         moved = (status.done, status.failed, status.cancelled)
         found: list[EndedCall] = []
         if moved != self._seen:
-            found, complete = self._sweep(status, moved)
-            self._seen = moved if complete else None
+            swept, complete = self._sweep(status, moved)
+            found = [one for one in swept if self.pending.discard(one.task)]
+            # If all had ended, what is still pending was tried again meanwhile.
+            settled = complete and (status.unfinished or not self.pending)
+            self._seen = moved if settled else None
             self._before = moved
-            if complete and not status.unfinished:
-                # Neither done nor failed, though all have ended.
-                rest = self.pending.after(0, len(self.pending))
-                found += [
-                    EndedCall(task, "cancelled") for task in rest if self.pending.discard(task)
-                ]
         if not found and status.paused_why is not None and not status.working:
             raise CampaignPaused(self.path, status.paused_why)
         return found
@@ -114,18 +115,19 @@ class Tracker:
         return found, False
 
     def _page(self, tasks: list[int], status: Status) -> list[EndedCall]:
-        rows = self._database.rows("results_of", campaign=self.campaign_id, tasks=tasks)
+        about = {"campaign": self.campaign_id}
+        rows = self._database.rows("results_of", tasks=tasks, **about)
         found = [EndedCall(row["task_id"], "done", row) for row in rows]
-        about: dict[str, Any] = {"campaign": self.campaign_id, "after": tasks[0] - 1}
-        if status.failed:
-            rows = self._database.rows("failures", limit=len(tasks), **about)
-            found += [EndedCall(row["task_id"], "failed") for row in rows]
-        if status.cancelled and status.unfinished:
-            rows = self._database.rows("tasks", status=None, limit=len(tasks), **about)
-            ended = [row["task_id"] for row in rows if row["status"] == "cancelled"]
-            found += [EndedCall(task, "cancelled") for task in ended]
+        if status.failed or status.cancelled or not status.unfinished:
+            done = {one.task for one in found}
+            rest = [task for task in tasks if task not in done]
+            rows = self._database.rows("unsuccessful", tasks=rest, **about)
+            found += [
+                EndedCall(row["task_id"], "failed" if row["status"] == "failed" else "cancelled")
+                for row in rows
+            ]
         found.sort(key=attrgetter("task"))
-        return [one for one in found if self.pending.discard(one.task)]
+        return found
 
 
 class Pauses:

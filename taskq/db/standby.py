@@ -27,7 +27,7 @@ READ: Final = frozenset(
         "hedges",
         *("owners", "sharing"),
         *("tasks", "find_tasks", "task_ids", "attempts", "latest_attempts"),
-        *("failures", "failure_classes", "failure_causes", "failing_tasks"),
+        *("failures", "failure_classes", "failure_causes", "failing_tasks", "unsuccessful"),
         *("results", "results_of", "results_text", "result_sample", "outputs_of"),
         *("best_results", "best_of_groups"),
         *("done_within", "result_indexes", "blob", "blob_part"),

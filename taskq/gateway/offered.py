@@ -63,7 +63,8 @@ OFFERED: Final[Mapping[str, Offered]] = {
         ("task_ids", "results_of", "done_within", "outputs_of", "best_results", "attempts"), _LOOK
     ),
     **dict.fromkeys(
-        ("failure_classes", "failure_causes", "failing_tasks", "result_indexes"), _LOOK
+        ("failure_classes", "failure_causes", "failing_tasks", "result_indexes", "unsuccessful"),
+        _LOOK,
     ),
     **dict.fromkeys(("latest_attempts", "explain_upkeep", "best_of_groups", "retriable"), _LOOK),
     **dict.fromkeys(("explain_agents", "explain_campaigns", "explain_closed"), _LOOK),

@@ -340,6 +340,7 @@ class Scene:
             "results": [Case(2 * PAGE, page)],
             "results_text": [Case(2 * PAGE, page)],
             "results_of": [Case(4, {**one, "tasks": some})],
+            "unsuccessful": [Case(8, {**one, "tasks": some})],
             "retry": retried,
             "retriable": retried,
             "return_ahead": [Case(4, named)],

@@ -123,6 +123,7 @@ MAY = {
     "done_within": READING,
     "results_of": READING,
     "results_text": READING,
+    "unsuccessful": READING,
     "retry": "operator manager",
     "retriable": "operator manager",
     "return_ahead": UPKEEP,

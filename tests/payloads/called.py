@@ -35,6 +35,17 @@ def scored(ligand: dict[str, Any], factor: float = 1.0) -> dict[str, Any]:
     return {"score": -factor * len(ligand["smiles"])}
 
 
+def wait_for(path: str) -> None:
+    """Wait until a file is there."""
+    while not os.path.exists(path):  # noqa: PTH110  # plain, as payloads are
+        time.sleep(0.01)
+
+
+def take_the_first(values: list[object]) -> object:
+    """Return the first value; without one, `next` raises what ends a generator."""
+    return next(iter(values))
+
+
 def same(value: object) -> object:
     """Return the argument."""
     return value

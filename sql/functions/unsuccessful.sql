@@ -1,0 +1,46 @@
+-- unsuccessful(campaign, tasks): which of some tasks have ended without a result, in the order in which they
+-- are given.
+--
+-- status: failed, cancelled, or removed: there is no such task (any more).
+--
+-- Plans: see tasks(). Index: task_pkey, spec_pkey.
+create or replace function taskq.unsuccessful(p_campaign bigint, p_tasks bigint[])
+returns table (task_id bigint, status text)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+begin
+    return query
+        select k.task_id, e.status
+          from unnest(p_tasks) with ordinality as k (task_id, ord)
+         cross join lateral (
+             select case
+                        when not coalesce((
+                            select true
+                              from taskq.spec s
+                             where s.campaign_id = p_campaign
+                               and s.task_id >= k.task_id
+                               and s.task_id <= k.task_id
+                             order by s.campaign_id, s.task_id
+                             limit 1), false) then 'removed'
+                        else (
+                            -- As text, which no partial index answers.
+                            select t.status::text
+                              from taskq.task t
+                             where t.campaign_id = p_campaign
+                               and t.task_id = k.task_id
+                               and t.status::text in ('failed', 'cancelled'))
+                    end as status
+             offset 0
+         ) e
+         where e.status is not null
+         order by k.ord;
+end
+$$;

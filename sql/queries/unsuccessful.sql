@@ -1,0 +1,2 @@
+select task_id, status
+  from taskq.unsuccessful(%(campaign)s, %(tasks)s::bigint[])

@@ -1,0 +1,129 @@
+"""The end of each task is found, among whatever others, and once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskq import Client, Executor
+from taskq.compute import futures
+from taskq.compute.tracker import Tracker
+from taskq.db.access import Queries
+from taskq.errors import TaskFailed, Unavailable
+from tests.fixtures.queues import Hire
+from tests.helpers.waiting import wait_until
+from tests.payloads import called
+from tests.payloads.called import BadLigand
+
+WAIT_S = 120.0
+
+
+def fail_once(
+    monkeypatch: pytest.MonkeyPatch, database: Queries, when: Callable[[str], bool]
+) -> list[str]:
+    """Have one statement fail; return the list of those that have."""
+    rows, failed = database.rows, list[str]()
+
+    def failing(name: str, **values: object) -> list[Any]:
+        if not failed and when(name):
+            failed.append(name)
+            raise Unavailable("the server is away")
+        return rows(name, **values)
+
+    monkeypatch.setattr(database, "rows", failing)
+    return failed
+
+
+def test_failed_calls_are_found_among_other_failed_ones(queue: Client, hire: Hire) -> None:
+    """Those of other arguments, seeded before them, are not theirs."""
+    queue.map(called.refuse, range(1, 80, 2), name="/c")
+    agent = hire()
+    for task in agent.claim(40):
+        agent.fail(task, retry=False)
+    ended = queue.map(called.refuse, [1, 41, 79], name="/c").outcomes(WAIT_S)
+    assert [(one.status, type(one.error)) for one in ended] == [("failed", TaskFailed)] * 3
+
+
+def test_failures_are_told_while_an_earlier_call_runs(served_queue: Client, tmp_path: Path) -> None:
+    """One after another, however many there were."""
+    with Executor(served_queue) as executor:
+        first = executor.submit(called.wait_for, str(tmp_path / "go"))
+        for n in range(1, 8, 2):
+            assert isinstance(executor.submit(called.refuse, n).exception(WAIT_S), BadLigand)
+        assert not first.done()
+        (tmp_path / "go").touch()
+        assert first.result(WAIT_S) is None
+
+
+@pytest.fixture
+def ended(queue: Client, hire: Hire) -> Iterator[Tracker]:
+    """Give a tracker of 99 tasks, of which two in three are done, and the first pages are full."""
+    campaign = queue.create_campaign("/c")
+    campaign.seed({"n": n} for n in range(99))
+    agent = hire()
+    for task in agent.claim(99):
+        if task.payload["n"] % 3:
+            agent.done(task)
+    tracker = Tracker(queue.queries, campaign.campaign_id, campaign.path)
+    tracker.add(one.task_id for one in campaign.tasks())
+    return tracker
+
+
+def test_a_look_that_fails_forgets_nothing(
+    ended: Tracker, queue: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its first page has found is told by the next look."""
+    monkeypatch.setattr("taskq.compute.tracker.LARGEST_PAGE", 32)
+    pages: list[str] = []
+    failed = fail_once(
+        monkeypatch,
+        queue.queries,
+        lambda name: name == "results_of" and (pages.append(name) or len(pages) == 2),
+    )
+    with pytest.raises(Unavailable):
+        ended.look()
+    assert failed
+    found = ended.look()
+    while more := ended.look():
+        found += more
+    assert sorted(one.task for one in found) == sorted({one.task for one in found})
+    assert (len(found), len(ended.pending)) == (66, 33)
+
+
+def test_removed_and_retried_tasks_are_told_apart(queue: Client, hire: Hire) -> None:
+    """Who is gone counts as cancelled; what was tried again is waited for."""
+    campaign = queue.create_campaign("/c")
+    campaign.seed({"n": n} for n in range(3))
+    agent = hire()
+    for task in agent.claim(3):
+        agent.fail(task, retry=False)
+    tasks = [one.task_id for one in campaign.tasks()]
+    rows = queue.queries.rows(
+        "unsuccessful", campaign=campaign.campaign_id, tasks=[tasks[2], 10**9, tasks[0]]
+    )
+    assert [(row["task_id"], row["status"]) for row in rows] == [
+        (tasks[2], "failed"),
+        (10**9, "removed"),
+        (tasks[0], "failed"),
+    ]
+    assert campaign.retry() == 3
+    assert queue.queries.rows("unsuccessful", campaign=campaign.campaign_id, tasks=tasks) == []
+    assert campaign.cancel() == 3
+    tracker = Tracker(queue.queries, campaign.campaign_id, campaign.path)
+    tracker.add([*tasks, 10**9])
+    assert [one.status for one in tracker.look()] == ["cancelled"] * 4
+    assert not tracker.pending
+
+
+def test_a_server_that_is_away_is_no_end_of_a_call(
+    served_queue: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The future waits for what the call has raised."""
+    monkeypatch.setattr(futures, "AWAY_S", 0.01)
+    failed = fail_once(monkeypatch, served_queue.queries, lambda name: name == "attempts")
+    future = served_queue.submit(called.refuse, 77)
+    assert isinstance(future.exception(WAIT_S), BadLigand)
+    wait_until(lambda: failed == ["attempts"])
