@@ -20,10 +20,11 @@ import contextvars
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from typing_extensions import Self
 
@@ -31,9 +32,6 @@ import taskq
 from taskq.campaign import Campaign
 from taskq.client import Client
 from taskq.pauses import GIVEN_UP
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 _END: Final = object()
 
@@ -104,7 +102,52 @@ async def _result(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 async def _value(submit: Callable[..., Future[Any]], *args: Any, **kwargs: Any) -> Any:
-    return await asyncio.wrap_future(await _in_thread(submit, *args, **kwargs))
+    begun: Future[Future[Any]] = Future()
+
+    def begin() -> Future[Any]:
+        try:
+            begun.set_result(submit(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001  # raised below
+            begun.set_exception(error)
+        return begun.result()
+
+    def cancel() -> None:
+        with suppress(Exception):  # nobody waits any more
+            begun.result().cancel()
+
+    try:
+        called = await _in_thread(begin)
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+
+        def tell(call: Future[Any]) -> None:
+            if ended.done():
+                return
+            if call.cancelled():
+                ended.cancel()
+            elif (error := call.exception()) is not None:
+                _fail(ended, error)
+            else:
+                ended.set_result(call.result())
+
+        def done(call: Future[Any]) -> None:
+            with suppress(RuntimeError):  # nobody waits any more, not even the loop
+                loop.call_soon_threadsafe(tell, call)
+
+        called.add_done_callback(done)
+        return await ended
+    except asyncio.CancelledError:
+        # It asks the queue, and the call may be under way to it: other tasks of the loop go on.
+        threading.Thread(target=cancel, name="taskq-aio", daemon=True).start()
+        raise
+
+
+def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    """Set an exception, as a coroutine raises it: `StopIteration` would end whoever awaits."""
+    if isinstance(error, StopIteration):
+        known, error = error, RuntimeError("the call raised StopIteration")
+        error.__cause__ = known
+    future.set_exception(error)
 
 
 async def _items(method: Callable[..., Any], *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
@@ -123,17 +166,17 @@ async def _in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) ->
     context = contextvars.copy_context()
     context.run(GIVEN_UP.set, given_up)
 
-    def tell(how: Callable[[Any], None], what: Any) -> None:
+    def tell(how: Callable[[asyncio.Future[Any], Any], None], what: Any) -> None:
         if not future.done():  # it is cancelled when nobody waits any more
-            how(what)
+            how(future, what)
 
     def work() -> None:
         try:
             result = context.run(function, *args, **kwargs)
         except BaseException as error:  # noqa: BLE001  # whoever waits gets it
-            outcome = partial(tell, future.set_exception, error)
+            outcome = partial(tell, _fail, error)
         else:
-            outcome = partial(tell, future.set_result, result)
+            outcome = partial(tell, asyncio.Future.set_result, result)
         with suppress(RuntimeError):  # nobody waits any more, not even the loop
             loop.call_soon_threadsafe(outcome)
 

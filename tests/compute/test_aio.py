@@ -13,6 +13,7 @@ import pytest
 import taskq
 from taskq import Campaign, Client, Run, aio
 from taskq.aio import AsyncTwin
+from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
 from tests.payloads import called
 from tests.payloads.called import BadLigand
@@ -85,6 +86,44 @@ def test_who_is_cancelled_ends_the_waiting_only(queue: Client, name: str, dsn: s
     within(work())
     wait_until(lambda: not threads())
     assert queue.campaign(name).status().waiting == 1
+
+
+def test_stop_iteration_is_an_exception_as_any_other(served_queue: Client, name: str) -> None:
+    """No future of asyncio takes it."""
+
+    async def work() -> None:
+        queue = AsyncTwin(served_queue)
+        with pytest.raises(RuntimeError, match="raised StopIteration"):
+            await queue.submit(called.take_the_first, [])
+        run = await queue.map(called.take_the_first, [[]], name=name)
+        with pytest.raises(RuntimeError, match="raised StopIteration"):
+            await run.result(WAIT_S)
+
+    within(work())
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_who_cancels_a_call_waits_for_no_statement(
+    queue: Client, dsn: str, postgres: Postgres, begun: bool
+) -> None:
+    """Not for the one that cancels the task, nor for the one that adds it: both happen later."""
+    campaign = queue.submit(called.square, 20).campaign
+
+    async def work() -> None:
+        async with await aio.connect(dsn) as twin:
+            call = asyncio.create_task(twin.submit(called.square, 21))
+            if begun:
+                await asyncio.to_thread(wait_until, lambda: campaign.status().waiting == 2)
+            with postgres.transaction():
+                postgres.execute("lock table taskq.spec, taskq.task in access exclusive mode")
+                await asyncio.sleep(0.05)
+                call.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await call
+            await asyncio.to_thread(wait_until, lambda: campaign.status().cancelled == 1)
+
+    within(work())
+    assert campaign.status().waiting == 1
 
 
 @pytest.mark.parametrize("kind", [Client, Campaign, Run])
