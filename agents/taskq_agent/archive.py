@@ -62,10 +62,16 @@ def heading(kind: str, campaign: int, task: int) -> bytes:
 
 
 def signature(folder: str) -> Signature:
-    """Return what changes with each change of a folder, without reading any file."""
+    """Return what changes with each change of a folder, without reading any file.
+
+    Raise `ArchiveRefused` if it has too many files, or cannot be read.
+    """
     found = []
-    for name, status in _entries(folder):
-        found.append((name, status.st_size, status.st_mtime_ns, status.st_ino))
+    try:
+        for name, status in _entries(folder):
+            found.append((name, status.st_size, status.st_mtime_ns, status.st_ino))
+    except OSError as error:
+        raise ArchiveRefused(f"it cannot be read: {error}") from error
     return tuple(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,7 @@ class FrailBlobs(LocalBlobs):
         self.saved = 0
         self.is_away = False
         self.is_late = False
+        self.odd: Exception | None = None
 
     def find_checkpoint(self, held: Held) -> Input | None:
         """Find, if it can be reached."""
@@ -44,6 +46,8 @@ class FrailBlobs(LocalBlobs):
 
     def save_checkpoint(self, held: Held, saved: Input) -> bool:
         """Save, unless the lease is no longer valid."""
+        if self.odd is not None:
+            raise self.odd
         if self.is_late:
             return False
         self.saved += 1
@@ -98,6 +102,36 @@ def test_without_the_option_nothing_is_kept(slot: SlotHarness) -> None:
     assert (ended.outcome, ended.error_class) == (FAILED, "exit-85")
     ended = slot.run(python("go_on"))
     assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, "no-checkpoint", False)
+
+
+def test_folder_that_became_a_file_fails_the_attempt_only(slot: SlotHarness) -> None:
+    """The agent goes on with the next one."""
+    ended = run(slot, shell('rmdir "$TASKQ_CHECKPOINT"; echo x > "$TASKQ_CHECKPOINT"; exit 85'))
+    assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, "checkpoint-refused", False)
+    assert "it cannot be read" in str(ended.error)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (RecursionError("odd"), FAILED),
+        (PermissionError(errno.EACCES, "odd"), FAILED),
+        (OSError(errno.EMFILE, "odd"), RELEASED),
+        (MemoryError("odd"), RELEASED),
+    ],
+)
+def test_error_that_nobody_expected_ends_the_attempt_only(
+    slot: SlotHarness, blobs: FrailBlobs, error: Exception, outcome: str
+) -> None:
+    """With its name in the report; a node that is out of something takes no more tasks."""
+    blobs.odd = error
+    leaves = shell('echo x > "$TASKQ_CHECKPOINT/x"; exit 85')
+    ended = run(slot, leaves)
+    assert (ended.outcome, ended.error_class, ended.retry) == (outcome, "agent-error", True)
+    assert ended.node_broken == (outcome == RELEASED)
+    assert type(error).__name__ in str(ended.error)
+    blobs.odd = None
+    assert run(slot, leaves).error_class == CONTINUED
 
 
 def test_python_goes_on_by_an_exception(slot: SlotHarness) -> None:

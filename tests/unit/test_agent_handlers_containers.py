@@ -127,6 +127,7 @@ def test_what_this_node_cannot_run_is_refused(runtimes: Path, tmp_path: Path, na
         ends.append(slot.run(boxed("sh", image="gone:1")))
         ends.append(slot.run(boxed("sh", image="gone:1", kind="process")))
         ends.append(slot.run(boxed("sh", image="/no/vina.sif")))
+        ends.append(slot.run(boxed("sh", image=f"/{'no' * 200}/vina.sif")))  # not just absent
         ends.append(slot.run(boxed("sh", image="{inputs.vina}")))
     (tmp_path / "a,b").mkdir()
     with slot_in(tmp_path / "a,b") as slot:

@@ -126,6 +126,13 @@ def test_files_that_are_refused_fail_the_attempt_for_good(
     assert blobs.written == {}
 
 
+def test_folder_that_became_a_file_fails_the_attempt_only(slot: SlotHarness) -> None:
+    """The agent goes on with the next one."""
+    ended = run(slot, shell('rmdir "$TASKQ_OUT"; echo x > "$TASKQ_OUT"'))
+    assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, "output-refused", False)
+    assert "it cannot be read" in str(ended.error)
+
+
 @pytest.mark.thorough
 def test_store_that_is_away_is_waited_for(slot: SlotHarness, blobs: FrailOutputs) -> None:
     """For as long as the agent is patient; then the attempt may be made again."""

@@ -49,6 +49,17 @@ def test_what_keeps_a_script_from_being_started_is_named(
     assert reason in str(ended.error)
 
 
+def test_interpreter_that_cannot_even_be_looked_at_is_named(
+    slot: SlotHarness, tmp_path: Path
+) -> None:
+    """As one in a folder that the agent may not enter: a link to a name that is too long."""
+    place = tmp_path / "perl"
+    place.symlink_to("x" * 300)
+    ended = slot.run(command(str(script(tmp_path, f"#!{place}\n".encode()))))
+    assert ended.error_class == "command-not-executable"
+    assert f"its interpreter, {str(place)!r} in its first line, is not there" in str(ended.error)
+
+
 def test_a_script_on_path_is_looked_at_too(
     slot: SlotHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,10 @@ class TaskCheckpoint:
         self._thread = threading.Thread(target=self._upload_often, daemon=True)
         self._thread.start()
 
+    def leave(self) -> None:
+        """Upload no more."""
+        self._over.set()
+
     def end(self, ended: Ended) -> Ended:
         """Upload the folder a last time if the task goes on elsewhere; return how it ended."""
         self._over.set()

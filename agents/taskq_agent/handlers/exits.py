@@ -23,7 +23,7 @@ EX_CONTINUE = 85
 _NOT_FOUND = {126: "as when a program cannot be executed", 127: "as when a program is not found"}
 
 #: Errors that keep any program from being started: the node has run out of a resource.
-_OF_THE_NODE = frozenset(
+OF_THE_NODE = frozenset(
     {
         errno.EAGAIN,
         errno.ENOMEM,
@@ -80,7 +80,7 @@ def of_start(program: str, error: Exception) -> Ended:
             return refused("command-not-executable", text)
         if error.errno == errno.E2BIG:
             return failed("arguments-too-long", text, retry=False)
-        if error.errno not in _OF_THE_NODE:
+        if error.errno not in OF_THE_NODE:
             return refused("cannot-start", text)
     if isinstance(error, ValueError):  # NUL or a lone surrogate in an argument
         return failed("bad-argument", text, retry=False)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+import logging
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Callable, Container, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from taskq_agent import reaper, scratch
-from taskq_agent.handlers import checks, environment, outputs
+from taskq_agent.handlers import checks, environment, exits, outputs
 from taskq_agent.handlers.base import (
     AttemptOver,
     Ended,
     Kind,
     RunnerSettings,
     broken,
+    failed,
     refused,
     timed,
 )
@@ -43,6 +45,9 @@ _KINDS: Dict[str, Callable[[KindContext], Kind]] = {
     checks.PYTHON: PythonKind,
     checks.FUNCTION: FunctionKind,
 }
+
+
+log = logging.getLogger(__name__)
 
 
 class SlotRunner:
@@ -82,6 +87,12 @@ class SlotRunner:
                 return self._run_within(task, campaign, limit, phases)
         except AttemptOver as over:
             return replace(over.ended, phases=phases)
+        except Exception as error:
+            log.exception("the attempt of task %s ends by an error of this agent", task.key)
+            with suppress(Exception):  # its child may be in the middle of the task
+                self._drop_kind()
+            self._kind = None
+            return replace(_of_error(error), phases=phases)
 
     def _run_within(
         self, task: Task, campaign: CampaignTerms, limit: Optional[int], phases: Dict[str, float]
@@ -147,7 +158,12 @@ class SlotRunner:
                 text = f"no folder can be made for output files: {error}"
                 return replace(broken("scratch-unusable", text), started=False)
         self._watch.limit(campaign.time_limit_s)
-        ended = kind.run(task, folder)
+        try:
+            ended = kind.run(task, folder)
+        except Exception:
+            if checkpoint is not None:
+                checkpoint.leave()
+            raise
         if campaign.output_bytes is not None:
             ended = outputs.packed(ended, folder, task, campaign.output_bytes)
         return without_checkpoint(ended) if checkpoint is None else checkpoint.end(ended)
@@ -221,3 +237,15 @@ class SlotRunner:
         self._transfers.release()
         while self._kept and self._folder is not None:
             self._folder.give_back(self._kept.pop())
+
+
+def _of_error(error: Exception) -> Ended:
+    """Return the end of an attempt in which this agent has come upon what it did not expect.
+
+    The task costs an attempt, so that no task goes round for ever, unless it is the node's fault.
+    """
+    text = f"the agent has failed: {type(error).__name__}: {error}"
+    of_node = isinstance(error, OSError) and error.errno in exits.OF_THE_NODE
+    if of_node or isinstance(error, MemoryError):
+        return broken("agent-error", text)
+    return failed("agent-error", text, retry=True)
