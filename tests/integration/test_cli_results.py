@@ -215,8 +215,11 @@ def test_failures_of_two_causes_are_told_apart(
     assert [(one.causes, one.hosts, one.tasks) for one in causes.values()] == [
         *((3, 1, 3), (3, 1, 3), (3, 2, 3)),
     ]
-    lines = taskq.out("failures", "/c").splitlines()
+    table, _, told = taskq.out("failures", "/c").partition("\n\n")
+    lines = table.splitlines()
     assert len(lines) == 4
+    assert "exit-1: unclear: none of 3 hosts stands out" in told
+    assert "  $ taskq logs /c " in told
     assert "no space left on device" in "".join(lines)
     assert re.search(r"step 4 of 300: energy is not a number +n2 2, n1 1 ", "".join(lines))
     assert [one.attempts for one in campaign.failure_causes(limit=1)] == [3]

@@ -89,8 +89,8 @@ def failures(
         write_records(invocation.output, records, columns, limit=limit)
         verdicts = [] if tasks or invocation.output != "table" else client.fleet.failures(path)
     verdicts = [one for one in verdicts if below or one.campaign == path]
-    clear = [one for one in verdicts if one.side != "unclear"]
-    _write_verdicts(clear[:VERDICTS], path, examples)
+    verdicts.sort(key=lambda one: one.side == "unclear")
+    _write_verdicts(verdicts[:VERDICTS], path, examples)
 
 
 def _noting(records: Iterable[Record], examples: dict[tuple[str, str], Record]) -> Iterator[Record]:
