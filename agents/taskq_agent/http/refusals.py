@@ -32,7 +32,9 @@ def error_of(
     text = f"{status} {code}: {message}".strip(" :")
     if status == HTTPStatus.GONE or (status == HTTPStatus.UNAUTHORIZED and with_session):
         return SessionLost(text)
-    if status in _REFUSED:
+    # Without a code of taskq, it was said by something in between, as by a proxy whose routes are
+    # being loaded: a repetition may come through, unless the request is too large for it.
+    if status in _REFUSED and (code or status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
         return Refused(text)
     # Any other 503 is a fault of this gateway: it drains, cannot reach its database, or a proxy
     # answers for it. On overload the agent stays: the other gateways would get more load.

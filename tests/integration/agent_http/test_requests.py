@@ -117,6 +117,8 @@ def test_gateway_that_does_not_answer_is_a_failure(
         Reply(200, b"{", (("Content-Length", "1000"),), hang_up=True),
         Reply(200, b"", (("Content-Length", "many"),), hang_up=True),
         Reply(302, b"", (("Location", "https://elsewhere"),)),
+        Reply(404, b"404 page not found\n"),
+        *(Reply(status, b"<html>No such route</html>") for status in (400, 401, 403, 405, 422)),
         Reply(408),
         Reply(500),
         Reply(502, b"Bad Gateway"),
@@ -144,6 +146,13 @@ def test_endless_answer_is_cut_off(gateway: HttpGateway, monkeypatch: pytest.Mon
 def test_what_can_never_be_served_is_refused(gateway: HttpGateway, status: int) -> None:
     gateway.substitute = lambda _: error(status, "some_code")
     with agent_of(gateway) as transport, pytest.raises(Refused, match="it is some_code"):
+        transport.open(HELLO)
+
+
+def test_what_a_proxy_finds_too_large_is_refused(gateway: HttpGateway) -> None:
+    """The same request would be too large each time."""
+    gateway.substitute = lambda _: Reply(413, b"<html>Too large</html>")
+    with agent_of(gateway) as transport, pytest.raises(Refused, match="413"):
         transport.open(HELLO)
 
 
