@@ -163,20 +163,25 @@ class Spool:
 
 
 def _abandoned(folder: Path, locks: contextlib.ExitStack) -> Iterator[Tuple[Path, BinaryIO]]:
-    """Lock and yield the files of processes that are gone; remove their unfinished files."""
+    """Lock and yield the files of processes that are gone; remove their unfinished files.
+
+    Only those that are yielded stay open: there may be more living agents than a process may open
+    files.
+    """
     for path in sorted(folder.glob(f"*{_SUFFIX}*")):
         try:
-            file = os.fdopen(os.open(path, _OTHER), "rb")
-            locks.callback(file.close)
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            status = os.fstat(file.fileno())
-            ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
-            if not ours or status.st_nlink == 0:  # gone: taken over by another, just now
-                continue
-            if path.suffix == _UNFINISHED:
-                path.unlink()
-            elif path.suffix == _SUFFIX:
-                yield path, file
+            with contextlib.ExitStack() as closed:
+                file = closed.enter_context(os.fdopen(os.open(path, _OTHER), "rb"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                status = os.fstat(file.fileno())
+                ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+                if not ours or status.st_nlink == 0:  # gone: taken over by another, just now
+                    continue
+                if path.suffix == _UNFINISHED:
+                    path.unlink()
+                elif path.suffix == _SUFFIX:
+                    locks.enter_context(closed.pop_all())
+                    yield path, file
         except OSError as error:
             log.debug("%s is not taken over: %s", path, error)
 

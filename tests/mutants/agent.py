@@ -98,9 +98,8 @@ AGENT: Final = (
     Mutant(
         "spool-of-the-living-is-taken-over",
         "agents/taskq_agent/spool.py",
-        "            locks.callback(file.close)\n"
-        "            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
-        "            locks.callback(file.close)\n",
+        "                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)\n                status",
+        "                status",
         "An agent takes the reports of another that lives, and removes its file.",
         _SPOOL,
     ),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -211,6 +212,26 @@ def test_strange_files_are_left_alone(tmp_path: Path) -> None:
     before = files_in(tmp_path)
     assert left_in(tmp_path) == []
     assert files_in(tmp_path) == before
+
+
+def test_the_dead_are_found_among_more_living_than_files_can_be_open(
+    spool: Spool, tmp_path: Path
+) -> None:
+    """Names of one locked file stand for the files of many agents."""
+    keep(spool, report_of(1))
+    for number in range(100):
+        (tmp_path / f"living-{number}.reports").hardlink_to(spool.path)
+    (tmp_path / "zombie.reports").write_bytes(line(report_of(2)))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = [os.dup(0) for _ in range(20)]
+    for file in free:
+        os.close(file)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(free) + 1, hard))
+    try:
+        inherited = left_in(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert inherited == [report_of(2)]
 
 
 def test_unfinished_files_of_the_dead_are_cleared_away(tmp_path: Path) -> None:
