@@ -65,7 +65,13 @@ class SlotFolder:
 
 
 def remove(path: str) -> None:
-    """Remove a folder with its content; what cannot be removed is logged and stays."""
+    """Remove a folder with its content; what cannot be removed is logged and stays.
+
+    Of a link that a payload has put in its place only the link goes: what it leads to is another's.
+    """
+    if Path(path).is_symlink():
+        with suppress(OSError):
+            Path(path).unlink()
     with suppress(RecursionError):  # before Python 3.13, at some hundred folders in each other
         shutil.rmtree(path, ignore_errors=True)
         if os.path.lexists(path):

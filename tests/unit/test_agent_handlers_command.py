@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import sys
 import threading
 import time
@@ -310,6 +311,28 @@ def test_folder_on_path_that_cannot_be_read_does_not_matter(
     assert slot.run(command("no-such-program")).error_class == "command-not-found"
     ended = slot.run(command("echo", "{x}"), {"x": "y" * 200_000})
     assert ended.error_class == "arguments-too-long"
+
+
+def test_link_in_place_of_the_scratch_folder_is_not_followed(
+    slot: SlotHarness, tmp_path: Path
+) -> None:
+    """What it leads to keeps its permissions, and the link goes."""
+    inside = tmp_path / "home" / "shared"
+    inside.mkdir(parents=True)
+    inside.chmod(0o755)
+    script = 'rm -r "$TASKQ_SCRATCH"; ln -s "$1" "$TASKQ_SCRATCH"'
+    assert slot.run(shell(script, str(inside.parent))).outcome == DONE
+    assert stat.S_IMODE(inside.stat().st_mode) == 0o755
+    assert not [path for path in slot.scratch.rglob("*") if path.is_symlink()]
+
+
+def test_result_file_that_is_a_link_is_not_read(slot: SlotHarness, tmp_path: Path) -> None:
+    """It may lead to what the payload could not read itself."""
+    other = tmp_path / "other.json"
+    other.write_text('{"secret": 1}')
+    ended = slot.run(shell('ln -s "$1" "$TASKQ_RESULT"', str(other)))
+    assert (ended.outcome, ended.error_class) == (FAILED, "bad-result")
+    assert "not a regular file but a link" in str(ended.error)
 
 
 def test_scratch_can_be_kept(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ in a file, and from there to the store of blobs. The queue then has a reference 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -80,6 +81,8 @@ def from_file(folder: str) -> Any:
     except FileNotFoundError:
         raise
     except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise BadResult("the result file is not a regular file but a link") from None
         raise BadResult(f"the result file cannot be read: {error}") from None
     try:
         return parsed(text)
@@ -88,7 +91,8 @@ def from_file(folder: str) -> Any:
 
 
 def _content(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # opening a FIFO would block
+    # Opening a FIFO would block, and a link may lead to what the payload could not read itself.
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise BadResult("the result file is not a regular file")
