@@ -39,6 +39,7 @@ OF_THE_NODE = {
     errno.ENFILE,
     errno.EFBIG,
 }
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
 #: Name, size, time of the last change, number: what tells whether an archive would be another.
 Signature = Tuple[Tuple[str, int, int, int], ...]
@@ -46,6 +47,10 @@ Signature = Tuple[Tuple[str, int, int, int], ...]
 
 class ArchiveRefused(Exception):
     """A folder that cannot be kept, or an archive that cannot be restored; the text says why."""
+
+
+class ArchiveUnreadable(ArchiveRefused):
+    """A folder that could not be read for want of something that the node may have again."""
 
 
 class Member(NamedTuple):
@@ -71,7 +76,7 @@ def signature(folder: str) -> Signature:
         for name, status in _entries(folder):
             found.append((name, status.st_size, status.st_mtime_ns, status.st_ino))
     except OSError as error:
-        raise ArchiveRefused(f"it cannot be read: {error}") from error
+        raise _unreadable(error) from error
     return tuple(found)
 
 
@@ -102,7 +107,7 @@ def packed(folder: str, head: bytes, most: int) -> Optional[bytes]:
                 if out.tell() > most:
                     raise _too_large(most)
     except (OSError, ValueError, tarfile.TarError) as error:
-        raise ArchiveRefused(f"it cannot be read: {error}") from error
+        raise _unreadable(error) from error
     if not files:
         return None
     if out.tell() > most:
@@ -204,8 +209,10 @@ def _content(path: str, most: int) -> Optional[bytes]:
     """Return the content of a regular file; None if it has vanished or become something else."""
     try:
         file = os.open(path, _READ)
-    except OSError:
-        return None
+    except OSError as error:
+        if error.errno in _GONE:
+            return None
+        raise
     with os.fdopen(file, "rb") as stream:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             return None
@@ -213,6 +220,11 @@ def _content(path: str, most: int) -> Optional[bytes]:
     if len(data) > most:
         raise ArchiveRefused("it is larger than what the campaign keeps")
     return data
+
+
+def _unreadable(error: Exception) -> ArchiveRefused:
+    of_node = isinstance(error, OSError) and error.errno in OF_THE_NODE
+    return (ArchiveUnreadable if of_node else ArchiveRefused)(f"it cannot be read: {error}")
 
 
 def _too_large(most: int) -> ArchiveRefused:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from taskq_agent.core.reports import fence, line, parsed
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report
 from taskq_agent.spool import Spool
+from tests.helpers.open_files import room_for
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 reports = st.builds(
@@ -222,15 +222,8 @@ def test_the_dead_are_found_among_more_living_than_files_can_be_open(
     for number in range(100):
         (tmp_path / f"living-{number}.reports").hardlink_to(spool.path)
     (tmp_path / "zombie.reports").write_bytes(line(report_of(2)))
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    free = [os.dup(0) for _ in range(20)]
-    for file in free:
-        os.close(file)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(free) + 1, hard))
-    try:
+    with room_for(20):
         inherited = left_in(tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert inherited == [report_of(2)]
 
 

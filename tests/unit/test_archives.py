@@ -17,11 +17,13 @@ from taskq_agent.archive import (
     CHECKPOINT,
     MAX_ENTRIES,
     ArchiveRefused,
+    ArchiveUnreadable,
     heading,
     packed,
     restore,
     signature,
 )
+from tests.helpers.open_files import room_for
 
 MOST = 1_000_000
 HEAD = heading(CHECKPOINT, 1, 2)
@@ -116,6 +118,19 @@ def test_folder_without_a_file_is_no_checkpoint(target: Path) -> None:
     """It replaces none that the task has."""
     assert packed(str(target), HEAD, MOST) is None
     assert packed(str(target / "gone"), HEAD, MOST) is None
+
+
+def test_file_that_may_not_be_read_is_not_left_out() -> None:
+    """An archive without it would look complete. Not even root may read what sysctl only takes."""
+    with pytest.raises(ArchiveRefused, match="Permission denied") as refusal:
+        packed("/proc/sys/vm", HEAD, MOST)
+    assert not isinstance(refusal.value, ArchiveUnreadable)
+
+
+def test_node_that_is_out_of_files_is_told_from_a_bad_folder(source: Path) -> None:
+    """It may have some again."""
+    with room_for(0), pytest.raises(ArchiveUnreadable, match="Too many open files"):
+        packed(str(source), HEAD, MOST)
 
 
 def test_what_is_too_large_is_refused(target: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Callable, Optional, Tuple
 
 from taskq_agent import archive
-from taskq_agent.archive import ArchiveRefused
+from taskq_agent.archive import ArchiveRefused, ArchiveUnreadable
 from taskq_agent.errors import Refused, TransportError, TransportFailed
 from taskq_agent.handlers.base import AttemptOver, Ended, broken, failed
 from taskq_agent.handlers.environment import CHECKPOINT_FOLDER
@@ -75,6 +75,9 @@ class TaskCheckpoint:
             if data is not None:
                 archive.restore(data, self._folder, self._heading, MAX_BLOB_BYTES)
                 self._saved_signature = archive.signature(self._folder)
+        except (OSError, ArchiveUnreadable) as error:
+            text = f"the checkpoint cannot be kept here: {error}"
+            raise AttemptOver(replace(broken("scratch-unusable", text), started=False)) from error
         except (Refused, ArchiveRefused) as error:
             log.warning("task %s begins anew, without its checkpoint: %s", self._task.key, error)
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -84,9 +87,6 @@ class TaskCheckpoint:
             text = clean(f"the checkpoint cannot be fetched: {error}")[:MAX_ERROR_CHARS]
             over = Ended(RELEASED, error_class="checkpoint-unreachable", error=text, started=False)
             raise AttemptOver(over) from error
-        except OSError as error:
-            text = f"the checkpoint cannot be kept here: {error}"
-            raise AttemptOver(replace(broken("scratch-unusable", text), started=False)) from error
 
     def begin(self) -> None:
         """Upload the folder from time to time, until `end`."""
@@ -111,7 +111,8 @@ class TaskCheckpoint:
             self._save_at_last()
         except ArchiveRefused as error:
             if goes_on:
-                over = failed("checkpoint-refused", f"no checkpoint: {error}", retry=False)
+                retry = isinstance(error, ArchiveUnreadable)
+                over = failed("checkpoint-refused", f"no checkpoint: {error}", retry=retry)
                 return replace(over, phases=ended.phases, tail=ended.tail)
             ended = _with_text(ended, f"its checkpoint is not kept: {error}")
         except TransportError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Optional
 
 from taskq_agent import archive
-from taskq_agent.archive import ArchiveRefused
+from taskq_agent.archive import ArchiveRefused, ArchiveUnreadable
 from taskq_agent.handlers.base import Ended, failed
 from taskq_agent.handlers.environment import OUTPUT_FOLDER
 from taskq_agent.protocol import DONE, Task
@@ -34,7 +34,8 @@ def packed(ended: Ended, scratch: str, task: Task, most: int) -> Ended:
             check_name(name)
         data: Optional[bytes] = archive.packed(folder, head, min(most, MAX_BLOB_BYTES))
     except ArchiveRefused as error:
-        over = failed("output-refused", f"the output files are not kept: {error}", retry=False)
+        retry = isinstance(error, ArchiveUnreadable)
+        over = failed("output-refused", f"the output files are not kept: {error}", retry=retry)
         return replace(over, phases=ended.phases, tail=ended.tail)
     return replace(ended, output=data)
 
