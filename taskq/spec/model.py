@@ -16,6 +16,9 @@ from taskq_agent.text import has_nul_escape
 
 MAX_KEY_CHARS: Final = 255
 MAX_PAYLOAD_BYTES: Final = 65_536
+_BRACKET_OR_STRING: Final = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*"')
+#: Objects and lists in each other: agents refuse answers that are nested more than 100 deep.
+MAX_PAYLOAD_DEPTH: Final = 64
 MAX_PATH_CHARS: Final = 1_000
 PRIORITY_RANGE: Final = (-32_767, 32_767)
 
@@ -117,9 +120,7 @@ class Seed:
         key = self.key if self.key is not None else derived_key(self.payload)
         if not isinstance(key, str):
             raise InvalidTask(f"a key must be text, not {type(key).__name__}")
-        if has_nul_escape(text):
-            raise InvalidTask("payload contains a NUL character, which the database cannot store")
-        size = check_text("payload", text)
+        size = _check_payload(text)
         check_text("key", key)
         if size > MAX_PAYLOAD_BYTES:
             raise InvalidTask(
@@ -134,6 +135,25 @@ class Seed:
         if not low <= self.priority <= high:
             raise InvalidTask(f"priority {self.priority} is outside {low} to {high}")
         return key, text, self.priority
+
+
+def _check_payload(text: str) -> int:
+    """Refuse what nobody could store or read; return the number of bytes."""
+    if has_nul_escape(text):
+        raise InvalidTask("payload contains a NUL character, which the database cannot store")
+    brackets = text.count("{") + text.count("[")
+    if brackets > MAX_PAYLOAD_DEPTH and _depth(text) > MAX_PAYLOAD_DEPTH:
+        raise InvalidTask(f"values are nested more than {MAX_PAYLOAD_DEPTH} deep")
+    return check_text("payload", text)
+
+
+def _depth(text: str) -> int:
+    """Return how deep the values of a JSON text are nested."""
+    deepest = depth = 0
+    for one in _BRACKET_OR_STRING.findall(text):
+        depth += (one in "[{") - (one in "]}")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def derived_key(payload: Mapping[str, Any]) -> str:

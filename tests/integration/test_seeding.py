@@ -16,6 +16,7 @@ import pytest
 from taskq import Campaign, Client, Seed
 from taskq.errors import InvalidTask, UsageError
 from taskq.ingest.seeding import CHUNK, CHUNK_CHARS, SeedCount
+from taskq.spec.model import MAX_PAYLOAD_DEPTH
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
 from tests.helpers.variants import rest_thorough
@@ -355,3 +356,16 @@ def test_payload_that_contains_itself_is_no_task(campaign: Campaign) -> None:
     with pytest.raises(InvalidTask, match="nested too deep"):
         campaign.seed([payload])
     assert campaign.status().total == 0
+
+
+def test_payload_that_no_agent_would_read_is_no_task(campaign: Campaign) -> None:
+    """Agents refuse an answer that is nested too deep, with all that is in it."""
+    deep: dict[str, object] = {"text": '\\"[[{'}
+    for _ in range(MAX_PAYLOAD_DEPTH - 1):
+        deep = {"text": ["[["], "in": deep}
+    campaign.submit(deep)
+    with pytest.raises(InvalidTask, match="nested more than 64 deep"):
+        campaign.submit({"in": deep})
+    with pytest.raises(InvalidTask, match="nested more than 64 deep"):
+        campaign.seed([{"in": deep}])
+    assert campaign.status().total == 1

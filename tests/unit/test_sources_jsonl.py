@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.ingest.sources.jsonl import MAX_DEPTH
 from taskq.ingest.sources.jsonl import read as read_jsonl
 from taskq.ingest.sources.lines import LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions
-from taskq.spec.model import Seed
+from taskq.spec.model import MAX_PAYLOAD_DEPTH, Seed
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0\\"), max_size=10)
 VALUES = st.recursive(
@@ -105,6 +104,6 @@ def test_depth_limit_is_exact() -> None:
     def nested(depth: int) -> bytes:
         return b'{"a": ' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
 
-    assert isinstance(read(nested(MAX_DEPTH))[0], Seed)
-    assert isinstance(read(nested(MAX_DEPTH + 1))[0], BadLine)
+    assert isinstance(read(nested(MAX_PAYLOAD_DEPTH))[0], Seed)
+    assert isinstance(read(nested(MAX_PAYLOAD_DEPTH + 1))[0], BadLine)
     assert isinstance(read(b'{"smiles": "' + b"[C]" * 100 + b'"}')[0], Seed)

@@ -10,8 +10,7 @@ from taskq.errors import InvalidTask
 from taskq.ingest.sources.fields import seed_from
 from taskq.ingest.sources.lines import LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions, excerpt
-
-MAX_DEPTH: Final = 64
+from taskq.spec.model import MAX_PAYLOAD_DEPTH
 
 
 def read(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
@@ -35,7 +34,7 @@ def _object(line: str, *, cut: bool) -> dict[str, Any]:
     try:
         value = _decode(line)
     except RecursionError:
-        raise InvalidTask(f"values are nested more than {MAX_DEPTH} deep") from None
+        raise InvalidTask(f"values are nested more than {MAX_PAYLOAD_DEPTH} deep") from None
     except json.JSONDecodeError as error:
         if cut:
             raise InvalidTask(f"the file ends within this line: {error.msg}") from None
@@ -44,8 +43,8 @@ def _object(line: str, *, cut: bool) -> dict[str, Any]:
         raise InvalidTask("a whole number of thousands of digits") from None
     if not isinstance(value, dict):
         raise InvalidTask("the line must be an object of names and values, as {...}")
-    if line.count("{") + line.count("[") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
-        raise InvalidTask(f"values are nested more than {MAX_DEPTH} deep")
+    if line.count("{") + line.count("[") > MAX_PAYLOAD_DEPTH and _depth(value) > MAX_PAYLOAD_DEPTH:
+        raise InvalidTask(f"values are nested more than {MAX_PAYLOAD_DEPTH} deep")
     return value
 
 
