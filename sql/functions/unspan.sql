@@ -31,13 +31,15 @@ declare
          limit 1);
     v_last constant bigint := (select max(u.task_id) from unnest(p_tasks) as u (task_id));
 begin
-    if not exists (
-        select
+    if (
+        select true
           from taskq.span s
          where s.campaign_id = p_campaign
            and s.last_id > p_after
            and s.first_id >= coalesce(v_first, 0)
-           and s.first_id <= coalesce(v_last, 9223372036854775807))
+           and s.first_id <= coalesce(v_last, 9223372036854775807)
+         order by s.campaign_id, s.first_id
+         limit 1) is not true
     then
         return;
     end if;

@@ -174,4 +174,4 @@ def test_every_verb_goes_by_key_whatever_the_statistics_say(
         hot = seen.to("task", "spec", "attempt", "span", "bundle")
         assert hot.access_paths <= verb.access_paths, name
         assert hot.widest is None or hot.widest.rows <= verb.rows, (name, hot.widest)
-        assert seen.buffers <= verb.pages, name
+        assert seen.buffers <= verb.pages, (name, seen.buffers, verb.pages)
