@@ -197,7 +197,7 @@ class Load:
         for task in slow.claim(20):
             slow.done(task)
         (last,) = slow.claim()
-        long_ago = "update taskq.task set claimed_at = '-infinity' where task_id = %s"
+        long_ago = "update taskq.task set claimed_at = '1970-01-01' where task_id = %s"
         self._postgres.execute(long_ago, [last.task])
         assert value(self.connection, "select taskq.hedge()") == 1
         assert last.campaign == campaign
