@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -31,31 +30,25 @@ class SlotFolder:
         self.path = tempfile.mkdtemp(prefix=f"taskq-{os.getpid()}-{slot}-", dir=parent)
         self._keep = keep
         self._made = 0
-        self._spare: Optional[str] = None
 
     def take(self, name: str) -> str:
-        """Return the path of an empty folder, named after its first user.
+        """Return the path of an empty folder, which no other has had or will have.
 
-        Raises OSError when the disk is full or the folder cannot be made.
+        So a process that a task has left behind writes no file of a later one. Raises OSError when
+        the disk is full or the folder cannot be made.
         """
         usage = os.statvfs(self.path)
         free = usage.f_bavail * usage.f_frsize
         if free < MIN_FREE_BYTES:
             raise OSError(f"{self.path}: only {free} bytes are free on this disk")
-        path, self._spare = self._spare, None
-        if path is None:
-            self._made += 1
-            path = f"{self.path}/{self._made}-{name}"
-            Path(path).mkdir(_OWNER_ONLY)
+        self._made += 1
+        path = f"{self.path}/{self._made}-{name}"
+        Path(path).mkdir(_OWNER_ONLY)
         return path
 
     def give_back(self, path: str) -> None:
-        """Remove a folder; one that is unchanged is reused instead, which saves disk operations."""
-        if self._keep:
-            return
-        if _untouched(path):
-            self._spare = path
-        else:
+        """Remove a folder."""
+        if not self._keep:
             remove(path)
 
     def close(self) -> None:
@@ -69,6 +62,9 @@ def remove(path: str) -> None:
 
     Of a link that a payload has put in its place only the link goes: what it leads to is another's.
     """
+    with suppress(OSError):  # as it mostly is by now: nothing was left in it
+        Path(path).rmdir()
+        return
     if Path(path).is_symlink():
         with suppress(OSError):
             Path(path).unlink()
@@ -79,15 +75,6 @@ def remove(path: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
     if os.path.lexists(path):
         log.warning("scratch folder %s could not be removed", path)
-
-
-def _untouched(path: str) -> bool:
-    try:
-        with os.scandir(path) as entries:
-            empty = next(entries, None) is None
-        return empty and stat.S_IMODE(os.lstat(path).st_mode) == _OWNER_ONLY
-    except OSError:
-        return False
 
 
 def _open_up(path: str) -> None:

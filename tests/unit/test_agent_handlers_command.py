@@ -299,6 +299,26 @@ def test_each_task_finds_its_scratch_folder_empty(slot: SlotHarness) -> None:
         assert ended.result == {"stdout": "0\n700"}, script
 
 
+def test_process_left_behind_cannot_write_the_next_result(
+    slot: SlotHarness, tmp_path: Path
+) -> None:
+    """Neither by the path of its own, nor in the folder that it is in."""
+    for pipe in ("go", "gone"):
+        os.mkfifo(tmp_path / pipe)
+    stray = 'echo > "$1/gone"; read x < "$1/go"; echo "{}" > "$TASKQ_RESULT"'
+    stray += '; echo "{}" > taskq-result.json; echo > "$1/gone"'
+    leave = f"setsid sh -c '{stray}' sh \"$1\" < /dev/null > /dev/null 2>&1 &"
+    handler = command("sh", "-c", 'eval "$2"', "sh", str(tmp_path), "{script}")
+    first, second = (
+        slot.run(handler, {"script": script})
+        for script in (
+            leave + ' read x < "$1/gone"',
+            'echo > "$1/go"; read x < "$1/gone"; echo \'{"score": -5}\'',
+        )
+    )
+    assert (first.outcome, second.result) == (DONE, {"score": -5})
+
+
 def test_folder_on_path_that_cannot_be_read_does_not_matter(
     slot: SlotHarness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
