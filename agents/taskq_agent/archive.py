@@ -6,6 +6,9 @@ archive. Only folders and regular files count; names that begin with a dot are l
 
 What is read may come from any agent that has had the task. Nothing is written but folders and
 regular files, all of them new and below the folder that is given.
+
+No link is followed, wherever a payload puts one and whenever: each folder is opened from the one
+that it is in, see `folders`.
 """
 
 from __future__ import annotations
@@ -15,9 +18,11 @@ import io
 import os
 import stat
 import tarfile
-from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from contextlib import ExitStack, suppress
+from pathlib import PurePosixPath
 from typing import Iterator, List, NamedTuple, Optional, Tuple
+
+from taskq_agent.folders import opened, opened_below
 
 MAX_ENTRIES = 1_000
 
@@ -73,7 +78,7 @@ def signature(folder: str) -> Signature:
     """
     found = []
     try:
-        for name, status in _entries(folder):
+        for name, status, _ in _entries(folder):
             found.append((name, status.st_size, status.st_mtime_ns, status.st_ino))
     except OSError as error:
         raise _unreadable(error) from error
@@ -92,14 +97,14 @@ def packed(folder: str, head: bytes, most: int) -> Optional[bytes]:
     files = 0
     try:
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            for name, status in _entries(folder):
+            for name, status, inside in _entries(folder):
                 member = tarfile.TarInfo(name)
                 member.mode = status.st_mode & 0o700
                 if stat.S_ISDIR(status.st_mode):
                     member.type = tarfile.DIRTYPE
                     archive.addfile(member)
                     continue
-                data = _content(f"{folder}/{name}", most - out.tell())
+                data = _content(inside, name.rpartition("/")[2], most - out.tell())
                 if data is not None:
                     files += 1
                     member.size = len(data)
@@ -116,14 +121,15 @@ def packed(folder: str, head: bytes, most: int) -> Optional[bytes]:
 
 
 def restore(data: bytes, folder: str, head: bytes, most: int) -> None:
-    """Write the files of an archive into an empty folder.
+    """Write the files of an archive into an empty folder, which must be there.
 
     Raise `ArchiveRefused` as `members` does, or if a name is no file's here; OSError if the disk is
     of no use.
     """
     try:
-        for member in members(data, head, most):
-            _restore_one(member, Path(folder, *member.parts))
+        with opened(folder) as top:
+            for member in members(data, head, most):
+                _restore_one(member, top)
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in OF_THE_NODE:
             raise
@@ -169,46 +175,67 @@ def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, *, fits: bool) ->
     return Member(parts, content.read(), executable=bool(member.mode & 0o100))
 
 
-def _restore_one(member: Member, path: Path) -> None:
-    if member.content is None:
-        path.mkdir(0o700, exist_ok=True)
-        return
-    file = os.open(path, _WRITE, 0o600 | 0o100 * member.executable)
+def _restore_one(member: Member, top: int) -> None:
+    *above, name = member.parts
+    with opened_below(top, above) as inside:
+        if member.content is None:
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=inside)
+            return
+        file = os.open(name, _WRITE, 0o600 | 0o100 * member.executable, dir_fd=inside)
     with os.fdopen(file, "wb") as stream:
         stream.write(member.content)
 
 
-def _entries(folder: str) -> Iterator[Tuple[str, os.stat_result]]:
-    """Yield what counts in a folder, by name, folders before what is in them."""
+def _entries(folder: str) -> Iterator[Tuple[str, os.stat_result, int]]:
+    """Yield what counts in a folder, by name, folders before what is in them.
+
+    The last part: a descriptor of the folder that it is in, valid until the next one is asked for.
+    """
     found = 0
     left: List[str] = [""]
-    while left:
-        inside = left.pop()
-        with suppress(FileNotFoundError), os.scandir(Path(folder, inside)) as scanned:
-            for entry in sorted(scanned, key=lambda one: one.name):
-                if entry.name.startswith("."):
-                    continue
-                name = f"{inside}/{entry.name}" if inside else entry.name
-                with suppress(FileNotFoundError):
-                    status = entry.stat(follow_symlinks=False)
-                    is_folder = stat.S_ISDIR(status.st_mode)
-                    if not (is_folder or stat.S_ISREG(status.st_mode)):
-                        continue
-                    found += 1
-                    if found > MAX_ENTRIES or name.count("/") >= _MAX_DEPTH:
-                        raise ArchiveRefused(
-                            f"it has more than {MAX_ENTRIES} files and folders, "
-                            f"or they are nested more than {_MAX_DEPTH} deep"
-                        )
-                    if is_folder:
-                        left.append(name)
-                    yield name, status
+    with suppress(FileNotFoundError), opened(folder) as top:
+        while left:
+            inside = left.pop()
+            for entry, status, fd in _entries_in(top, inside):
+                name = f"{inside}/{entry}" if inside else entry
+                found += 1
+                if found > MAX_ENTRIES or name.count("/") >= _MAX_DEPTH:
+                    raise ArchiveRefused(
+                        f"it has more than {MAX_ENTRIES} files and folders, "
+                        f"or they are nested more than {_MAX_DEPTH} deep"
+                    )
+                if stat.S_ISDIR(status.st_mode):
+                    left.append(name)
+                yield name, status, fd
 
 
-def _content(path: str, most: int) -> Optional[bytes]:
+def _entries_in(top: int, name: str) -> Iterator[Tuple[str, os.stat_result, int]]:
+    """Yield what counts in one folder; nothing if it has vanished or become something else."""
+    with ExitStack() as stack:
+        try:
+            fd = stack.enter_context(opened_below(top, name.split("/") if name else ()))
+        except OSError as error:
+            if error.errno in _GONE:
+                return
+            raise
+        with os.scandir(fd) as scanned:
+            entries = sorted(scanned, key=lambda one: one.name)
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            try:
+                status = os.stat(entry.name, dir_fd=fd, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode):
+                yield entry.name, status, fd
+
+
+def _content(inside: int, name: str, most: int) -> Optional[bytes]:
     """Return the content of a regular file; None if it has vanished or become something else."""
     try:
-        file = os.open(path, _READ)
+        file = os.open(name, _READ, dir_fd=inside)
     except OSError as error:
         if error.errno in _GONE:
             return None

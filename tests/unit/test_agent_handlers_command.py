@@ -118,11 +118,11 @@ echo '"}' >> "$TASKQ_RESULT"
             ("mkfifo $TASKQ_RESULT", "not a regular file"),
             ("mkdir $TASKQ_RESULT", "not a regular file"),
             ("ln -s /dev/zero $TASKQ_RESULT", "not a regular file"),
-            ("truncate -s 134217729 $TASKQ_RESULT", "more than"),
+            ("truncate -s 67108865 $TASKQ_RESULT", "67108865 bytes; 67108864 at most"),
             ("echo '{\"taskq_blob\": 1}'", "taskq's own"),
             ("echo '{\"x\": Infinity}'", "not JSON compliant"),
             ("printf '{\"x\": \"'; head -c 300000 /dev/zero | tr '\\0' y; echo '\"}'", "more than"),
-            (HUGE_FILE, "67108872 bytes; 67108864 at most"),
+            (HUGE_FILE, "67108873 bytes; 67108864 at most"),
         ],
         4,
     ),
@@ -341,7 +341,8 @@ def test_link_in_place_of_the_scratch_folder_is_not_followed(
     inside.mkdir(parents=True)
     inside.chmod(0o755)
     script = 'rm -r "$TASKQ_SCRATCH"; ln -s "$1" "$TASKQ_SCRATCH"'
-    assert slot.run(shell(script, str(inside.parent))).outcome == DONE
+    (inside.parent / "taskq-result.json").write_text('{"secret": 1}')
+    assert slot.run(shell(script, str(inside.parent))).error_class == "bad-result"
     assert stat.S_IMODE(inside.stat().st_mode) == 0o755
     assert not [path for path in slot.scratch.rglob("*") if path.is_symlink()]
 
@@ -353,6 +354,13 @@ def test_result_file_that_is_a_link_is_not_read(slot: SlotHarness, tmp_path: Pat
     ended = slot.run(shell('ln -s "$1" "$TASKQ_RESULT"', str(other)))
     assert (ended.outcome, ended.error_class) == (FAILED, "bad-result")
     assert "not a regular file but a link" in str(ended.error)
+
+
+def test_result_file_that_is_too_large_is_not_read(slot: SlotHarness) -> None:
+    """The agent would hold it, and what it means, in its own memory."""
+    ended = slot.run(shell('truncate -s 67108865 "$TASKQ_RESULT"'))
+    assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, "bad-result", False)
+    assert ended.error == "the result file has 67108865 bytes; 67108864 at most"
 
 
 def test_scratch_can_be_kept(tmp_path: Path) -> None:

@@ -145,6 +145,25 @@ def test_folder_that_became_a_file_fails_the_attempt_only(slot: SlotHarness) -> 
     assert "it cannot be read" in str(ended.error)
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        'rmdir "$TASKQ_OUT"; ln -s "$1" "$TASKQ_OUT"',
+        'rm -r "$TASKQ_SCRATCH"; ln -s "${1%/*}" "$TASKQ_SCRATCH"',
+    ],
+)
+def test_link_in_place_of_the_folder_is_not_followed(
+    script: str, slot: SlotHarness, blobs: FrailOutputs, tmp_path: Path
+) -> None:
+    """It may lead to what the payload could not read itself."""
+    secret = tmp_path / "node" / OUTPUT_FOLDER
+    secret.mkdir(parents=True)
+    (secret / "secret").write_text("x")
+    ended = run(slot, shell(f'echo "{{}}"; {script}', str(secret)))
+    assert (ended.outcome, blobs.written) == (FAILED, {})
+    assert "is no folder, but a file or a link" in str(ended.error)
+
+
 @pytest.mark.thorough
 def test_store_that_is_away_is_waited_for(slot: SlotHarness, blobs: FrailOutputs) -> None:
     """For as long as the agent is patient; then the attempt may be made again."""

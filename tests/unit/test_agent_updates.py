@@ -101,6 +101,11 @@ def test_nothing_but_a_file_of_its_own_is_read(tmp_path: Path) -> None:
     place.unlink()
     place.mkdir()
     assert live.update(()) is None
+    place.rmdir()
+    place.write_text("0.5 fine\n")
+    (tmp_path / "link").symlink_to(tmp_path)
+    live.begin(HELD, str(tmp_path / "link"))
+    assert live.update(()) is None
 
 
 def test_output_is_told_of_the_attempt_that_is_followed_only() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import tarfile
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,55 @@ def test_only_files_with_names_that_count_are_kept(source: Path) -> None:
     assert packed(str(source), HEAD, MOST) == before
     assert before is not None
     assert b"passwd" not in before
+
+
+@pytest.mark.parametrize("listed", [1, 2, 3])
+@pytest.mark.parametrize("swapped", ["deep", "deep/deeper"])
+def test_link_that_comes_during_the_look_is_not_followed(
+    listed: int, swapped: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever folder was listed when another one became a link."""
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "deeper").mkdir(parents=True)
+    for folder in (elsewhere, elsewhere / "deeper"):
+        (folder / "ä.bin").write_text("secret")
+    scandir, times = os.scandir, itertools.count(1)
+
+    @contextmanager
+    def scandir_and_swap(folder: int) -> Iterator[list[os.DirEntry[str]]]:
+        with scandir(folder) as found:
+            entries = list(found)
+        if next(times) == listed:
+            (source / swapped).rename(tmp_path / "former")
+            (source / swapped).symlink_to(elsewhere)
+        yield entries
+
+    monkeypatch.setattr(os, "scandir", scandir_and_swap)
+    data = packed(str(source), HEAD, MOST)
+    assert next(times) > listed or swapped == "deep"
+    assert data is not None
+    assert b"secret" not in data
+    assert b"state.json" in data
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_link_in_place_of_the_folder_is_not_followed(
+    above: bool, source: Path, target: Path
+) -> None:
+    """Nor of the one that it is in: a payload may have put it there."""
+    data = packed(str(source), HEAD, MOST)
+    assert data is not None
+    link = target / "link"
+    link.symlink_to(source.parent if above else source)
+    folder = f"{link}/source" if above else str(link)
+    for act in (
+        lambda: packed(folder, HEAD, MOST),
+        lambda: signature(folder),
+        lambda: restore(data.replace(b"run.sh", b"new.sh"), folder, HEAD, MOST),
+    ):
+        with pytest.raises(ArchiveRefused, match="is no folder, but a file or a link"):
+            act()
+    assert "new.sh" not in files(source)
 
 
 def test_folder_without_a_file_is_no_checkpoint(target: Path) -> None:

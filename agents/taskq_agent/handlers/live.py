@@ -15,6 +15,7 @@ import threading
 from contextlib import suppress
 from typing import Container, Optional, Tuple
 
+from taskq_agent.folders import opened
 from taskq_agent.handlers.environment import PROGRESS_FILE
 from taskq_agent.handlers.output import Tail
 from taskq_agent.protocol import Held
@@ -31,13 +32,13 @@ class LiveAttempt:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: Optional[Held] = None
-        self._path = ""
+        self._folder = ""
         self._output: Optional[Tail] = None
 
     def begin(self, held: Held, folder: str) -> None:
         """Begin an attempt with this scratch folder."""
         with self._lock:
-            self._held, self._path, self._output = held, f"{folder}/{PROGRESS_FILE}", None
+            self._held, self._folder, self._output = held, folder, None
 
     def writes_to(self, output: Tail) -> None:
         """Say where the output of the attempt is from now on."""
@@ -52,10 +53,10 @@ class LiveAttempt:
     def update(self, followed: Container[Held]) -> Optional[Update]:
         """Return what the attempt tells, with its output if it is among those; None: nothing."""
         with self._lock:
-            held, path, output = self._held, self._path, self._output
+            held, folder, output = self._held, self._folder, self._output
         if held is None:
             return None
-        fraction, note = parsed(_last_line(path))
+        fraction, note = parsed(_last_line(folder))
         text, written = None, 0
         if output is not None and held in followed:
             last, written = output.last()
@@ -80,13 +81,15 @@ def parsed(line: str) -> Tuple[Optional[float], str]:
     return fraction, note.strip()[:MAX_NOTE_CHARS]
 
 
-def _last_line(path: str) -> str:
-    """Return the last whole line of a file; empty if there is none, or it is no such file.
+def _last_line(folder: str) -> str:
+    """Return the last whole line of the file in a folder; empty if there is none, or no such file.
 
     No link is followed: a payload in a container must not show files of the node.
     """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with opened(folder) as inside:
+            fd = os.open(PROGRESS_FILE, flags, dir_fd=inside)
     except OSError:
         return ""
     try:

@@ -13,13 +13,14 @@ import stat
 from collections.abc import Mapping
 from typing import Any, Dict, Union
 
+from taskq_agent.folders import opened
 from taskq_agent.handlers.base import Ended, done, failed
 from taskq_agent.handlers.environment import RESULT_FILE
 from taskq_agent.protocol import DONE, MAX_RESULT_BYTES, RESULT_REFERENCE
 from taskq_agent.text import has_nul_escape
 from taskq_agent.transport import MAX_BLOB_BYTES
 
-_MAX_FILE_BYTES = 2 * MAX_BLOB_BYTES  # it may be indented
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class BadResult(ValueError):
@@ -77,7 +78,7 @@ def ended(result: Any) -> Ended:
 def from_file(folder: str) -> Any:
     """Return the content of the result file in a folder; FileNotFoundError if there is none."""
     try:
-        text = _content(f"{folder}/{RESULT_FILE}")
+        text = _content(folder)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -90,16 +91,21 @@ def from_file(folder: str) -> Any:
         raise BadResult(f"the result file is not JSON: {error}") from None
 
 
-def _content(path: str) -> bytes:
+def _content(folder: str) -> bytes:
     # Opening a FIFO would block, and a link may lead to what the payload could not read itself.
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with opened(folder) as inside:
+        fd = os.open(RESULT_FILE, _READ, dir_fd=inside)
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
             raise BadResult("the result file is not a regular file")
-        with open(fd, "rb", closefd=False) as file:
-            text = file.read(_MAX_FILE_BYTES + 1)
+        # Nothing is read for nothing: the memory of the agent is not limited as a task's.
+        text = b""
+        if status.st_size <= MAX_BLOB_BYTES:
+            with open(fd, "rb", closefd=False) as file:
+                text = file.read(MAX_BLOB_BYTES + 1)
     finally:
         os.close(fd)
-    if len(text) > _MAX_FILE_BYTES:
-        raise BadResult(f"the result file has more than {_MAX_FILE_BYTES} bytes")
+    if (size := max(status.st_size, len(text))) > MAX_BLOB_BYTES:
+        raise BadResult(f"the result file has {size} bytes; {MAX_BLOB_BYTES} at most")
     return text
