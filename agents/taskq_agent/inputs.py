@@ -35,6 +35,7 @@ _POLL_S = 0.1
 _CHUNK = 1 << 20
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _COMPLETE = os.O_RDONLY | _SAFELY
+_TO_REMOVE = os.O_RDWR | _SAFELY
 _PARTIAL = os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFELY
 
 
@@ -77,12 +78,12 @@ class InputCache:
             partial = _open_partial(unfinished)
             if partial is not None:
                 try:
-                    if path.exists():  # finished just now; or of no use, but in use
+                    if _is_complete(path, wanted.size):  # finished just now
                         unfinished.unlink()
                     else:
                         self._make_room(wanted)
                         self._fetch(partial, wanted, pause)
-                        unfinished.rename(path)
+                        unfinished.rename(path)  # also over one of no use, which some may use
                         os.fchmod(partial, 0o400)
                         continue
                 finally:
@@ -140,7 +141,7 @@ class InputCache:
 
 
 def _open_complete(path: Path, size: int) -> Optional[int]:
-    """Open and share-lock a complete file; None if there is none, or an unusable one (removed)."""
+    """Open and share-lock a complete file; None if there is none of this size."""
     try:
         file = os.open(path, _COMPLETE)
     except FileNotFoundError:
@@ -152,17 +153,22 @@ def _open_complete(path: Path, size: int) -> Optional[int]:
         return None
     try:
         fcntl.flock(file, fcntl.LOCK_SH)  # nobody locks it exclusively for more than a moment
-        if not _is_ours(file, path):
+        if not _is_ours(file, path) or os.fstat(file).st_size != size:
             return None
-        if os.fstat(file).st_size == size:
-            os.utime(file)
-            opened, file = file, -1
-            return opened
+        os.utime(file)
+        opened, file = file, -1
+        return opened
     finally:
         if file != -1:
             os.close(file)
-    _removed(path)
-    return None
+
+
+def _is_complete(path: Path, size: int) -> bool:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size == size
 
 
 def _open_partial(path: Path) -> Optional[int]:
@@ -190,7 +196,7 @@ def _open_partial(path: Path) -> Optional[int]:
 def _removed(path: Path) -> bool:
     """Remove a file that is not in use; tell whether that was done."""
     try:
-        file = os.open(path, _COMPLETE)
+        file = _open_to_remove(path)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not _is_ours(file, path):
@@ -201,6 +207,23 @@ def _removed(path: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def _open_to_remove(path: Path) -> int:
+    """Open a file for writing: NFS gives no exclusive lock on another."""
+    try:
+        return os.open(path, _TO_REMOVE)
+    except PermissionError:  # it is complete, and so read-only
+        file = os.open(path, _COMPLETE)
+    try:
+        mode = stat.S_IMODE(os.fstat(file).st_mode)
+        os.fchmod(file, mode | stat.S_IWUSR)
+        try:
+            return os.open(path, _TO_REMOVE)
+        finally:
+            os.fchmod(file, mode)
+    finally:
+        os.close(file)
 
 
 def _is_ours(file: int, path: Path) -> bool:

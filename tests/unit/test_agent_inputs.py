@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import secrets
 import stat
@@ -194,6 +196,54 @@ def test_cached_file_of_the_wrong_size_is_fetched_again(source: BlobSource, fold
     path.chmod(0o600)
     path.write_bytes(data[:99])
     assert fetched(InputCache(folder, source), wanted).read_bytes() == data
+
+
+def test_file_of_the_wrong_size_is_replaced_while_others_use_it(
+    source: BlobSource, folder: Path
+) -> None:
+    """They may do so for hours, which nobody waits for; they keep what they have."""
+    data = secrets.token_bytes(SIZE)
+    wanted = source.add(data)
+    cache = InputCache(folder, source)
+    path, held = cache.hold(wanted, pause)
+    path.chmod(0o600)
+    os.truncate(path, 99)
+
+    def no_pause(seconds: float) -> None:
+        if seconds:
+            raise Stopped
+
+    again, held_anew = cache.hold(wanted, no_pause)
+    assert again.read_bytes() == data
+    assert os.fstat(held).st_size == 99
+    for file in (held, held_anew):
+        os.close(file)
+
+
+def test_cache_is_bounded_on_nfs(
+    source: BlobSource, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There an exclusive lock needs a file open for writing, and a shared one one for reading."""
+    flock = fcntl.flock
+
+    def flock_of_nfs(file: int, operation: int) -> None:
+        access = fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE
+        needed = os.O_WRONLY if operation & fcntl.LOCK_EX else os.O_RDONLY
+        if access not in (needed, os.O_RDWR):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock_of_nfs)
+    cache = InputCache(folder, source, max_bytes=150)
+    first, second = (source.add(bytes([n]) * 100) for n in range(2))
+    path, held = cache.hold(first, pause)
+    fetched(cache, second)
+    assert path.exists(), "it is in use"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o400
+    os.close(held)
+    (folder / second.digest).unlink()
+    fetched(cache, second)
+    assert not path.exists()
 
 
 def test_cache_is_bounded_and_what_is_in_use_stays(source: BlobSource, folder: Path) -> None:
