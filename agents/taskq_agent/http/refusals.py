@@ -25,12 +25,13 @@ def error_of(
 ) -> TransportError:
     """Return the error that an answer stands for.
 
-    with_session: the request was authorised by a session, so that 401 means that the session is
-    lost.
+    with_session: the request was authorised by a session, so that a 401 of taskq means that the
+    session is lost.
     """
     code, message = _code_and_message(body)
     text = f"{status} {code}: {message}".strip(" :")
-    if status == HTTPStatus.GONE or (status == HTTPStatus.UNAUTHORIZED and with_session):
+    of_session = status == HTTPStatus.GONE or (status == HTTPStatus.UNAUTHORIZED and with_session)
+    if code and of_session:
         return SessionLost(text)
     # Without a code of taskq, it was said by something in between, as by a proxy whose routes are
     # being loaded: a repetition may come through, unless the request is too large for it.

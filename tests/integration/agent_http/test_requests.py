@@ -172,6 +172,20 @@ def test_session_is_lost(gateway: HttpGateway, status: int, code: str) -> None:
             transport.heartbeat(Heartbeat(session))
 
 
+@pytest.mark.parametrize("status", [401, 410])
+def test_session_is_not_lost_by_what_a_proxy_says(gateway: HttpGateway, status: int) -> None:
+    """As one that wants its own credentials for a while: the request can be repeated."""
+    with agent_of(gateway) as transport:
+        session = transport.open(HELLO).session
+        gateway.substitute = lambda _: Reply(status, b"<html>Who are you?</html>")
+        with pytest.raises(TransportFailed, match=f"{status} : <html>"):
+            transport.exchange(Request(session))
+        with pytest.raises(TransportFailed):
+            transport.heartbeat(Heartbeat(session))
+        gateway.substitute = lambda _: None
+        transport.heartbeat(Heartbeat(session))
+
+
 def test_former_session_has_no_right_any_more(gateway: HttpGateway) -> None:
     """A beat of the one before must not keep the new one alive in its place."""
     with agent_of(gateway) as transport:
