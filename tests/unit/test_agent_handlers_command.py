@@ -135,6 +135,20 @@ def test_bad_result_fails_for_good_with_the_reason(
     assert text in str(ended.error)
 
 
+@pytest.mark.parametrize("to", ["", ' > "$TASKQ_RESULT"'])
+def test_result_that_no_report_could_carry_fails_for_good(slot: SlotHarness, to: str) -> None:
+    """At any depth, and with any number: an agent that tries to send it would fail itself."""
+    nested = """printf '{"a": %s%s}' "$(printf '[%.0s' $(seq $1))" "$(printf ']%.0s' $(seq $1))\""""
+    handler = shell(f'eval "$2" {to}', "{n}", "{script}")
+    for depth, wanted in ((99, DONE), (100, FAILED), (960, FAILED), (9_000, FAILED)):
+        ended = slot.run(handler, {"n": depth, "script": nested})
+        assert (ended.outcome, ended.retry) == (wanted, wanted == DONE), depth
+        assert wanted == DONE or ended.error == "the result is nested more than 100 deep"
+    ended = slot.run(handler, {"n": 5_000, "script": """printf '{"a": 7%0*d}' $1 7"""})
+    assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, "bad-result", False)
+    assert "a whole number of thousands of digits" in str(ended.error)
+
+
 @pytest.mark.parametrize("program", ["no-such-program", "/no/such/program", "./relative"])
 def test_missing_program_refuses_the_campaign(slot: SlotHarness, program: str) -> None:
     """A wrong installation uses up no attempts, and says nothing about other campaigns."""

@@ -69,7 +69,7 @@ def _exception(answer: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
     parts = answer.get("exception")
     try:
         if isinstance(parts, dict):
-            results.encoded(parts, _MAX_EXCEPTION_BYTES)
+            results.encoded({"exception": parts}, _MAX_EXCEPTION_BYTES)
             return parts
     except results.BadResult:
         pass

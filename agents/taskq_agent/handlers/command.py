@@ -15,7 +15,6 @@ The kept tail mixes standard output and standard error, roughly in the order in 
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Dict, Mapping, Optional
 
@@ -111,7 +110,11 @@ def _from_stdout(text: bytes) -> Mapping[str, Any]:
     if len(last) > MAX_RESULT_BYTES and last.endswith(b"}"):
         raise results.BadResult(f"the last line of output has more than {MAX_RESULT_BYTES} bytes")
     if last.startswith(b"{"):
-        with suppress(ValueError):  # a line in braces need not be JSON
+        try:
             return dict(results.parsed(last))
+        except results.BadResult:
+            raise
+        except ValueError:  # a line in braces need not be JSON
+            pass
     shown = clean(text[-MAX_STDOUT_BYTES:].decode("utf-8", "replace"))
     return {"stdout": shown} if shown else {}

@@ -11,15 +11,16 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from typing import Any, Dict, Union
+from typing import Any, Dict, List, Union
 
 from taskq_agent.folders import opened
 from taskq_agent.handlers.base import Ended, done, failed
 from taskq_agent.handlers.environment import RESULT_FILE
-from taskq_agent.protocol import DONE, MAX_RESULT_BYTES, RESULT_REFERENCE
+from taskq_agent.protocol import DONE, MAX_DEPTH, MAX_RESULT_BYTES, RESULT_REFERENCE
 from taskq_agent.text import has_nul_escape
 from taskq_agent.transport import MAX_BLOB_BYTES
 
+_TOO_DEEP = f"the result is nested more than {MAX_DEPTH} deep"
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -47,18 +48,40 @@ def encoded(result: Any, most: int = MAX_RESULT_BYTES) -> str:
         )
     if has_nul_escape(text):
         raise BadResult("the result contains a NUL character, which the database cannot store")
+    if text.count("{") + text.count("[") > MAX_DEPTH:
+        _check_depth(result)
     return text
+
+
+def _check_depth(result: Any) -> None:
+    """Refuse what a gateway refuses; what is deeper still could not be written in a report."""
+    level: List[Any] = [result]
+    for _ in range(MAX_DEPTH):
+        level = [
+            item
+            for outer in level
+            for item in (outer.values() if isinstance(outer, Mapping) else outer)
+            if isinstance(item, (dict, list, tuple))
+        ]
+        if not level:
+            return
+    raise BadResult(_TOO_DEEP)
 
 
 def parsed(text: Union[bytes, bytearray]) -> Any:
     """Return the value of a JSON text from outside; ValueError if it is not JSON.
 
-    NaN and infinity pass here: `encoded` refuses them with a better text.
+    NaN and infinity pass here: `encoded` refuses them with a better text. BadResult, a ValueError,
+    if it is JSON that no Python reads.
     """
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError("nested too deeply") from None
+        raise BadResult(_TOO_DEEP) from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        raise BadResult("the result holds a whole number of thousands of digits") from None
 
 
 def reference(digest: str, size: int) -> Dict[str, Any]:
@@ -87,6 +110,8 @@ def from_file(folder: str) -> Any:
         raise BadResult(f"the result file cannot be read: {error}") from None
     try:
         return parsed(text)
+    except BadResult:
+        raise
     except ValueError as error:
         raise BadResult(f"the result file is not JSON: {error}") from None
 

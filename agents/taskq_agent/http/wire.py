@@ -14,7 +14,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Callable, Dict, List, Type, TypeVar, Union, get_args, get_origin
 from typing import get_type_hints as type_hints
 
-MAX_DEPTH = 100
+from taskq_agent.protocol import MAX_DEPTH
 
 T = TypeVar("T")
 Reader = Callable[[Any, str], Any]
