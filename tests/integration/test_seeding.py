@@ -267,6 +267,15 @@ def test_sql_clients_submit_tasks_without_copy(campaign: Campaign, postgres: Pos
         ("b", {"n": 1}, 3),
         ("c", {"n": 2}, 0),
     ]
+    deep = (
+        '{"key": "d", "payload": '
+        + '{"a":' * (MAX_PAYLOAD_DEPTH - 1)
+        + "%s"
+        + "}" * MAX_PAYLOAD_DEPTH
+    )
+    with pytest.raises(psycopg.Error, match="nested more than 64 deep"):
+        submit(known, deep % '{"a": []}')
+    assert submit(deep % '{"a": 1}') == 1
     for bad in (
         '{"payload": {}}',
         '{"key": "d"}',
@@ -275,7 +284,7 @@ def test_sql_clients_submit_tasks_without_copy(campaign: Campaign, postgres: Pos
     ):
         with pytest.raises(psycopg.IntegrityError):
             submit('{"key": "fine", "payload": {}}', bad)
-    assert campaign.status().total == 3
+    assert campaign.status().total == 4
     assert_counts_are_true(postgres)
 
 
