@@ -25,7 +25,7 @@ from taskq.dispatch.sessions import session_values
 from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.front.address import FrontAddress
 from taskq.outputs.store import Outputs
-from taskq_agent.errors import SessionLost, TransportFailed
+from taskq_agent.errors import AnswerUnreadable, SessionLost, TransportFailed
 from taskq_agent.protocol import (
     Answer,
     Heartbeat,
@@ -171,7 +171,10 @@ class DirectTransport:
     def _run_exchange(self, exchange: ExchangeRequest) -> Answer:
         steps = self._exchanges.steps([exchange])
         with self._in_session(self._exchange_connection, exchange.session) as statements:
-            (answer,) = run(steps, lambda query: statements.rows(query.name, **query.values))
+            try:
+                (answer,) = run(steps, lambda query: statements.rows(query.name, **query.values))
+            except (RecursionError, ValueError) as error:
+                raise AnswerUnreadable(f"an answer cannot be read: {error}") from error
         if isinstance(answer, SessionLost):
             raise answer
         answer.timeline = self._exchange_connection.timeline

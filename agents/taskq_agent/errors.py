@@ -7,6 +7,7 @@ HandlerError          raised by payload code to say how an attempt ended
 └── NodeBroken          not on this node: hand the task back, leave the campaign to other nodes
 TransportError        raised by a transport
 ├── TransportFailed     no answer: repeat the same request later
+│   └── AnswerUnreadable  one that the agent cannot read: repeat it once
 ├── SessionLost         the session is no longer valid: open another
 └── Refused             the request can never be served: shut down; for reports see `delivery`
 """
@@ -49,6 +50,10 @@ class TransportFailed(TransportError):
     def __init__(self, text: str, retry_after_s: Optional[float] = None) -> None:
         super().__init__(text)
         self.retry_after_s = retry_after_s
+
+
+class AnswerUnreadable(TransportFailed):
+    """The answer holds what cannot be read here, as a payload: a repetition may hold it again."""
 
 
 class SessionLost(TransportError):

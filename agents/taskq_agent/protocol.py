@@ -42,7 +42,7 @@ CONTINUE = "continue"
 STOP = "stop"
 
 RESULT_REFERENCE = "taskq_blob"  # the one name in a result that is stored as a blob
-#: Objects and arrays in each other, in a payload or result.
+#: Objects and arrays in each other, in a result.
 MAX_DEPTH = 100
 MAX_RESULT_BYTES = 262_144
 MAX_TAIL_BYTES = 8_192

@@ -32,7 +32,7 @@ from taskq.dispatch.futures import resolve
 from taskq.dispatch.large_turns import LargeTurns
 from taskq.dispatch.parts import Parts
 from taskq.dispatch.transport_errors import as_transport_errors
-from taskq_agent.errors import Refused, SessionLost, TransportFailed
+from taskq_agent.errors import AnswerUnreadable, Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Request
 
 log = logging.getLogger(__name__)
@@ -277,7 +277,10 @@ class Batcher(Closing):
                 now = asyncio.get_running_loop().time()
                 self._queue.set_apart(batch[0].exchange.session, now)
                 known = isinstance(error, (Refused, SessionLost))
-                _fail(batch, error if known else Refused(f"a defect of the queue: {error!r}"))
+                if isinstance(error, (RecursionError, ValueError)):  # from decoding, as a payload
+                    _fail(batch, AnswerUnreadable("an answer cannot be decoded"))
+                else:
+                    _fail(batch, error if known else Refused(f"a defect of the queue: {error!r}"))
                 if not known:
                     log.exception("an exchange failed")
                 return

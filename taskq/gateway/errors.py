@@ -10,7 +10,7 @@ from typing import Any, Final
 from taskq import errors
 from taskq.errors import SessionEnded
 from taskq.gateway.messages import BadRequest, encode
-from taskq_agent.errors import Refused, SessionLost, TransportFailed
+from taskq_agent.errors import AnswerUnreadable, Refused, SessionLost, TransportFailed
 
 _NOT_NOW: Final = 503
 #: Clients a second that are asked to come back, so that a second try finds the gateway less busy;
@@ -113,6 +113,7 @@ _KNOWN: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (StatementTooLong, 504, "too_long"),
     (Busy, 503, "busy"),
     (Draining, 503, "draining"),
+    (AnswerUnreadable, 500, "unreadable"),
     (TransportFailed, 503, "unavailable"),
     (errors.Unavailable, 503, "unavailable"),
 )

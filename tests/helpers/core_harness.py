@@ -10,7 +10,7 @@ from typing import Any
 from taskq_agent.core import events as ev
 from taskq_agent.core.core import AgentCore
 from taskq_agent.core.reports import fence, parsed
-from taskq_agent.errors import Refused, TransportError
+from taskq_agent.errors import AnswerUnreadable, Refused, TransportError
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import (
     DONE,
@@ -164,7 +164,9 @@ class CoreHarness:
         return {fence(task) for task, _ in self.running.values()}
 
     def _conclude(self, call: ev.Call, event: ev.Event) -> None:
-        unanswered = isinstance(event, ev.CallFailed) and not isinstance(event.error, Refused)
+        unanswered = isinstance(event, ev.CallFailed) and not isinstance(
+            event.error, (AnswerUnreadable, Refused)
+        )
         self._failed = call if unanswered else None
         self.feed(event)
 

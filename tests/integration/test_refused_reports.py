@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from taskq import Client
+from taskq import Client, Seed
 from taskq.direct import DirectTransport
 from taskq_agent.core.reports import fence, line
 from taskq_agent.errors import Refused
@@ -20,6 +20,7 @@ from taskq_agent.protocol import CampaignTerms as Shared
 from taskq_agent.settings import AgentSettings
 from taskq_agent.spool import Spool
 from tests.helpers.campaigns import servable
+from tests.helpers.postgres import Postgres
 
 TOO_LONG = 10**199_999  # jsonb's numbers have 131,072 digits before the point
 
@@ -87,3 +88,17 @@ def test_report_that_cannot_be_stored_fails_its_task_and_no_other(
     (attempt,) = campaign.attempts(refused.key)
     assert (attempt.error_class, attempt.result) == ("report-refused", None)
     assert "overflow" in (attempt.error or "")
+
+
+@pytest.mark.thorough
+def test_payload_that_cannot_be_read_ends_no_agent(queue: Client, postgres: Postgres) -> None:
+    """It goes on to other tasks; the next heartbeat gives that one back."""
+    campaign = servable(queue)
+    campaign.seed([Seed({"n": 0}, "unread", 9), *({"n": n} for n in range(2))])
+    deep = '{"n":' * 3_000 + "1" + "}" * 3_000
+    postgres.execute("update taskq.spec set payload = %s where key = 'unread'", [deep])
+    settings = AgentSettings(campaign="/c", max_tasks=2, slots=1)
+    summary = Agent(DirectTransport(queue.database), settings, lambda _: Adder()).run()
+    assert (summary.exit_code, summary.done, summary.undelivered) == (0, 2, 0)
+    status = campaign.status()
+    assert (status.done, status.failed, status.unfinished) == (2, 0, 1)

@@ -6,7 +6,7 @@ import pytest
 
 from taskq_agent.core import events as ev
 from taskq_agent.core.reports import fence
-from taskq_agent.errors import SessionLost, TransportFailed
+from taskq_agent.errors import AnswerUnreadable, SessionLost, TransportFailed
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import (
     DONE,
@@ -60,6 +60,28 @@ def test_failed_exchange_is_repeated_as_it_is() -> None:
     assert [task.lease for task, _ in harness.running.values()] == [first.lease]
     assert [report.task for report in harness.request().reports] == [2]
     assert harness.queue.outcomes(1) == [DONE]
+
+
+def test_claim_whose_answer_cannot_be_read_twice_is_given_up() -> None:
+    """Its tasks go back by a heartbeat; the next is claimed by itself, as one was the reason."""
+    harness = started_harness(9, slots=2, ahead_s=0)
+    harness.end(0)
+    harness.end(1)
+    harness.deliver()
+    given_up = harness.request()
+    harness.fail(AnswerUnreadable("too deep"))
+    harness.tick(30)
+    assert harness.request() == given_up, "the answer may have been damaged on the way"
+    harness.fail(AnswerUnreadable("too deep"))
+    assert harness.heartbeat().pending == ()
+    assert harness.heartbeat().drawn == given_up.lease
+    harness.tick(30)
+    request = harness.request()
+    assert request.lease > given_up.lease
+    assert (request.want, request.reports) == (1, given_up.reports)
+    harness.deliver()
+    assert len(harness.running) == 2, "the other was claimed before"
+    assert "its tasks go back: too deep" in " ".join(harness.logged)
 
 
 def test_repeats_come_after_growing_times() -> None:

@@ -7,7 +7,7 @@ from typing import Callable, Optional
 
 from taskq_agent.core.backoff import Backoff
 from taskq_agent.core.events import Call, SendExchange
-from taskq_agent.errors import TransportError, TransportFailed
+from taskq_agent.errors import AnswerUnreadable, TransportError, TransportFailed
 from taskq_agent.protocol import Request, Welcome
 
 _FIRST_REPEAT_S = 0.5
@@ -20,7 +20,8 @@ class CallState:
     """The open session, the current call, and the time at which it may be sent.
 
     A call is in flight from `sent` until `answered`, `failed` or `dropped`. A call that failed
-    stays the current call and is sent again unchanged. expires_at: when the session must have
+    stays the current call and is sent again unchanged. unreadable: how often in a row its answer
+    could not be read. expires_at: when the session must have
     expired unless a further heartbeat is answered. A long poll counts as a heartbeat; other
     exchanges do not renew the lease.
     """
@@ -30,6 +31,7 @@ class CallState:
         self.call: Optional[Call] = None
         self.in_flight = False
         self.failing_since: Optional[float] = None
+        self.unreadable = 0
         self.expires_at = math.inf
         self._lease_s = math.inf
         self._sent_at = 0.0
@@ -107,6 +109,7 @@ class CallState:
         """
         retry_after_s = error.retry_after_s if isinstance(error, TransportFailed) else None
         self.in_flight = False
+        self.unreadable = self.unreadable + 1 if isinstance(error, AnswerUnreadable) else 0
         if self.failing_since is None:
             self.failing_since = now
         if retry_after_s is None:
@@ -123,6 +126,7 @@ class CallState:
         """Record that the call is not sent again."""
         self.call = None
         self.in_flight = False
+        self.unreadable = 0
 
     def lost_session(self, now: float) -> None:
         """Record that the session is no longer valid.

@@ -47,6 +47,7 @@ class Claiming:
         self._attempts = 0
         self._left: Optional[int] = None
         self._found_nothing = False
+        self._alone = False
         self._unservable: Optional[Unservable] = None
         self._shortest_limit_s = math.inf
         self._uniform = uniform
@@ -88,7 +89,7 @@ class Claiming:
         quick_slots = self._settings.slots
         quick_slots -= sum(now - running.since > ahead_s for running in held_tasks.running.values())
         want = min(MAX_CLAIM, held_tasks.free() + self._run_times.ahead(quick_slots))
-        if self.throttle.active:
+        if self.throttle.active or self._alone:
             want = min(want, 1)
         if self._settings.max_tasks is not None:
             want = min(want, self._settings.max_tasks - self._attempts - held_tasks.tasks())
@@ -119,6 +120,7 @@ class Claiming:
         long_polled: the queue kept the claim waiting for most of its time, so the next one is made
         soon.
         """
+        self._alone = False
         for campaign in answer.campaigns:
             limit_s = campaign.time_limit_s or 0.0
             self._shortest_limit_s = min(self._shortest_limit_s, limit_s)
@@ -129,6 +131,11 @@ class Claiming:
             self._polls.reset()
         if not kept:
             self.claim_at = now + self._polls.draw()
+
+    def unread(self, now: float) -> None:
+        """Claim one task after a pause: the last answer could not be read, for one of its tasks."""
+        self._alone = True
+        self.claim_at = now + self._polls.draw()
 
     def attempted(self, run_s: float, *, done: bool) -> None:
         """Count an attempt that ran, and learn its run time if it succeeded."""

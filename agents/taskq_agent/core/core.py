@@ -5,7 +5,8 @@ threads, processes or a network. Its invariants:
 
 * At most one call is in flight. A claim that failed is repeated unchanged, under the same lease id
   and with the same reports, until it is answered. So the agent knows every lease it was given, and
-  a report never counts twice.
+  a report never counts twice. Only a claim whose answer cannot be read is given up after two tries:
+  the next heartbeat, which does not name it, hands its tasks back.
 * A report is kept until it has its verdict. All verdicts are final. A report that the queue refuses
   does not keep others back. Where tasks come without verdicts, the reports are sent again with the
   next claims, or on their own after a while.
@@ -200,12 +201,16 @@ class AgentCore:
             calls.dropped()
             self._lose_session()
         else:
-            first = calls.failing_since is None
+            first, text = calls.failing_since is None, "no answer from the queue, trying on: %s"
             calls.failed(self._now, event.error)
             if isinstance(call, ev.SendExchange) and not call.request.want:
                 calls.dropped()  # the repeat may carry a claim, which may be answered sooner
+            elif calls.unreadable > 1:
+                calls.dropped()
+                self._claiming.unread(self._now)
+                first, text = True, "a claim is given up, its tasks go back: %s"
             level = logging.WARNING if first else logging.DEBUG
-            self._out.log(level, "no answer from the queue, trying on: %s", event.error)
+            self._out.log(level, text, event.error)
 
     def _heartbeat_failed(self, event: ev.HeartbeatFailed) -> None:
         if event.session != self._calls.session:

@@ -7,17 +7,28 @@ import math
 from http import HTTPStatus
 from typing import Optional, Tuple
 
-from taskq_agent.errors import Refused, SessionLost, TransportError, TransportFailed
+from taskq_agent.errors import (
+    AnswerUnreadable,
+    Refused,
+    SessionLost,
+    TransportError,
+    TransportFailed,
+)
 from taskq_agent.text import clean
 
 _MAX_TEXT_CHARS = 300
 _MAX_RETRY_AFTER_S = 300.0
 _REFUSED = frozenset({400, 401, 403, 404, 405, 413, 422})
 _BUSY = "busy"
+_UNREADABLE = "unreadable"
 
 
 class GatewayFailed(TransportFailed):
     """This gateway failed, rather than the queue: another may serve."""
+
+
+class GatewayUnreadable(GatewayFailed, AnswerUnreadable):
+    """The answer of this gateway cannot be read; that of another may."""
 
 
 def error_of(
@@ -37,6 +48,8 @@ def error_of(
     # being loaded: a repetition may come through, unless the request is too large for it.
     if status in _REFUSED and (code or status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
         return Refused(text)
+    if code == _UNREADABLE:
+        return GatewayUnreadable(text)
     # Any other 503 is a fault of this gateway: it drains, cannot reach its database, or a proxy
     # answers for it. On overload the agent stays: the other gateways would get more load.
     if status == HTTPStatus.TOO_MANY_REQUESTS or code == _BUSY:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import re
 import threading
@@ -24,7 +25,7 @@ from taskq_agent.http.connections import (
 from taskq_agent.http.dial import Dialer
 from taskq_agent.http.gateways import GatewayAddress, GatewayList
 from taskq_agent.http.mismatch import no_tls
-from taskq_agent.http.refusals import GatewayFailed, error_of
+from taskq_agent.http.refusals import GatewayFailed, GatewayUnreadable, error_of
 from taskq_agent.protocol import (
     MAX_ERROR_CHARS,
     Answer,
@@ -220,7 +221,7 @@ class HttpTransport:
             yield
         except GatewayFailed as error:
             self._gateways.avoid(address)
-            raise GatewayFailed(f"{address}: {error}", error.retry_after_s) from error
+            raise type(error)(f"{address}: {error}", error.retry_after_s) from error
         except (OSError, HTTPException, ValueError) as error:
             if canceller is not None and canceller.cancelled:
                 raise TransportFailed("broken off") from error
@@ -302,7 +303,15 @@ def _welcome(body: bytes) -> Welcome:
     return welcome
 
 
-_answer = functools.partial(wire.decoded, Answer)
+def _answer(body: bytes) -> Answer:
+    try:
+        return wire.decoded(Answer, body)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise  # it is of something in between
+    except ValueError as error:
+        raise GatewayUnreadable(f"its answer cannot be read: {error}") from error
+
+
 _checkpoint_answer = functools.partial(wire.decoded, CheckpointAnswer)
 _heartbeat_answer = functools.partial(wire.decoded, FollowingAnswer)
 

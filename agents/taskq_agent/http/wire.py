@@ -14,8 +14,6 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, Callable, Dict, List, Type, TypeVar, Union, get_args, get_origin
 from typing import get_type_hints as type_hints
 
-from taskq_agent.protocol import MAX_DEPTH
-
 T = TypeVar("T")
 Reader = Callable[[Any, str], Any]
 
@@ -23,7 +21,8 @@ Reader = Callable[[Any, str], Any]
 def decoded(kind: Type[T], data: bytes) -> T:
     """Return the message of this kind; ValueError if the bytes hold none.
 
-    Numbers are finite, free values are nested at most `MAX_DEPTH` deep, and text can be encoded.
+    Numbers are finite, and text can be encoded. Free values may be nested as deep as Python reads:
+    one task that is too deep for what follows must not keep others from their answer.
     """
     try:
         value = json.loads(data.decode(), parse_constant=_refused)
@@ -116,17 +115,7 @@ def _plain(kind: type) -> Reader:
     return read
 
 
-def _free(value: Any, where: str) -> Any:
-    level, depth = [value], 0
-    while level:
-        depth += 1
-        _check(depth <= MAX_DEPTH, where, f"at most {MAX_DEPTH} levels deep")
-        level = [
-            item
-            for outer in level
-            if isinstance(outer, (dict, list))
-            for item in (outer.values() if isinstance(outer, dict) else outer)
-        ]
+def _free(value: Any, _: str) -> Any:
     return value
 
 

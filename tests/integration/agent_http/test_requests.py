@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from taskq_agent.errors import Refused, SessionLost, TransportFailed
+from taskq_agent.errors import AnswerUnreadable, Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, Hello, Request
 from tests.helpers.memory_gateway import TOKEN, HttpGateway, Reply, error
 from tests.helpers.threaded_agent import queue_of
@@ -133,6 +133,28 @@ def test_garbage_is_a_failure(gateway: HttpGateway, reply: Reply) -> None:
         assert failure.value.retry_after_s is None
         gateway.substitute = lambda _: None
         assert transport.open(HELLO).session == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(200, b'{"unfinished": ' + b"9" * 5_000 + b"}"),
+        Reply(200, b'{"tasks": ' + b"[" * 100_000),
+        Reply(200, b'{"tasks": [1]}'),
+        error(500, "unreadable"),
+    ],
+)
+def test_answer_that_cannot_be_read_is_told_from_none(gateway: HttpGateway, reply: Reply) -> None:
+    """It comes from the queue, and would come again."""
+    with agent_of(gateway) as transport:
+        session = transport.open(HELLO).session
+        gateway.substitute = lambda _: reply
+        with pytest.raises(AnswerUnreadable, match=r"127\.0\.0\.1:\d+: "):
+            transport.exchange(Request(session))
+        gateway.substitute = lambda _: Reply(200, b"<html>")
+        with pytest.raises(TransportFailed) as failure:
+            transport.exchange(Request(session))
+    assert not isinstance(failure.value, AnswerUnreadable)
 
 
 def test_endless_answer_is_cut_off(gateway: HttpGateway, monkeypatch: pytest.MonkeyPatch) -> None:
