@@ -5,11 +5,12 @@
 -- digests, last_campaign, last_task: as of end_checkpoints().
 --
 -- An attempt saves before it is reported, and what is final stays so but by an operator's retry, after which
--- another attempt saves under another lease. What a late report may still make a success keeps its files, see
--- salvageable(). Tasks that are removed become undecided, see remove_tasks().
+-- another attempt saves under another lease. But an attempt that was given up may be salvaged after a retry as
+-- before, or when the campaign begins to salvage, see salvageable(): its files stay until the task is done or
+-- removed, whatever the task and the campaign are now. Tasks that are removed become undecided, see remove_tasks().
 --
 -- Locks: the rows that are decided; a row of output_use. Index: output_undecided, output_pkey, output_digest, attempt_pkey,
--- task_pkey, bundle_task, campaign_pkey, output_use_pkey, spec_pkey.
+-- task_pkey, bundle_task, output_use_pkey.
 create or replace function taskq.end_outputs(
     p_campaign bigint,
     p_task bigint,
@@ -73,7 +74,20 @@ begin
                                limit 1
                           ) b
                          where v_one.task_id = any (b.tasks))
-                     and taskq.salvageable(v_one.campaign_id, v_one.task_id, v_one.lease_id) is null
+                     and not exists (
+                        select
+                          from taskq.attempt a
+                         cross join lateral (
+                             select
+                               from taskq.task t
+                              where t.campaign_id = v_one.campaign_id
+                                and t.task_id = v_one.task_id
+                             offset 0
+                         ) t
+                         where a.campaign_id = v_one.campaign_id
+                           and a.task_id = v_one.task_id
+                           and a.lease_id = v_one.lease_id
+                           and a.outcome::text in ('lost', 'hedged'))
                     then false
                end
           into v_counts;

@@ -235,7 +235,9 @@ def test_salvaged_result_has_its_files(
     assert campaign.status().done == 1
 
 
+@pytest.mark.parametrize("end", ["lost", "failed", "cancelled", "rejected"])
 def test_files_stay_while_a_late_result_may_be_salvaged(
+    end: str,
     campaign: Campaign,
     hire: Hire,
     outputs: Outputs,
@@ -243,22 +245,34 @@ def test_files_stay_while_a_late_result_may_be_salvaged(
     postgres: Postgres,
     sweep: Callable[[], int],
 ) -> None:
-    """Also of a task that has failed, by losses; not when it was cancelled."""
-    postgres.execute("update taskq.campaign set max_losses = 1 where path = '/c'")
-    lost = hire()
-    one, other, _ = lost.claim(3)
-    assert save(one, b"of a")
-    assert save(other, b"of b")
+    """Of a task that has failed by losses; otherwise, or was cancelled, and is tried again."""
+    if end in ("lost", "rejected"):
+        postgres.execute("update taskq.campaign set max_losses = 1 where path = '/c'")
+    if end == "rejected":
+        postgres.execute("update taskq.campaign set late_results = 'reject' where path = '/c'")
+    lost, heir = hire(), hire(host="elsewhere")
+    (one,) = lost.claim(1)
+    assert save(one, b"late")
     silence(postgres, lost.session)
-    assert expire(postgres) == 3
-    assert set(statuses(postgres).values()) == {"failed"}
-    assert sweep() == 0
+    assert expire(postgres) == 1
+    if end == "failed":
+        heir.forget_position()
+        two = next(task for task in heir.claim(3) if task.task == one.task)
+        assert save(two, b"of a failure")
+        heir.fail(two, retry=False)
+    elif end == "cancelled":
+        campaign.cancel(keys=["a"])
+    assert statuses(postgres)["a"] == ("cancelled" if end == "cancelled" else "failed")
+    assert sweep() == (end == "failed")
+    if end == "rejected":
+        postgres.execute("update taskq.campaign set late_results = 'salvage' where path = '/c'")
+    elif end != "lost":
+        assert lost.done(one) == "superseded"
+        campaign.retry(keys=["a"], status="cancelled" if end == "cancelled" else "failed")
     assert lost.done(one) == "accepted"
-    campaign.retry(keys=["b"])
-    campaign.cancel(keys=["b"])
-    assert sweep() == 1
-    assert kept(outputs, one) == digest_of(OUTPUT, one, b"of a")
-    assert value(postgres, USED) == len(whole(OUTPUT, one, b"of a"))
+    assert sweep() == 0
+    assert kept(outputs, one) == digest_of(OUTPUT, one, b"late")
+    assert value(postgres, USED) == len(whole(OUTPUT, one, b"late"))
 
 
 def test_files_stay_when_the_report_comes_during_the_look(

@@ -47,9 +47,9 @@ OUTPUTS: Final = (
     Mutant(
         "output-of-a-late-result-removed",
         "sql/functions/end_outputs.sql",
-        "taskq.salvageable(v_one.campaign_id, v_one.task_id, v_one.lease_id) is null",
-        "true",
-        "A result that is salvaged, of a task that had failed by losses, has lost its files.",
+        "a.outcome::text in ('lost', 'hedged'))",
+        "a.outcome::text = 'hedged')",
+        "A result that is salvaged, of a task that had failed, has lost its files.",
         _STORED,
     ),
     Mutant(
