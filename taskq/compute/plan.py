@@ -21,7 +21,7 @@ from taskq.db.access import Queries
 from taskq.db.address import Row
 from taskq.errors import Conflict, Forbidden, FunctionChanged, UsageError
 from taskq.spec.handler import Handler
-from taskq.spec.model import check_path
+from taskq.spec.model import check_path, derived_key
 from taskq.spec.spec import CampaignSpec, RetryPolicy
 from taskq.stored_spec import spec_body
 from taskq_agent import typed
@@ -127,7 +127,9 @@ class FunctionPlan:
         same = {
             "function": handler.get("fingerprint") == self._function.fingerprint
             and handler.get("target") == self._function.target,
-            "params": typed.with_sets_in_order(row["params"]) == self._params,
+            # As keys of calls tell arguments apart: to Python alone, True is 1, and so is 1.0.
+            "params": derived_key(typed.with_sets_in_order(row["params"]))
+            == derived_key(self._params),
             "inputs": inputs == self._inputs
             and ("archive" in handler) == (ARCHIVE in row["inputs"]),
         }

@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,20 @@ def test_params_with_equal_sets_are_no_change(queue: Client, name: str) -> None:
         campaign.change(replace(campaign.spec(), params={"of": {"$set": stored}}))
         run = queue.map(called.same, [1], name=name, params={"of": {8, 0}})
         assert run.status().total == 1
+
+
+def test_params_that_only_python_finds_equal_are_a_change(queue: Client, name: str) -> None:
+    """As calls are kept apart; what the database writes otherwise is none."""
+    alike = [1, True, 1.0]
+    for place, value in enumerate(alike):
+        queue.map(called.same, [1], name=f"{name}/{place}", params={"of": [value]})
+        for other, its in enumerate(alike):
+            told = pytest.raises(FunctionChanged, match="params")
+            with nullcontext() if other == place else told:
+                queue.map(called.same, [1], name=f"{name}/{place}", params={"of": [its]})
+    params = {"b": [1e23, 1e-7, -0.0, 5e-324, 100.0], "a": {"é": None}}
+    for _ in range(2):
+        queue.map(called.same, [1], name=f"{name}/odd", params=params)
 
 
 def test_other_params_and_inputs_are_a_change_as_well(
