@@ -7,7 +7,7 @@ import subprocess
 
 from taskq import Client
 from tests.helpers.psql import psql_program
-from tests.helpers.sql_page import MARK, PAGE, granted, page
+from tests.helpers.sql_page import MARK, PAGE, ROOT, granted, page
 
 TEXT = PAGE.read_text(encoding="utf-8")
 
@@ -16,6 +16,16 @@ def test_the_page_is_what_the_grants_and_heads_of_functions_say() -> None:
     """`make schema` writes it; each function has its parameters, its result and its errors."""
     assert page() == TEXT, "run `make schema`"
     assert re.findall(r"^### (\w+)$", TEXT.partition(MARK)[2], re.MULTILINE) == [*granted()]
+
+
+def test_the_page_has_each_code_of_an_error() -> None:
+    """But of those that functions raise for themselves, to undo what they did, and catch."""
+    raised = set()
+    for one in (ROOT / "sql").rglob("*.sql"):
+        source = one.read_text(encoding="utf-8")
+        caught = re.findall(r"when sqlstate '(\w{5})'", source)
+        raised |= set(re.findall(r"errcode = '(\w{5})'", source)).difference(caught)
+    assert raised == set(re.findall(r"`(TQ\d{3}|\d\d[0-9A-Z]{3})`", TEXT.partition(MARK)[0]))
 
 
 def test_the_example_runs_in_psql(queue: Client, dsn: str) -> None:
