@@ -24,8 +24,7 @@ from taskq.funnel.selection import Selection, select
 from taskq.notify.store import Notifications
 from taskq.owners.owners import Owners
 from taskq.pilots.store import Pilots
-from taskq.remote.credentials import manager_token
-from taskq.remote.queries import GatewayQueries
+from taskq.remote.queries import GatewayQueries, open_gateway
 from taskq.spec.model import check_path
 from taskq.spec.spec import CampaignSpec
 from taskq.stored_spec import spec_body
@@ -78,7 +77,7 @@ def connect(
     """
     found = queue_address(address)
     if found is not None and is_gateway(found):
-        return Client(_gateway(found, token_file, ca or os.environ.get("TASKQ_CA")))
+        return Client(open_gateway(found, token_file=token_file, ca=ca))
     if found is not None:
         database = Database(found).open()
     else:
@@ -93,16 +92,6 @@ def connect(
         database.close()
         raise
     return Client(database, embedded=found is None)
-
-
-def _gateway(url: str, token_file: str | Path | None, ca: str | Path | None) -> GatewayQueries:
-    gateway = GatewayQueries(url, manager_token(token_file), ca=None if ca is None else Path(ca))
-    try:
-        gateway.open()
-    except BaseException:
-        gateway.close()
-        raise
-    return gateway
 
 
 class Client:

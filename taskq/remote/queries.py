@@ -23,6 +23,7 @@ from taskq.db.access import check_process
 from taskq.db.address import Row
 from taskq.errors import NotFound, TaskqError, Unavailable, UsageError
 from taskq.remote.answers import Refusal, answered_rows, refusal
+from taskq.remote.credentials import manager_token
 from taskq.version import VERSION
 from taskq_agent.http.connections import Connections, HttpRequest, read_all
 from taskq_agent.http.dial import Dialer, tls_context
@@ -228,6 +229,20 @@ class GatewayQueries:
                 wrong or f"cannot reach {self.server}: {str(error) or type(error).__name__}",
                 is_passing=wrong is None,
             ) from error
+
+
+def open_gateway(
+    url: str, *, token_file: str | Path | None, ca: str | Path | None
+) -> GatewayQueries:
+    """Return statements at a gateway that has answered; arguments and errors as of `connect`."""
+    authorities = ca or os.environ.get("TASKQ_CA") or None
+    gateway = GatewayQueries(url, manager_token(token_file), ca=authorities and Path(authorities))
+    try:
+        gateway.open()
+    except BaseException:
+        gateway.close()
+        raise
+    return gateway
 
 
 class _Broken(Unavailable):

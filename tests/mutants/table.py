@@ -22,6 +22,7 @@ from tests.mutants.owners import OWNERS
 from tests.mutants.pilots import PILOTS
 from tests.mutants.reading import READING
 from tests.mutants.resources import RESOURCES
+from tests.mutants.rights import RIGHTS
 from tests.mutants.site_limits import SITE_LIMITS
 from tests.mutants.statements import STATEMENTS
 from tests.mutants.steering import STEERING
@@ -42,6 +43,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *PILOTS,
     *READING,
     *STATEMENTS,
+    *RIGHTS,
     *CLAIMS_TOGETHER,
     *STEERING,
     *FOLLOWING,

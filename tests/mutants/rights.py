@@ -1,0 +1,66 @@
+"""Bugs in what sessions and tokens may do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+RIGHTS: Final = (
+    Mutant(
+        "foreign-attempt-may-be-reported",
+        "sql/functions/may_report.sql",
+        "    return p_session is null\n",
+        "    return true or p_session is null\n",
+        "Any session may report on the attempts of every other site.",
+        ("tests/integration/test_session_rights.py",),
+    ),
+    Mutant(
+        "any-session-serves-any-campaign",
+        "sql/functions/covers.sql",
+        "select s.campaign_id = any (c.lineage)",
+        "select true",
+        "A session may speak of pooled tasks of campaigns that it does not serve.",
+        ("tests/integration/leasing_ahead/test_in_hand.py",),
+    ),
+    Mutant(
+        "campaign-of-others-is-reported-on",
+        "sql/functions/settle_many.sql",
+        "        having bool_or(r.known)\n",
+        "",
+        "Each campaign that a client makes up costs an exchange.",
+        ("tests/integration/test_settle_many.py",),
+    ),
+    Mutant(
+        "revoked-token-opens-sessions",
+        "sql/functions/enrol.sql",
+        "        and v_token.revoked_at is null\n",
+        "",
+        "A revoked token still opens sessions.",
+        ("tests/integration/tokens/test_opening.py",),
+    ),
+    Mutant(
+        "hellos-in-any-order",
+        "sql/functions/enrol_many.sql",
+        "         order by h.key\n",
+        "",
+        "Two gateways that hear the same hellos wait for each other.",
+        ("tests/integration/tokens/test_together.py",),
+    ),
+    Mutant(
+        "revoked-token-keeps-its-sessions",
+        "sql/functions/revoke_token.sql",
+        "           set ended_at = clock_timestamp()\n",
+        "           set ended_at = null\n",
+        "The sessions of a revoked token work on.",
+        ("tests/integration/tokens/test_ending.py",),
+    ),
+    Mutant(
+        "key-of-another-token-opens-its-session",
+        "sql/functions/admit.sql",
+        "(v_found.token_id, v_found.token_hash) is distinct from (p_token, p_token_hash)",
+        "false",
+        "Whoever knows the key of a session gets it, with whatever token.",
+        ("tests/integration/tokens/test_opening.py",),
+    ),
+)
