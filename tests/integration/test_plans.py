@@ -168,7 +168,7 @@ def test_every_verb_goes_by_key_whatever_the_statistics_say(
     for name, verb in VERBS.items():
         for _ in range(2):  # planning reads the catalogues, for either way to claim
             verb.act(load)
-        load.draw_no_fold()
+        load.be_usual()
         with watched(load.connection) as seen:
             verb.act(load)
         hot = seen.to("task", "spec", "attempt", "span", "bundle")
