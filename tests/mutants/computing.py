@@ -8,6 +8,8 @@ from tests.mutants.mutant import Mutant
 
 _TYPED: Final = "agents/taskq_agent/typed.py"
 
+_ENDS: Final = ("tests/compute/test_tracker.py",)
+
 COMPUTING: Final = (
     Mutant(
         "set-in-its-own-order",
@@ -56,5 +58,31 @@ COMPUTING: Final = (
         "    return json.loads(text)\n",
         "A task that was kept beside another is told by the other's key.",
         ("tests/integration/test_key_conflicts.py",),
+    ),
+    Mutant(
+        "retried-call-has-ended",
+        "sql/functions/unsuccessful.sql",
+        "\n                               and t.status::text in ('failed', 'cancelled'))",
+        ")",
+        "A call that is tried again counts as cancelled.",
+        _ENDS,
+    ),
+    Mutant(
+        "removed-call-is-waited-for",
+        "sql/functions/unsuccessful.sql",
+        "then 'removed'",
+        "then null",
+        "Whoever waits for a call whose task was removed waits for ever.",
+        _ENDS,
+    ),
+    Mutant(
+        "params-that-python-finds-equal",
+        "taskq/compute/plan.py",
+        """derived_key(typed.with_sets_in_order(row["params"]))
+            == derived_key(self._params)""",
+        """typed.with_sets_in_order(row["params"])
+            == self._params""",
+        "Params of True are answered with the results of 1.",
+        ("tests/compute/test_runs.py",),
     ),
 )

@@ -10,6 +10,14 @@ _STORED = ("tests/integration/test_outputs.py",)
 _FETCHED = ("tests/integration/test_fetching.py",)
 _PARTITIONS = ("tests/unit/test_partitions.py",)
 _POSES = ("tests/integration/test_poses.py",)
+_ACCEPTED: Final = """\
+exists (
+                        select
+                          from taskq.attempt a
+                         where a.campaign_id = v_one.campaign_id
+                           and a.task_id = v_one.task_id
+                           and a.lease_id = v_one.lease_id
+                           and a.outcome::text = 'done')"""
 
 OUTPUTS: Final = (
     Mutant(
@@ -50,6 +58,14 @@ OUTPUTS: Final = (
         "a.outcome::text in ('lost', 'hedged'))",
         "a.outcome::text = 'hedged')",
         "A result that is salvaged, of a task that had failed, has lost its files.",
+        _STORED,
+    ),
+    Mutant(
+        "output-looked-at-in-two-snapshots",
+        "sql/functions/end_outputs.sql",
+        f"        select case when {_ACCEPTED}\n",
+        f"        v_counts := {_ACCEPTED};\n        select case when v_counts\n",
+        "Files of a result that is accepted during the look are removed.",
         _STORED,
     ),
     Mutant(
