@@ -2,6 +2,7 @@
 -- that, or whose owner has a quota. A part of take(); not for clients.
 --
 -- limit: the campaign's max_running. freed: how many this transaction has ended without having recorded it.
+-- Result: 0 also where nothing waits, so that no more is counted for a claim that can get nothing.
 -- Error TQ400: not under read committed.
 --
 -- Limit and quota hold exactly: claims of the campaign, and of all campaigns of an owner with a quota, wait for
@@ -18,6 +19,7 @@ declare
     v_owner text;
     v_quota integer;
     v_working bigint;
+    v_waiting bigint;
     v_room bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -26,15 +28,21 @@ begin
     end if;
     perform pg_advisory_xact_lock(hashtextextended('taskq.room', p_campaign));
 
-    select c.working + coalesce((
-               select sum(d.working)
-                 from taskq.unfolded() d
-                where d.campaign_id = p_campaign), 0),
+    select c.working + coalesce(u.working, 0), c.waiting + coalesce(u.waiting, 0),
            o.owner, o.running_quota
-      into v_working, v_owner, v_quota
+      into v_working, v_waiting, v_owner, v_quota
       from taskq.counter c
       join taskq.campaign o on o.campaign_id = c.campaign_id
+     cross join lateral (
+         select sum(d.working) as working, sum(d.waiting) as waiting
+           from taskq.unfolded() d
+          where d.campaign_id = p_campaign
+         offset 0
+     ) u
      where c.campaign_id = p_campaign;
+    if v_waiting <= 0 and p_freed = 0 then  -- what this transaction has ended may wait again
+        return 0;
+    end if;
     v_room := p_limit - (v_working - p_freed);
     if v_quota is not null and v_room > 0 then
         perform pg_advisory_xact_lock(hashtextextended(v_owner, -1));

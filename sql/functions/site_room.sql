@@ -8,12 +8,13 @@
 -- The limit holds exactly for what is claimed while it is set. Who claims notes it, see note_at_sites(), and a report
 -- need not know of it: what has ended is found here, in a snapshot taken after the wait for the lock, so it may be
 -- seen late, never early. Looked at are the claims of the same sessions, since agents claim when they
--- report; and only if that leaves too little room, up to 1,000 others of the site, from a place drawn at random.
--- Where more than that run at a site, what ended may so be found by a later claim: those that find no room
--- come again every two seconds, see `avoided` in take().
+-- report; and only if that leaves too little room, some others of the site, from a place drawn at random: 1,000, and
+-- 100 for as long as ten times that look took, which is kept in a setting as the hint of pick() is. Others wait for the
+-- lock meanwhile. Where more than that run at a site, what ended may so be found by a later claim: those that find no
+-- room come again every two seconds, see `avoided` in take().
 --
 -- Agents that name no site are at one. Index: site_claim_pkey, site_claim_site, session_pkey; see
--- recount_at_site().
+-- freed_at_site().
 create or replace function taskq.site_room(
     p_campaign bigint,
     p_limit integer,
@@ -26,14 +27,19 @@ create or replace function taskq.site_room(
 language plpgsql
 as $$
 declare
-    v_look constant integer := 1000;
+    v_began_us constant bigint := extract(epoch from clock_timestamp()) * 1000000;
+    v_setting text := 'taskq.site_look_' || p_campaign;
+    v_until constant bigint := nullif(current_setting(v_setting, true), '')::bigint;
+    v_look constant integer :=
+        case when v_began_us between v_until - 10000000 and v_until then 100 else 1000 end;
+    v_looked boolean := false;
     v_from constant integer := floor(random() * 4294967296) - 2147483648;
     v_asked record;
     v_sites text[] := '{}';
     v_rooms bigint[] := '{}';
     v_room bigint;
 begin
-    perform taskq.recount_at_site(p_campaign, array(
+    perform taskq.freed_at_site(p_campaign, array(
         select k.row_id
           from (select distinct unnest(p_sessions) as session_id) o
          cross join lateral (
@@ -51,13 +57,13 @@ begin
          ) s
          group by s.site
     loop
-        for v_turn in 1..2 loop
-            select p_limit - coalesce(sum(k.tasks), 0) into v_room
-              from taskq.site_claim k
-             where k.campaign_id = p_campaign
-               and k.site = v_asked.site;
-            exit when v_turn = 2 or v_room >= v_asked.tasks;
-            perform taskq.recount_at_site(p_campaign, array(
+        select p_limit - coalesce(sum(k.tasks), 0) into v_room
+          from taskq.site_claim k
+         where k.campaign_id = p_campaign
+           and k.site = v_asked.site;
+        if v_room < v_asked.tasks then
+            v_looked := true;
+            v_room := v_room + taskq.freed_at_site(p_campaign, array(
                 select o.row_id
                   from (
                       (select k.ctid as row_id
@@ -77,10 +83,18 @@ begin
                         limit v_look)
                   ) o
                  limit v_look));
-        end loop;
+        end if;
         v_sites := v_sites || v_asked.site;
         v_rooms := v_rooms || v_room;
     end loop;
+    if v_looked and v_look > 100 then
+        v_setting := set_config(
+            v_setting,
+            (v_began_us + least(
+                10000000,
+                10 * (extract(epoch from clock_timestamp()) * 1000000 - v_began_us)))::bigint::text,
+            false);
+    end if;
     select coalesce(array_agg(e.session_id order by e.ord) filter (where e.roomy), '{}'),
            coalesce(array_agg(e.lease_id order by e.ord) filter (where e.roomy), '{}'),
            array_agg(distinct e.session_id) filter (where not e.roomy)

@@ -137,7 +137,7 @@ begin
     end if;
     if v_limit is not null then
         v_room := taskq.room(p_campaign, v_limit, p_freed);
-        if v_limit_per_site is not null then
+        if v_limit_per_site is not null and v_room > 0 then
             v_at_sites := taskq.site_room(p_campaign, v_limit_per_site, v_sessions, v_leases);
             v_sessions := v_at_sites.roomy_sessions;
             v_leases := v_at_sites.roomy_leases;

@@ -15,7 +15,9 @@ from tests.fixtures.queues import Hire
 from tests.helpers.batched_agents import play
 from tests.helpers.campaigns import servable
 from tests.helpers.claims_at_once import most_at_work, turn
+from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, assert_counts_are_true, expire, silence, value
+from tests.helpers.scripted_agent import report_of
 from tests.integration.test_claims_that_avoid import Claims
 
 AT_SITES = """
@@ -201,3 +203,49 @@ def test_what_is_noted_goes_with_the_campaign(
     hire("/limited").claim(3)
     limited.remove()
     assert value(postgres, NOTED) == 0
+
+
+def test_idle_claim_counts_nothing_at_its_site(
+    limited: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """Where nothing waits, or as many run as may in all; of a full site not all each time."""
+    agent, idle = hire("/limited"), hire("/limited")
+    claim = (
+        "select avoided from taskq.exchange(%s, null, array[%s]::bigint[], array[%s]::uuid[], %s)"
+    )
+    postgres.execute(
+        "with t as (insert into taskq.task (campaign_id, task_id, session_id, lease_id, status)"
+        " select %s, -n, %s, gen_random_uuid(), 'working' from generate_series(1, 900) n"
+        " returning session_id, lease_id)"
+        " insert into taskq.site_claim (campaign_id, session_id, lease_id, site, tasks)"
+        " select %s, t.session_id, t.lease_id, 'here', 1 from t",
+        [limited.campaign_id, agent.session, limited.campaign_id],
+    )
+
+    def recounted() -> tuple[float, list[int] | None]:
+        """Claim; return how many claims at the site were counted again, and who must come again."""
+        with watched(postgres) as seen:
+            row = postgres.execute(
+                claim, [limited.campaign_id, idle.session, idle.draw_lease(), [1]]
+            ).fetchone()
+        assert row is not None
+        again = [one for one in seen.to("site_claim").accesses if one.index == "ctid"]
+        return max((one.rows for one in again), default=0), row["avoided"]
+
+    assert recounted() == (900, [idle.session])
+    assert recounted() == (100, [idle.session])
+    limited.change(CampaignSpec("/limited", max_running=1, max_running_per_site=3))
+    postgres.execute("update taskq.counter set working = 900")
+    assert recounted() == (0, None)
+    limited.change(CampaignSpec("/limited", max_running_per_site=3))
+    limited.cancel()
+    limited.resume()
+    assert recounted() == (0, None)
+
+
+def test_task_is_claimed_where_it_is_handed_back(queue: Client, hire: Hire) -> None:
+    """In the exchange that makes it wait, which has not counted that yet."""
+    agent = hire(servable(queue, "/limited", 1, max_running_per_site=1).path)
+    (held,) = agent.claim(1)
+    answer = agent.exchange([report_of(held, "released")], 1)
+    assert [task.task for task in agent.claimed(answer)] == [held.task]

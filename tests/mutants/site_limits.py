@@ -20,7 +20,7 @@ SITE_LIMITS: Final = (
     ),
     Mutant(
         "bundles-at-a-site-forgotten",
-        "sql/functions/recount_at_site.sql",
+        "sql/functions/freed_at_site.sql",
         "coalesce(sum(cardinality(b.tasks)), 0)",
         "0",
         "What is claimed several at a time counts as ended.",
@@ -28,7 +28,7 @@ SITE_LIMITS: Final = (
     ),
     Mutant(
         "tasks-at-a-site-never-recounted",
-        "sql/functions/recount_at_site.sql",
+        "sql/functions/freed_at_site.sql",
         "    if v_fewer is not null then\n",
         "    if false then\n",
         "A claim counts as a whole until its last task has ended.",
@@ -56,6 +56,30 @@ SITE_LIMITS: Final = (
         "partition by s.site order",
         "order",
         "In a batch, agents of one site take the room of those of another.",
+        _SITES,
+    ),
+    Mutant(
+        "idle-claims-count-all-at-their-site",
+        "sql/functions/site_room.sql",
+        "then 100 else 1000 end",
+        "then 1000 else 1000 end",
+        "Idle agents of a full site keep others from claiming.",
+        _SITES,
+    ),
+    Mutant(
+        "counted-where-nothing-waits",
+        "sql/functions/room.sql",
+        "    if v_waiting <= 0 and p_freed = 0 then",
+        "    if false then",
+        "Idle agents count what runs at their site, for nothing.",
+        _SITES,
+    ),
+    Mutant(
+        "handed-back-waits-for-the-next-claim",
+        "sql/functions/room.sql",
+        "v_waiting <= 0 and p_freed = 0",
+        "v_waiting <= 0",
+        "The last task is not given to who hands it back and claims.",
         _SITES,
     ),
 )

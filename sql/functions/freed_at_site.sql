@@ -1,21 +1,25 @@
--- recount_at_site(campaign, rows): counts again what works of some claims noted in site_claim, and forgets those
+-- freed_at_site(campaign, rows): counts again what works of some claims noted in site_claim, and forgets those
 -- of which nothing does. A part of site_room(), whose lock keeps the rows where they are; not for clients.
+--
+-- Result: of how many tasks it was found that they work no more.
 --
 -- Index: task_working, bundle_pkey. The campaign is compared as no index can answer it: a campaign that was
 -- seeded a moment ago has one task for the planner, see settle().
-create or replace function taskq.recount_at_site(p_campaign bigint, p_rows tid[])
-returns void
+create or replace function taskq.freed_at_site(p_campaign bigint, p_rows tid[])
+returns bigint
 language plpgsql
 as $$
 declare
+    v_freed bigint;
     v_ended tid[];
     v_fewer tid[];
     v_working integer[];
 begin
     select array_agg(c.row_id) filter (where c.working = 0),
            array_agg(c.row_id) filter (where c.working > 0),
-           array_agg(c.working) filter (where c.working > 0)
-      into v_ended, v_fewer, v_working
+           array_agg(c.working) filter (where c.working > 0),
+           coalesce(sum(c.tasks - c.working), 0)
+      into v_ended, v_fewer, v_working, v_freed
       from (
           select k.ctid as row_id, k.tasks,
                  (select count(*)
@@ -42,5 +46,6 @@ begin
           from unnest(v_fewer, v_working) as f (row_id, working)
          where k.ctid = f.row_id;
     end if;
+    return v_freed;
 end
 $$;
