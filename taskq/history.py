@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from taskq.views import Attempt, TaskView
-from taskq.words import duration, phases, progress
+from taskq.words import beginning, duration, phases, progress
 
 _SHOWN_CHARS: Final = 200
 _USED: Final = ("cpu_s", "peak_bytes")
@@ -51,7 +51,7 @@ def history(task: TaskView, attempts: Iterable[Attempt]) -> list[Event]:
 def _of_attempt(one: Attempt) -> Iterator[Event]:
     place = (one.attempt, one.agent, one.host, one.site)
     took_s = max((one.ended_at - one.claimed_at).total_seconds(), 0.0)
-    why = ": ".join(filter(None, (one.error_class, one.error)))[:_SHOWN_CHARS]
+    why = beginning(": ".join(filter(None, (one.error_class, one.error))), _SHOWN_CHARS)
     yield Event(one.claimed_at, "claimed", *place, "")
     used = {name: it for name, it in (one.phases or {}).items() if name in _USED}
     detail = ", ".join(filter(None, (f"after {duration(took_s)}", why, phases(used))))

@@ -78,6 +78,22 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'es' if thing.endswith('s') else 's'}"
 
 
+def beginning(text: str, chars: int) -> str:
+    """Return a text, or so many of its characters, or fewer, with `...` behind.
+
+    A command in backticks is there as a whole or not at all: its beginning may be another command.
+    """
+    return text if len(text) <= chars else f"{text[: end_before_command(text, chars)]}..."
+
+
+def end_before_command(text: str, chars: int) -> int:
+    """Return where a text is cut, at most after so many characters, without cutting a command."""
+    shown, rest = text[:chars], text[chars:]
+    if shown.count("`") % 2 == 0 or "`" not in rest:
+        return chars
+    return len(shown[: shown.rindex("`")].rstrip())
+
+
 def command(*words: object, names: Iterable[str] = ()) -> str:
     """Return a command of `taskq` that a shell reads as these words.
 

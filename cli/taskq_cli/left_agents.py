@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from taskq.views import LeftAgent
+from taskq.words import beginning
 from taskq_cli.text import one_line
 
 #: Most agents that are read for a summary.
@@ -29,5 +30,5 @@ def summarize_left_agents(left: Sequence[LeftAgent]) -> str:
 
 
 def _reason(one: LeftAgent) -> str:
-    why = one_line(one.reason or "it did not say why")[:_SHOWN_CHARS]
+    why = beginning(one_line(one.reason or "it did not say why"), _SHOWN_CHARS)
     return f"{why} (exit code {one.exit_code})" if one.exit_code else why

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from taskq import Campaign, Client
 from taskq.views import AgentView, Hedges, LeftAgent, LeftOver, Refusals, Status
-from taskq.words import command, counted, duration
+from taskq.words import beginning, command, counted, duration
 from taskq_cli.counts import percent_final
 from taskq_cli.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
 from taskq_cli.output import as_record
@@ -84,7 +84,8 @@ class Overview:
         lines += [
             f"refused    {one.path} on {counted(one.hosts, 'host')} "
             f"({one_line(', '.join(one.some_hosts or ()))}), last as "
-            f"{one_line(one.error_class or 'nothing')}: {one_line(one.error or '')[:SHOWN_CHARS]}"
+            f"{one_line(one.error_class or 'nothing')}: "
+            f"{beginning(one_line(one.error or ''), SHOWN_CHARS)}"
             for one in self.refusals[:REFUSED]
         ]
         lines += [f"in vain    {one_line(reason)}" for reason in self._unclaimable_reasons()]

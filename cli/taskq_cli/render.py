@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TextIO, TypeAlias
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+
+from taskq.words import end_before_command
 
 Picture: TypeAlias = RenderableType
 Line: TypeAlias = Text
@@ -105,8 +107,17 @@ def table(fitted: Fitted) -> Picture:
             width=fitted.widths[place],
         )
     for row in fitted.rows:
-        grid.add_row(*map(Text, row))
+        grid.add_row(*map(_cell, row, fitted.widths))
     return grid
+
+
+def _cell(text: str, width: int) -> Text:
+    """Return a cell; where a command in backticks has no room in it, the text ends before that."""
+    if cell_len(text) > width:
+        room = len(set_cell_size(text, width - 1))
+        end = end_before_command(text, room)
+        text = text if end == room else f"{text[:end]}…"
+    return Text(text)
 
 
 def paragraph(first: str, text: str) -> Picture:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from taskq.words import counted
+from taskq.words import beginning, counted
 
 _NAMED: Final = 3
 _SHOWN_CHARS: Final = 200
@@ -73,7 +73,7 @@ def some(names: Iterable[str], number: int | None = None) -> str:
 def brief(text: str | None) -> str:
     """Return the beginning of a text that came from a node."""
     text = " ".join((text or "").split())
-    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
+    return beginning(text, _SHOWN_CHARS)
 
 
 def failure(error_class: str | None, error: str | None) -> str:

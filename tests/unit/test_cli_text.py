@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from taskq.export.ranking import dotted
 from taskq.views import Status
-from taskq.words import command, duration, rate
+from taskq.words import beginning, command, duration, rate
 from taskq_cli import render
 from taskq_cli.counts import percent_final
 from taskq_cli.rate_meter import RateMeter
@@ -185,6 +185,29 @@ def test_a_table_in_a_pipe_fits_the_width_that_is_set(monkeypatch: pytest.Monkey
     assert lines[1] == f"ligand-1  {'x' * 29}…"
     monkeypatch.setenv("COLUMNS", "wide")
     assert render.fit(["key"], [["k" * 300]], io.StringIO()).widths == [300]
+
+
+@pytest.mark.parametrize("columns", [38, 43, 50, 57, 62])
+def test_a_command_is_in_a_table_as_a_whole_or_not_at_all(
+    monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """What a narrow terminal would leave of it may be another command."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    said = "it paused: `taskq campaign resume /a/b` when mended"
+    fitted = render.fit(["key", "reason"], [["x", said]], Screen(), gives_way=["reason"])
+    shown = drawn(render.table(fitted))[1].removeprefix("x").strip()
+    whole = columns > said.rindex("`") + len("key  …")
+    assert shown.startswith("it paused: `taskq campaign resume /a/b`" if whole else "it paused:…")
+    assert ("taskq" in shown) == whole
+
+
+def test_a_command_is_in_a_shortened_text_as_a_whole_or_not_at_all() -> None:
+    """Quotation marks that are half of it are no command's, and cost nothing."""
+    said = "see `taskq campaign resume /a/b` and more"
+    assert {beginning(said, chars) for chars in range(5, 32)} == {"see..."}
+    assert beginning(said, 32) == "see `taskq campaign resume /a/b`..."
+    assert beginning(said, len(said)) == said
+    assert beginning("`sh': " + "x" * 9, 8) == "`sh': xx..."
 
 
 @pytest.mark.parametrize("columns", [20, 40, 60, 120])

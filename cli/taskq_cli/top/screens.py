@@ -72,7 +72,7 @@ class OpenedScreen(Screen[None]):
     def _show(self, found: Panel | TaskqError) -> None:
         pictures = self.query_one("#pictures", Static)
         if isinstance(found, TaskqError):
-            pictures.update(render.line(one_line(str(found))))
+            pictures.update(render.paragraph("", one_line(str(found))))
             return
         pictures.update(render.stack(found.pictures))
         table = self.query_one(Rows)
