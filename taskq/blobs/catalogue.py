@@ -69,8 +69,9 @@ def open_blobs(database: Queries, where: str | None = None) -> BlobStore:
     """Return the blobs of a queue.
 
     where: a folder or a URL; None: over a gateway, where that keeps them, otherwise what
-    `TASKQ_BLOBS` says, else the database. Raise `UsageError` for an address that is none, or if
-    the extra that it needs is missing: `taskq[s3]`, for other URLs `taskq[storage]`.
+    `TASKQ_BLOBS` says, else the database. Raise `UsageError` for an address that is none, a
+    folder that is not there, or if the extra that it needs is missing: `taskq[s3]`, for other URLs
+    `taskq[storage]`.
     """
     if not isinstance(database, GatewayQueries):
         where = where or os.environ.get("TASKQ_BLOBS")
@@ -84,4 +85,10 @@ def open_blobs(database: Queries, where: str | None = None) -> BlobStore:
         return FsspecBlobs(where)
     if not Path(where).is_absolute():
         raise UsageError(f"the folder of blobs must be an absolute path, not {where!r}")
+    # A folder that is misspelt, or whose file system is not mounted, would get what nobody finds.
+    if not os.path.isdir(where):  # noqa: PTH112  # False, too, for what may not be looked at
+        raise UsageError(
+            f"there is no folder {where!r} for blobs on this machine: make it (`mkdir -p`), mount "
+            "it, or name another by --blobs or TASKQ_BLOBS"
+        )
     return FolderBlobs(Path(where))

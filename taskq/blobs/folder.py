@@ -44,7 +44,7 @@ class FolderBlobs(BlobStore):
         path = self._path(digest)
         unfinished = path.with_name(f".{digest}.{secrets.token_hex(6)}.part")
         with self._translated(digest):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self._make(path.parent)
             try:
                 os.utime(path)  # marks it as used, for jobs that remove old files
                 return
@@ -60,6 +60,13 @@ class FolderBlobs(BlobStore):
                     sync_folder(folder)
             finally:
                 unfinished.unlink(missing_ok=True)
+
+    def _make(self, folder: Path) -> None:
+        """Make a sub-folder, but not the store itself: it is gone if its file system is."""
+        try:
+            folder.mkdir(exist_ok=True)
+        except FileNotFoundError as error:
+            raise Unavailable(f"the folder of blobs {str(self._folder)!r} is gone") from error
 
     def _path(self, digest: str) -> Path:
         return self._folder / check_digest(digest)[:2] / digest

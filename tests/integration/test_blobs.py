@@ -30,7 +30,7 @@ def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> BlobStore:
     if request.param == "database":
         return DatabaseBlobs(request.getfixturevalue("database"))
     if request.param == "folder":
-        return FolderBlobs(tmp_path / "blobs")
+        return FolderBlobs(tmp_path)
     if request.param == "s3":
         address = request.getfixturevalue("s3_address")
         return S3Blobs(address(request.getfixturevalue("shared_s3")))
@@ -143,8 +143,22 @@ def test_the_place_is_chosen_by_name(
     assert isinstance(open_blobs(database, f"file://{tmp_path}"), FsspecBlobs)
     with pytest.raises(UsageError, match="absolute"):
         open_blobs(database, "blobs")
+    with pytest.raises(UsageError, match=r"no folder '.*/blbos' for blobs .*mkdir -p.* --blobs"):
+        open_blobs(database, str(tmp_path / "blbos"))
+    assert not (tmp_path / "blbos").exists()
     with pytest.raises(UsageError, match="fsspec cannot open"):
         open_blobs(database, "nowhere://bucket")
+
+
+def test_a_folder_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
+    """Its file system is not mounted, say: what lay below would be hidden when it is again."""
+    place = tmp_path / "mounted"
+    place.mkdir()
+    store = FolderBlobs(place)
+    place.rmdir()
+    with pytest.raises(Unavailable, match="mounted' is gone"):
+        store.put([b"data"])
+    assert not place.exists()
 
 
 def test_what_speaks_with_storages_is_imported_for_urls_only() -> None:

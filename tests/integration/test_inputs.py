@@ -144,6 +144,7 @@ def test_an_agent_fetches_inputs_and_uploads_large_results(
     queue: Client, receptor: Path, tmp_path: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
     """Wherever blobs are kept; results come back whole, by command and by method."""
+    (tmp_path / "b").mkdir()
     place: list[object] = {"folder": [tmp_path / "b"], "url": [f"file://{tmp_path}/b"]}.get(
         where, []
     )
