@@ -20,7 +20,7 @@ from click.shell_completion import CompletionItem
 
 import taskq
 from taskq import Campaign, Client
-from taskq.client import is_gateway, queue_address
+from taskq.client import check_gateway, is_gateway, queue_address
 from taskq.db.connections import Database
 from taskq.db.standby import MOST_BEHIND_S
 from taskq.embedded import Server, ServerInfo
@@ -51,6 +51,8 @@ class Invocation:
         """Return the DSN or the gateway in use; None for the embedded server."""
         if self.dsn and self.url:
             raise UsageError("--dsn and --url are two addresses; give one")
+        if self.url:
+            check_gateway(self.url, "--url")
         return queue_address(self.dsn or self.url)
 
     def client(self) -> AbstractContextManager[Client]:

@@ -47,6 +47,26 @@ def test_what_is_had_otherwise_is_said(taskq: CommandLine, words: list[str], hin
     assert (code, hint in error, "Did you mean" in error) == (2, True, False), error
 
 
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("gw.example.org", "--url is a gateway's address, as https://gw.example.org, not 'gw."),
+        ("gw.example.org:443", "as https://gw.example.org, not"),
+        ("http://", "as https://gw.example.org"),
+        ("postgresql://me:secret@host/queue", "PostgreSQL's address goes with --dsn"),
+    ],
+)
+def test_what_is_no_gateway_is_not_blamed_on_postgresql(
+    monkeypatch: pytest.MonkeyPatch, url: str, hint: str
+) -> None:
+    """Whether the option or the environment says it; what may be a password is not repeated."""
+    monkeypatch.setenv("TASKQ_TOKEN", "t")
+    for words, environment in (["--url", url], None), ([], {"TASKQ_URL": url}):
+        code, error = CommandLine("", address=environment or {}).refused("status", *words)
+        assert (code, "not a PostgreSQL address" in error, "secret" in error) == (2, False, False)
+        assert hint.replace("--url", "TASKQ_URL" if environment else "--url") in error, error
+
+
 def test_a_similar_option_is_still_proposed(taskq: CommandLine) -> None:
     """A slip of the finger gets what it got before."""
     code, error = taskq.refused("status", "--ouput", "json")

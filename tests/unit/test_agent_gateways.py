@@ -44,7 +44,7 @@ def test_addresses_are_understood(url: str, address: GatewayAddress) -> None:
 @pytest.mark.parametrize(
     ("url", "text"),
     [
-        ("http://gateway.example", "in the clear"),
+        ("http://gateway.example", "in the clear.*--insecure-http"),
         ("http://10.0.0.1", "in the clear"),
         ("ftp://a", "https://HOST"),
         ("gateway.example:443", "https://HOST"),

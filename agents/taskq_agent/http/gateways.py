@@ -57,13 +57,18 @@ def parsed(url: str, *, insecure: bool = False) -> GatewayAddress:
     except ValueError as error:
         raise ValueError(f"{url}: {error}") from None
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise ValueError(f"{url}: a gateway's address is https://HOST[:PORT][/PATH]")
+        raise ValueError(
+            f"{url}: a gateway's address is https://HOST[:PORT][/PATH], as https://gw.example.org"
+        )
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError(f"{url}: a gateway's address has no user, query or fragment")
     port = _PORTS[parts.scheme] if port is None else port
     address = GatewayAddress(parts.scheme, parts.hostname, port, parts.path.rstrip("/"))
     if address.scheme == "http" and not (insecure or address.is_loopback):
-        raise ValueError(f"{url}: the token would go over the network in the clear; use https")
+        raise ValueError(
+            f"{url}: the token would go over the network in the clear; use https (agents alone may "
+            "say --insecure-http, in a network that you trust)"
+        )
     return address
 
 
