@@ -27,7 +27,7 @@
     ├── Unavailable           try later: no server, connection lost, disk full
     │   ├── AgentsDied          mend what the message says: agents of this machine have ended
     │   ├── LoginRefused        fix the address or ask for access; running programs may retry
-    │   └── OutputFailed        free disk space and repeat: the output cannot be written
+    │   └── OutputFailed        free disk space, or name another place: the output cannot be written
     └── ServerUnsuitable      use another server: too old, wrong settings, no right to do it
 
 Each class carries an exit code of the command line, so that scripts can distinguish
@@ -263,7 +263,7 @@ class LoginRefused(Unavailable):
 
 
 class OutputFailed(Unavailable):
-    """The disk for the output is full, or fails."""
+    """The output may not be written where it is to go, or the disk for it is full, or fails."""
 
     exit_code = 74
 

@@ -25,8 +25,8 @@ def opened(destination: str | Path | BinaryIO) -> Iterator[BinaryIO]:
     what a shell puts for `>(...)`, behind what it holds. When the reader of a pipe goes away,
     the block is left quietly.
 
-    Raise `NotFound` if the folder is absent, `UsageError` if the path cannot be written,
-    `OutputFailed` if the disk is full or fails.
+    Raise `NotFound` if the folder is absent, `UsageError` if the path is that of a folder,
+    `OutputFailed` if nothing may be written there, or if the disk is full or fails.
     """
     if not isinstance(destination, (str, Path)):
         with _until_broken(destination):
@@ -41,7 +41,7 @@ def opened(destination: str | Path | BinaryIO) -> Iterator[BinaryIO]:
     if path.is_dir():
         raise UsageError(f"{str(destination)!r} is a directory; name a file in it")
     if path.exists() and not path.is_file():
-        with _create(path, "wb") as stream, _until_broken(stream):
+        with _create(path, "wb", path) as stream, _until_broken(stream):
             yield stream
         return
     with _replacing(path) as stream:
@@ -74,7 +74,7 @@ def _duplicate(descriptor: int, destination: str | Path) -> BinaryIO:
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
     beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
-    stream = _create(beside, "xb")
+    stream = _create(beside, "xb", path)
     try:
         with stream:
             yield stream
@@ -128,19 +128,20 @@ def _until_broken(stream: BinaryIO) -> Iterator[None]:
             raise OutputFailed(f"the output cannot be written: {error.strerror}") from error
 
 
-def _create(path: Path, mode: Literal["wb", "xb"]) -> BinaryIO:
-    with _making(path):
+def _create(path: Path, mode: Literal["wb", "xb"], shown: Path) -> BinaryIO:
+    with _making(shown):
         return path.open(mode)
 
 
 @contextmanager
 def _making(path: Path) -> Iterator[None]:
+    """Translate errors. path: what was asked for, not the name that it has until complete."""
     try:
         yield
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"there is no folder {str(path.parent)!r} to write to") from None
     except OSError as error:
-        raise UsageError(f"nothing can be written to {str(path.parent)!r}: {error}") from None
+        raise OutputFailed(f"{str(path)!r} cannot be written: {error.strerror}") from error
 
 
 def sync_folder(folder: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from taskq.db.access import Queries
 from taskq.db.queries import array
-from taskq.errors import UsageError
+from taskq.errors import InvalidTask, UsageError
 from taskq.spec.model import PRIORITY_RANGE
 from taskq.steering.bulk import Action
 from taskq_agent.text import is_unicode
@@ -64,7 +64,7 @@ def levels(values: Mapping[str, float], best: Best) -> dict[str, int]:
 
 
 def checked(given: object, best: Best | None) -> dict[str, int]:
-    """Return priorities by key from what a caller has given; raise `UsageError`."""
+    """Return priorities by key from what a caller has given; raise `InvalidTask`, `UsageError`."""
     if best not in {None, "highest", "lowest"}:
         raise UsageError(f'best is "highest" or "lowest", not {best!r:.80}')
     items = getattr(given, "items", None)
@@ -74,11 +74,11 @@ def checked(given: object, best: Best | None) -> dict[str, int]:
         for key, value in pairs:
             values[key] = value
             if type(key) is not str or not is_unicode(key) or "\0" in key:
-                raise UsageError(f"a key is text, not {key!r:.80}")
+                raise InvalidTask(f"a key is text, not {key!r:.80}")
             if best is None:
                 _check_priority(key, value)
             elif not isinstance(value, Real) or not math.isfinite(value):
-                raise UsageError(f"the value of {key!r:.300} must be a number, not {value!r:.80}")
+                raise InvalidTask(f"the value of {key!r:.300} must be a number, not {value!r:.80}")
     except (TypeError, ValueError) as error:
         raise UsageError(
             "priorities are given by a mapping of keys, a pandas Series with keys as its index, or "
@@ -92,12 +92,12 @@ def checked(given: object, best: Best | None) -> dict[str, int]:
 def _check_priority(key: str, value: object) -> None:
     low, high = PRIORITY_RANGE
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise UsageError(
+        raise InvalidTask(
             f"the priority of {key!r:.300} must be a whole number, not {value!r:.80}; "
             'of scores, say which are best, "highest" or "lowest"'
         )
     if not low <= int(value) <= high:
-        raise UsageError(f"the priority of {key!r:.300}, {value}, is outside {low} to {high}")
+        raise InvalidTask(f"the priority of {key!r:.300}, {value}, is outside {low} to {high}")
 
 
 def prioritise(

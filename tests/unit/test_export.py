@@ -10,7 +10,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq.errors import NotFound, OutputFailed, UsageError
+from taskq.export.destination import new_folder, opened
 from taskq.export.records import FORMATS, write
 from taskq.ingest.sources import open_source
 
@@ -291,8 +293,20 @@ def test_places_that_cannot_be_written_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a directory"):
         write([], tmp_path, "csv")
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="nothing can be written to"):
+    with pytest.raises(NotFound, match=r"no folder .*file"):
         write([], tmp_path / "file" / "out.csv", "csv")
+
+
+@pytest.mark.parametrize("make", [opened, new_folder])
+def test_a_place_that_may_not_be_written_is_told_by_its_name(
+    make: Callable[[str], AbstractContextManager[object]],
+) -> None:
+    """Not by that which the output has until it is complete; the kernel's own folder refuses."""
+    place = "/sys/results.parquet"
+    with pytest.raises(OutputFailed) as told, make(place):
+        pass
+    assert str(told.value).startswith(f"'{place}' cannot be written: ")
+    assert ".part" not in str(told.value)
 
 
 def test_full_disk_is_told() -> None:

@@ -152,19 +152,27 @@ def _summary(path: str, done: Prioritised) -> str:
 
 def _values(file: str, key: str, by: str | None) -> Iterator[tuple[str, Any]]:
     """Yield keys and values of a file; raise `InvalidTask` at a bad line."""
+    first = True
     with open_source(file, options=SourceOptions(key=key)) as source:
         for record in source:
             if isinstance(record, BadLine):
                 raise InvalidTask(f"{file}:{record.number}: {record.reason}; nothing was changed")
-            if by is None:
-                by = _only_other(file, set(record.payload) - set(key_fields(key)))
+            if by is None or first:
+                by = _field(file, by, set(record.payload) - set(key_fields(key)))
+            first = False
             if by not in record.payload:
                 raise InvalidTask(f"{file}:{source.line}: there is no field {by!r}")
             yield str(record.key), record.payload[by]
 
 
-def _only_other(file: str, names: set[str]) -> str:
-    if len(names) == 1:
-        return names.pop()
-    found = ", ".join(sorted(names)) or "nothing"
-    raise UsageError(f"{file} has {found} beside the key; name the field to go by with --by")
+def _field(file: str, by: str | None, others: set[str]) -> str:
+    """Return the field to go by; others: those beside the key in the first record."""
+    if by in others:
+        return by
+    if by is None and len(others) == 1:
+        return others.pop()
+    found = ", ".join(sorted(others)) or "nothing"
+    missing = "" if by is None else f"no field {by!r}; it has "
+    raise UsageError(
+        f"{file} has {missing}{found} beside the key; name the field to go by with --by"
+    )
