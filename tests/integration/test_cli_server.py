@@ -61,7 +61,8 @@ def test_redis_is_started_on_request_and_stopped_with_the_server(home: Path) -> 
     up = run(home, "up", "--redis")
     assert up.exit_code == 0, up.stderr
     url = json.loads(run(home, "up", "-o", "json").stdout)["redis"]
-    assert url in up.stdout
+    for fills in ("keeper", "gateway"):
+        assert f"\n  taskq {fills} --redis {url}\n" in up.stdout
     status = run(home, "front", "status", "--redis", url)
     assert (status.exit_code, "none has been begun" in status.stdout) == (0, True), status.stderr
     assert run(home, "down").stdout == "Redis has stopped.\nThe server has stopped.\n"

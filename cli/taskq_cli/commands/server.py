@@ -7,6 +7,7 @@ import click
 import taskq
 from taskq.embedded import RedisServer, Server
 from taskq.errors import UsageError
+from taskq.words import command
 from taskq_cli.output import as_record, facts, write_record
 from taskq_cli.shared import Invocation, shared_options, start_server
 
@@ -57,7 +58,17 @@ def up(invocation: Invocation, *, port: int | None, with_redis: bool) -> None:
             "redis log": redis.log_file,
             "redis url": redis.url,
         }
-    write_record(invocation.output, record, "\n".join([facts(shown), *info.notes]))
+    advice = [] if redis is None else _advice(redis.url)
+    write_record(invocation.output, record, "\n".join([facts(shown), *info.notes, *advice]))
+
+
+def _advice(url: str) -> list[str]:
+    """Return what makes use of a Redis that runs: by itself it changes nothing."""
+    return [
+        "What names Redis uses it, by --redis or TASKQ_REDIS. One of these must run, to fill it:",
+        *(f"  {command(one, '--redis', url)}" for one in ("keeper", "gateway")),
+        f"`{command('front', 'status', '--redis', url)}` tells whether it is filled.",
+    ]
 
 
 @click.command()
@@ -80,7 +91,7 @@ def down(invocation: Invocation, *, immediate: bool) -> None:
     write_record(invocation.output, {"stopped": stopped, "redis_stopped": redis_stopped}, text)
 
 
-def _embedded_only(invocation: Invocation, command: str) -> None:
+def _embedded_only(invocation: Invocation, name: str) -> None:
     for option, given in (("--dsn", invocation.dsn), ("--url", invocation.url)):
         if given is not None:
-            raise UsageError(f"`taskq {command}` is for the embedded server; leave {option} out")
+            raise UsageError(f"`taskq {name}` is for the embedded server; leave {option} out")
