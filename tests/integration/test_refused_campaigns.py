@@ -182,7 +182,7 @@ def test_agent_that_left_is_shown_with_its_reason(queue: Client, farm: Farm) -> 
         0,
         "nothing is left to do",
     )
-    assert second["reason"] == "it has made 1 attempts"
+    assert second["reason"] == "it has made 1 attempt"
     assert "2 left within the hour" in farm.taskq.out("status", "/good")
     assert "nothing is left to do" in farm.taskq.out("agents")
 

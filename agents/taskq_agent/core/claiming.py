@@ -166,7 +166,8 @@ class Claiming:
         """
         settings, left_s = self._settings, self.stop_at - now
         if settings.max_tasks is not None and self._attempts >= settings.max_tasks:
-            return f"it has made {settings.max_tasks} attempts", 0
+            made = settings.max_tasks
+            return f"it has made {made} attempt{'' if made == 1 else 's'}", 0
         if settings.until_empty and self._left is not None and self._left <= 0:
             if self._unservable is None:
                 return "nothing is left to do", 0
