@@ -95,7 +95,8 @@ class Overview:
             until = resume_commands(self.closed_by)
             lines.append(f"{self.status.state:<9}  no tasks are handed out until {until}")
         lines += [
-            f"paused     {one.path} itself: {one_line(one.paused_why or '')}"
+            f"paused     {one.path} itself: {one_line(one.paused_why or '')}; "
+            f"{resume_commands([one.path])} when that is mended"
             for one in self.paused_below[:PAUSED]
         ]
         if self.status.waiting and not self.status.working:

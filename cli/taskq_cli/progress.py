@@ -11,7 +11,7 @@ from taskq.views import Status
 from taskq.words import counted, duration, instant, rate
 from taskq_cli import render
 from taskq_cli.counts import counts, final, percent_final
-from taskq_cli.overview import PAUSED, Overview
+from taskq_cli.overview import PAUSED, Overview, resume_commands
 from taskq_cli.text import one_line
 
 CHILDREN: Final = 10
@@ -22,8 +22,10 @@ class Progress:
     """State and rate of a campaign at one instant.
 
     rate_per_s: tasks that become final per second. eta_s: seconds until no task is unfinished, at
-    this rate. Both None if unknown. by_history: whether both are estimated from the run times of
-    earlier attempts.
+    this rate and once the last delayed task is due; no rate counts while the campaign is paused.
+    Both None if unknown. by_history: whether both are estimated from the run times of earlier
+    attempts. last_due_s: seconds until the last delayed task is due; None: there is none, or it is
+    unknown.
     """
 
     overview: Overview
@@ -33,6 +35,7 @@ class Progress:
     rate_per_s: float | None
     eta_s: float | None
     by_history: bool = False
+    last_due_s: float | None = None
 
     def record(self) -> dict[str, Any]:
         """Return the sample as a record for JSON."""
@@ -42,6 +45,7 @@ class Progress:
             "rate_per_s": self.rate_per_s,
             "eta_s": self.eta_s,
             "by_history": self.by_history,
+            "last_due_s": self.last_due_s,
         }
         return pace | self.overview.record()
 
@@ -59,9 +63,20 @@ class Progress:
             counted(len(self.overview.agents), "agent"),
             f"paused itself: {one_line(status.paused_why)}" if status.paused_why else "",
             *(f"{status.state} by {one}" for one in self.overview.closed_by if one != status.path),
-            *(f"{one.path} paused itself" for one in self.overview.paused_below[:PAUSED]),
+            *(
+                f"{one.path} paused itself until {resume_commands([one.path])}"
+                for one in self.overview.paused_below[:PAUSED]
+            ),
+            self._resuming(),
         ]
         return "  ".join(filter(None, parts))
+
+    def _resuming(self) -> str:
+        """Return how what is paused goes on; nothing ends by itself before."""
+        closed = self.overview.closed_by
+        if not closed or not self.overview.status.unfinished:
+            return ""
+        return f"no tasks are handed out until {resume_commands(closed)}"
 
     def picture(self) -> render.Picture:
         """Return the sample as a picture, for a terminal that can redraw."""
@@ -73,11 +88,16 @@ class Progress:
     def _pace(self) -> str:
         if not self.overview.status.unfinished:
             return f"finished; watched for {duration(self.elapsed_s)}"
-        if self.rate_per_s is None:
-            return "measuring"
-        eta = "unknown" if self.eta_s is None else duration(self.eta_s)
         about = "~" if self.by_history else ""
-        return f"{about}{rate(self.rate_per_s)}, ETA {about}{eta}"
+        if self.rate_per_s is None:
+            text = "measuring"
+        else:
+            eta = "unknown" if self.eta_s is None else f"{about}{duration(self.eta_s)}"
+            text = f"{about}{rate(self.rate_per_s)}, ETA {eta}"
+        due_s = self.last_due_s
+        if due_s is not None and due_s > 0 and (self.eta_s is None or self.eta_s <= due_s):
+            text += f"; the last delayed task is due in {duration(due_s)}"
+        return text
 
     def _children(self) -> tuple[render.Picture, ...]:
         """Return a table of the campaigns below, unfinished ones first."""

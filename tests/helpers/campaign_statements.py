@@ -263,7 +263,7 @@ class Scene:
             "explain_agents": [Case(SESSIONS + 1, some_of_it)],
             "explain_campaigns": [Case(0, some_of_it)],
             "explain_closed": [Case(0, some_of_it)],
-            "explain_due": [Case(1_000, it)],
+            "explain_due": [Case(2_000, it)],
             "explain_others": [Case(0, {**some_of_it, "scope": "/"})],
             "explain_refusals": [Case(0, some_of_it)],
             "explain_tokens": [Case(0, some_of_it)],

@@ -176,7 +176,8 @@ def test_whoever_is_closed_from_above_learns_by_which(taskq: CommandLine, queue:
     assert "/a, /a/b/c" in taskq.out("campaign", "show", "/a/b/c")
     with taskq.process("watch", "/a/b/c", "--interval", "0.1") as watching:
         assert watching.stdout is not None
-        assert watching.stdout.readline().endswith("  paused by /a\n")
+        line = watching.stdout.readline()
+        assert line.endswith(f"  paused by /a  no tasks are handed out {both}")
     queue.campaign("/a").cancel()
     assert "cancelled  no tasks are handed out until `taskq campaign resume /a`" in taskq.out(
         "status", "/a/b"
@@ -356,7 +357,14 @@ def test_every_view_tells_why_a_campaign_paused_itself(
         assert shown in taskq.out(*words), words
     with taskq.process("watch", "/a", "--interval", "0.1") as watching:
         assert watching.stdout is not None
-        assert f"paused itself: {shown}" in watching.stdout.readline()
+        line = watching.stdout.readline()
+        assert f"paused itself: {shown}" in line
+        assert line.endswith("  no tasks are handed out until `taskq campaign resume /a`\n")
+    with taskq.process("watch", "/", "--interval", "0.1") as watching:
+        assert watching.stdout is not None
+        line = watching.stdout.readline()
+        assert line.endswith("  /a paused itself until `taskq campaign resume /a`\n")
+    assert "bad; `taskq campaign resume /a` when that is mended\n" in taskq.out("status", "/")
     for words in (["status", "/a"], ["campaign", "show", "/a"]):
         assert taskq.json(*words)["paused_why"].startswith("all failed"), words
     assert [one["paused_why"] is None for one in taskq.json("tree")] == [True, False]

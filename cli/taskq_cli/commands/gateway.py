@@ -156,8 +156,8 @@ def gateway(
     if tls_cert is None and not plain and not _is_loopback(host):
         raise UsageError(
             f"at {host} tokens would be sent in the clear; give --tls-cert and --tls-key, listen "
-            "at 127.0.0.1 behind a proxy that ends TLS, or say --plain here, and --insecure-http to "
-            "agents, in a network that you trust"
+            "at 127.0.0.1 behind a proxy that ends TLS, or say --plain here and --insecure-http "
+            "to agents, in a network that you trust"
         )
     _check(gateways, proxies)
     if log_json:

@@ -65,8 +65,10 @@ def watch(
     On a terminal the display redraws itself; elsewhere each sample is one line, in JSON with
     --output jsonl. The rate is that of the last minute. If fewer than ten tasks ended within it,
     the rate, marked with a ~, is that of the last hours, or estimated from the working tasks and
-    the run times of the latest attempts. While the server is unavailable, the command waits. Ctrl-C
-    ends only the watching.
+    the run times of the latest attempts. The end is not before the last delayed task is due. A
+    campaign that is paused, by itself or not, has none: the command says so and goes on, since it
+    may be resumed. While the server is unavailable, the command waits. Ctrl-C ends only the
+    watching.
 
     Exit codes:
       0    no task is unfinished, and none has failed
@@ -121,6 +123,13 @@ def _sample(
     usual = estimate.per_s(status) if meter.counted() < ENOUGH else None
     if usual is not None:
         per_s, eta_s = usual, status.unfinished / usual
+    last_due_s = None
+    if status.delayed and (below or not status.children):
+        last_due_s = (client.queries.row("explain_due", path=path) or {}).get("last_due_s")
+    if overview.closed_by and status.unfinished > status.working:
+        eta_s = None
+    elif eta_s is not None and last_due_s is not None:
+        eta_s = max(eta_s, last_due_s)
     return Progress(
         overview=overview,
         children=client.campaign(path).child_statuses() if below and status.children else [],
@@ -129,6 +138,7 @@ def _sample(
         rate_per_s=per_s,
         eta_s=eta_s,
         by_history=usual is not None,
+        last_due_s=last_due_s,
     )
 
 
