@@ -37,7 +37,9 @@ def limited(queue: Client) -> Campaign:
     return servable(queue, "/limited", 300, max_running_per_site=3)
 
 
-def test_no_more_run_at_a_site_than_the_campaign_allows(limited: Campaign, hire: Hire) -> None:
+def test_no_more_run_at_a_site_than_the_campaign_allows(
+    limited: Campaign, hire: Hire, postgres: Postgres
+) -> None:
     """A claim gets what its site has room for; other sites have room of their own."""
     first, second = hire(limited.path, site="a"), hire(limited.path, site="a")
     other, nameless = hire(limited.path, site="b"), hire(limited.path, site="")
@@ -46,6 +48,7 @@ def test_no_more_run_at_a_site_than_the_campaign_allows(limited: Campaign, hire:
     assert [len(other.claim(1)), len(other.claim(9)), len(nameless.claim(9))] == [1, 2, 3]
     first.done(held[0])
     assert [len(second.claim(10)), len(other.claim(1))] == [1, 0]
+    assert value(postgres, NOTED) == 9
 
 
 def test_task_that_ends_makes_room_at_its_site_in_the_same_exchange(

@@ -31,8 +31,8 @@ SITE_LIMITS: Final = (
         "sql/functions/freed_at_site.sql",
         "    if v_fewer is not null then\n",
         "    if false then\n",
-        "A claim counts as a whole until its last task has ended.",
-        _MODEL,
+        "A claim is noted as a whole until its last task has ended, and counted each time.",
+        _SITES,
     ),
     Mutant(
         "site-looked-at-from-one-end",
