@@ -61,9 +61,8 @@ UPDATES: Final = (
     Mutant(
         "output-of-the-next-attempt",
         "agents/taskq_agent/handlers/live.py",
-        "            self._held, self._path, self._output = "
-        'held, f"{folder}/{PROGRESS_FILE}", None\n',
-        '            self._held, self._path = held, f"{folder}/{PROGRESS_FILE}"\n',
+        "            self._held, self._folder, self._output = held, folder, None\n",
+        "            self._held, self._folder = held, folder\n",
         "Who follows a task sees what the one before it in the slot has printed.",
         _AGENT,
     ),
