@@ -87,7 +87,9 @@ class Seeder:
                 f"damage: {', '.join(self._damaged)}"
             )
         if self.count.bad and self.count.bad == self.count.read:
-            raise InvalidTask(f"all {self.count.bad:,} records are bad: is it the right format?")
+            raise InvalidTask(
+                f"all {self.count.bad:,} records are bad: is it the right format? See --format"
+            )
         return self.count
 
     def _seed(self, source: Source, behind: int, whole: int | None) -> None:
@@ -135,7 +137,7 @@ class Seeder:
             click.echo(text, err=True)
             return
         if not self._skip_bad:
-            raise _Stopped(text)
+            raise _Stopped(f"{text}; mend it, or pass bad lines over with --on-error skip")
         self._reported += 1
         if self._reported <= MAX_REPORTED:
             click.echo(text, err=True)

@@ -143,7 +143,7 @@ def test_a_file_of_nothing_but_bad_lines_is_an_error(taskq: CommandLine, tmp_pat
     file.write_text("C a\nCC b\n")
     result = taskq("seed", "/c", file, "--on-error", "skip")
     assert result.exit_code == 65
-    assert "is it the right format?" in result.stderr
+    assert "is it the right format? See --format" in result.stderr
 
 
 BAD_FILES: dict[str, tuple[bytes, int, str]] = {
@@ -158,7 +158,10 @@ BAD_FILES: dict[str, tuple[bytes, int, str]] = {
     "surrogate.jsonl": (rb'{"a": "\ud800"}', 65, "lone surrogate"),
     "large.jsonl": (b'{"a": "' + b"x" * 66_000 + b'"}', 65, "65536 at most"),
     "key.csv": (b"id\n" + b"k" * 300 + b"\n", 65, "1 to 255"),
-    "unknown.xyz": (b"a\n", 2, "the format cannot be told"),
+    "unknown.xyz": (b"a\n", 2, "`taskq seed --format`"),
+    "bad.jsonl": (b"{\n", 65, "mend it, or pass bad lines over with --on-error skip"),
+    "semicolons.csv": (b"a;b\n1;2\n", 2, "`taskq seed --delimiter`"),
+    "nokey.csv": (b"a,b\n1,2\n", 2, "its columns are: a, b; name one by --key"),
 }
 
 
@@ -169,7 +172,7 @@ def test_bad_files_are_told_in_a_line_and_add_nothing(
     for name, (content, code, told) in BAD_FILES.items():
         file = tmp_path / name
         file.write_bytes(content)
-        options = ["--key", "id"] if name == "key.csv" else []
+        options = ["--key", "id"] if "key" in name else []
         exit_code, error = taskq.refused("seed", "/c", file, *options)
         assert (exit_code, str(file) in error, told in error) == (code, True, True), error
     assert campaign.status().total == 0
@@ -179,7 +182,8 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     ([], 2, "nothing to seed"),
     (["/no/such.smi"], 66, "/no/such.smi"),
     (["/tmp"], 2, "/tmp"),  # noqa: S108  # a folder that is there
-    (["-"], 2, "the format cannot be told"),
+    (["-"], 2, "(`taskq seed --format`)"),
+    (["https://host/a.csv"], 2, "`curl URL | taskq seed CAMPAIGN - --format csv`"),
     (["-", "-", "--format", "csv"], 2, "once only"),
     (["--sweep", "n"], 2, "NAME=VALUES"),
     (["--sweep", "n=2:1"], 2, "upwards"),

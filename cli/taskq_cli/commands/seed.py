@@ -174,6 +174,12 @@ def _inputs(
         if form or options != SourceOptions():
             raise UsageError("the options of files do not apply to a sweep alone")
         return [SeedInput(functools.partial(sweep, sweeps))]
+    for file in files:
+        if "://" in file and not Path(file).exists():
+            raise UsageError(
+                f"{file} is no file of this machine: fetch it, or read it from a pipe, as "
+                "`curl URL | taskq seed CAMPAIGN - --format csv`"
+            )
     check_read_once(files)
     return [SeedInput(functools.partial(_open, file, sweeps, form, options)) for file in files]
 

@@ -96,7 +96,9 @@ def choose_format(name: str, asked: str | None, options: SourceOptions) -> Forma
         raise UsageError(f"unknown format {asked!r}; known are: {', '.join(FORMATS)}")
     for option in fields(options):
         if option.name not in chosen.options and getattr(options, option.name) != option.default:
-            raise UsageError(f"{name}: the option {option.name!r} does not apply to its format")
+            raise UsageError(
+                f"{name}: the option {option.name!r} does not apply to its format; leave it out"
+            )
     return chosen
 
 
@@ -107,8 +109,8 @@ def _by_suffix(name: str) -> Format:
             return known
     suffixes = ", ".join(suffix for known in FORMATS.values() for suffix in known.suffixes)
     raise UsageError(
-        f"{name}: the format cannot be told from the name; choose one of {', '.join(FORMATS)}, "
-        f"or use one of the suffixes {suffixes}, with or without .gz"
+        f"{name}: the format cannot be told from the name; choose one of {', '.join(FORMATS)} "
+        f"(`taskq seed --format`), or use one of the suffixes {suffixes}, with or without .gz"
     )
 
 

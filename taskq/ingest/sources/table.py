@@ -59,7 +59,8 @@ def _header(name: str, row: list[str], options: SourceOptions) -> list[str]:
     header = [title.strip() for title in row]
     if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
         raise UsageError(
-            f"{name}: the header {header[0]!r} has no comma: choose the delimiter of the file"
+            f"{name}: the header {header[0]!r} has no comma: choose the delimiter of the file "
+            "(`taskq seed --delimiter`)"
         )
     if "" in header:
         raise UsageError(f"{name}: column {header.index('') + 1} has no name in the header row")
@@ -71,7 +72,7 @@ def _header(name: str, row: list[str], options: SourceOptions) -> list[str]:
         if column is not None and column not in header:
             raise UsageError(
                 f"{name} has no column {column!r} to take the {role} from; "
-                f"its columns are: {', '.join(header)}"
+                f"its columns are: {', '.join(header)}; name one by --{role}"
             )
     return header
 
