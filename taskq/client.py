@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +15,7 @@ from taskq.db import migrations
 from taskq.db.audit import audit
 from taskq.db.connections import Database
 from taskq.db.standby import StandbyReads
-from taskq.errors import Conflict, NotOverGateway, UnknownCampaign, UsageError
+from taskq.errors import Conflict, NotOverGateway, UnknownCampaign
 from taskq.fleet.fleet import Fleet
 from taskq.funnel.best import Best
 from taskq.funnel.live import Fed, Feeder
@@ -24,10 +23,11 @@ from taskq.funnel.selection import Selection, select
 from taskq.notify.store import Notifications
 from taskq.owners.owners import Owners
 from taskq.pilots.store import Pilots
+from taskq.queue_address import is_gateway, queue_address
 from taskq.remote.queries import GatewayQueries, open_gateway
 from taskq.spec.model import check_path
 from taskq.spec.spec import CampaignSpec
-from taskq.stored_spec import spec_body
+from taskq.stored_spec import described_changes, spec_body
 from taskq.tokens import Tokens
 from taskq.views import AgentView, Brake, LeftAgent, LeftOver, Recovery, Refusals, Violation
 
@@ -38,36 +38,6 @@ if TYPE_CHECKING:  # what computes is imported when it is used
     from taskq.compute.run import Run
     from taskq.compute.runs import Calls
     from taskq.compute.unpickling import Trust
-
-
-def queue_address(given: str | None = None) -> str | None:
-    """Return the address of the queue: the one given, else that of the environment, if any.
-
-    Raise `UsageError` if the environment has two, or what is no address of a gateway for one.
-    """
-    dsn, url = os.environ.get("TASKQ_DSN"), os.environ.get("TASKQ_URL")
-    if not given and dsn and url:
-        raise UsageError("both TASKQ_DSN and TASKQ_URL are set: unset one, or give the address")
-    if not given and url:
-        check_gateway(url, "TASKQ_URL")
-    return given or dsn or url or None
-
-
-def is_gateway(address: str | None) -> bool:
-    """Tell whether an address is that of a gateway."""
-    return address is not None and address.startswith(("http://", "https://"))
-
-
-def check_gateway(url: str, name: str) -> None:
-    """Raise `UsageError` for what is no gateway's address. name: of the option that has it."""
-    if is_gateway(url):
-        return
-    if url.startswith(("postgres://", "postgresql://")):  # with a password perhaps
-        raise UsageError(f"{name} is for a gateway; PostgreSQL's address goes with --dsn")
-    raise UsageError(
-        f"{name} is a gateway's address, as https://gw.example.org, not {url!r:.100}; "
-        "http:// is for one on this machine"
-    )
 
 
 def connect(
@@ -186,9 +156,11 @@ class Client:
             if exist_ok is False:
                 raise
             campaign = self.campaign(wanted.path)
-            differs = [] if isinstance(spec, str) else wanted.differences(campaign.spec())
+            now = campaign.spec()
+            differs = not isinstance(spec, str) and bool(wanted.differences(now))
             if differs and not exist_ok:
-                raise Conflict(f"{error}, with another {' and '.join(differs)}") from error
+                changes = described_changes(now, wanted)
+                raise Conflict(f"{error}, with other settings: {changes}") from error
             if differs:
                 campaign.change(wanted)
         else:

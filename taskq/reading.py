@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from taskq import embedded
-from taskq.client import Client, is_gateway, queue_address
+from taskq.client import Client
 from taskq.db.connections import Database
 from taskq.db.standby import MOST_BEHIND_S, StandbyReads
 from taskq.errors import UsageError
+from taskq.queue_address import is_gateway, queue_address
 
 
 def connect_to_read(

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Final
 
 from taskq.errors import InvalidCampaign
 from taskq.spec.spec import CampaignSpec
+from taskq.words import beginning
 from taskq_agent.handlers.checks import check_handler
+
+_NAMED: Final = 5
+_SHOWN_CHARS: Final = 80
 
 
 def spec_body(spec: CampaignSpec) -> str:
@@ -24,3 +30,28 @@ def spec_body(spec: CampaignSpec) -> str:
     flat = body.pop("retry") | body.pop("limits") | body.pop("resources")
     flat["memory"] = list(spec.memory)
     return json.dumps(body | flat)
+
+
+def described_changes(old: CampaignSpec, new: CampaignSpec) -> str:
+    """Return which settings differ, as `weight 1.0 -> 2.0`, in words for people."""
+    were, are = (dict(_settings("", one.to_json())) for one in (old, new))
+    names = [name for name in {**were, **are} if were.get(name) != are.get(name)]
+    shown = [
+        f"{name} {_value(were.get(name))} -> {_value(are.get(name))}" for name in names[:_NAMED]
+    ]
+    more = len(names) - len(shown)
+    return "; ".join(shown) + (f"; and {more:,} more" if more else "")
+
+
+def _settings(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """Yield the settings below a name, each by its own name."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _settings(f"{name}.{key}" if name else f"{key}", inner)
+    elif value != {}:
+        yield name, value
+
+
+def _value(value: object) -> str:
+    text = "none" if value is None else json.dumps(value, ensure_ascii=False)
+    return beginning(text, _SHOWN_CHARS)

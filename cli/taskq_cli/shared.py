@@ -20,11 +20,11 @@ from click.shell_completion import CompletionItem
 
 import taskq
 from taskq import Campaign, Client
-from taskq.client import check_gateway, is_gateway, queue_address
 from taskq.db.connections import Database
 from taskq.db.standby import MOST_BEHIND_S
 from taskq.embedded import Server, ServerInfo
 from taskq.errors import NotFound, NotOverGateway, TaskqError, UnknownCampaign, UsageError
+from taskq.queue_address import check_gateway, is_gateway, queue_address
 from taskq.spec.model import check_path
 from taskq.views import Status
 from taskq.words import duration

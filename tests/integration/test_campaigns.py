@@ -101,8 +101,13 @@ def test_creating_a_campaign_again_is_harmless(queue: Client) -> None:
     queue.create_campaign("/a", exist_ok=True)
     assert first.spec() == spec
     assert first.status().waiting == 1
-    with pytest.raises(Conflict, match="/a exists already, with another weight and params"):
-        queue.create_campaign(dataclasses.replace(spec, weight=2.0, params={"x": 2}))
+    other = dataclasses.replace(spec, weight=2.0, params={"x": 2, "y": "z" * 200})
+    with pytest.raises(Conflict) as told:
+        queue.create_campaign(other)
+    assert str(told.value) == (
+        "campaign /a exists already, with other settings: weight 1.0 -> 2.0; "
+        f'params.x 1 -> 2; params.y none -> "{"z" * 79}...'
+    )
     with pytest.raises(Conflict):
         queue.create_campaign(spec, exist_ok=False)
 
@@ -382,7 +387,7 @@ def test_root_cannot_be_created(queue: Client) -> None:
     """It has always been there."""
     with pytest.raises((Conflict, UsageError)):
         queue.create_campaign("/", exist_ok=False)
-    with pytest.raises(Conflict, match="another weight"):
+    with pytest.raises(Conflict, match=r"with other settings: weight 1\.0 -> 2\.0"):
         queue.create_campaign(CampaignSpec("/", weight=2.0))
 
 

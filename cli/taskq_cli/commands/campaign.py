@@ -74,7 +74,7 @@ def create(
     spec = options.applied(_base(path, content))
     with invocation.client() as client:
         try:
-            created = client.create_campaign(spec, exist_ok=exist_ok)
+            created = client.create_campaign(spec, exist_ok=exist_ok or None)
         except Conflict as error:
             raise Conflict(f"{error}; with --exist-ok it is changed instead") from error
     lines = [f"The campaign {spec.path} is there."]
