@@ -19,7 +19,7 @@ class BlobSource:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "store").mkdir()
+        (folder / "store").mkdir(exist_ok=True)
         self.store = FolderBlobs(folder / "store")
         self.log = folder / "log"
         self.break_at: int | None = None

@@ -41,7 +41,8 @@ with taskq.connect() as queue:
             except taskq.UsageError:
                 end(7)
             end(1)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), campaign.task("a").key)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(code, campaign.task("a").key, flush=True)  # else the next child writes it as well
     print(queue.database.value("backend") == backend)
 """
 
