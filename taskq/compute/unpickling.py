@@ -12,6 +12,7 @@ import importlib
 import io
 import pickle
 from collections.abc import Iterable
+from enum import EnumMeta
 from operator import attrgetter
 from types import ModuleType
 from typing import Any, Final, TypeAlias
@@ -34,6 +35,7 @@ _HARMLESS: Final = frozenset(
     | {(f"numpy.{core}.multiarray", "scalar") for core in ("core", "_core")}
     | {(f"numpy.{core}.numeric", "_frombuffer") for core in ("core", "_core")}
     | {("numpy", "ndarray"), ("numpy", "dtype")}
+    | {("_operator", "or_")}  # of flags, by Python 3.11.0 to 3.11.3
 )
 
 
@@ -68,6 +70,8 @@ class ResultReader:
         """Return what a pickle names, if it may be used."""
         if self._all or (module, name) in self._classes | _HARMLESS or self._in_trusted(module):
             return attrgetter(name)(importlib.import_module(module))
+        if (module, name) == ("builtins", "getattr"):
+            return _member
         found = named_object(module, name)
         if (
             isinstance(found, type)
@@ -83,6 +87,17 @@ class ResultReader:
 
     def _in_trusted(self, module: str) -> bool:
         return any(module == one or module.startswith(f"{one}.") for one in self._modules)
+
+
+def _member(kind: Any, name: Any) -> Any:
+    """Return a member of an enumeration, as Python 3.11.0 to 3.11.3 pickle it; nothing else."""
+    if isinstance(kind, EnumMeta) and isinstance(name, str) and name in kind.__members__:
+        return kind[name]
+    raise ResultNotTrusted(
+        "a result needs builtins.getattr of what is no enumeration: if you trust those that serve "
+        'this campaign, say trust=["builtins"]',
+        "builtins.getattr",
+    )
 
 
 class _Reader(pickle.Unpickler):

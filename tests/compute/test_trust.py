@@ -99,6 +99,27 @@ def test_a_class_with_a_metaclass_is_trusted_by_itself(value: object) -> None:
     assert type(ResultReader([type(value)])(words(value))) is type(value)
 
 
+def by_getattr(kind: type, name: str) -> list[str]:
+    """Return a pickled attribute of a class, as Python 3.11.2 pickles members of enumerations."""
+
+    class Named:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return getattr, (kind, name)
+
+    return words(Named())
+
+
+def test_members_of_enumerations_are_read_by_name_and_nothing_else_is() -> None:
+    """As agents of Python 3.11.0 to 3.11.3 send them."""
+    reader = ResultReader([Colour, Ligand])
+    assert reader(by_getattr(Colour, "RED")) is Colour.RED
+    with pytest.raises(ResultNotTrusted):
+        ResultReader()(by_getattr(Colour, "RED"))
+    for kind, name in ((Colour, "__class__"), (Colour, "mro"), (Ligand, "__init__")):
+        with pytest.raises(ResultNotTrusted, match="no enumeration"):
+            reader(by_getattr(kind, name))
+
+
 def test_a_class_that_a_module_has_only_imported_is_not_its_own() -> None:
     """`from subprocess import Popen` in a notebook gives agents no program to start."""
     reader = ResultReader()
