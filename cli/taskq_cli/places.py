@@ -6,6 +6,7 @@ from typing import Any
 
 from taskq.fleet.bans import PlaceKind
 from taskq.fleet.places import Place
+from taskq.fleet.sample import SampleSize
 from taskq.words import counted, duration, percent
 from taskq_cli.output import Column, Record, as_record
 
@@ -20,9 +21,23 @@ def place_record(one: Place) -> dict[str, Any]:
     return as_record(one) | {
         "failing": shares,
         "slow": None if one.slow is None else as_record(one.slow),
+        "ban": None if one.ban is None else as_record(one.ban),
+        "banned": one.banned,
+        "sample": as_record(one.sample),
         "verdict": one.verdict,
+        "remark": one.remark,
+        "loss": one.loss,
         "proposal": one.proposal,
     }
+
+
+def sample_line(size: SampleSize) -> str:
+    """Return a sentence: of how many attempts a comparison is."""
+    text = f"Seen: {size}"
+    if size.is_cut:
+        text += ", by the order of their tasks; what does little, as a slowed or banned host, has "
+        text += "few among them"
+    return f"{text}."
 
 
 def place_columns(kind: PlaceKind) -> list[Column]:
@@ -54,7 +69,7 @@ def elsewhere(one: Record) -> str:
 
 def _state(one: Record) -> str:
     """Return what is the matter with agents of a place."""
-    states = [f"banned: {one['banned']}"] if one["banned"] else []
+    states = [f"banned: {one['banned']}"] if one["ban"] else []
     if one["apart"]:
         states.append(f"{counted(len(one['apart']), 'bad host')}: {', '.join(one['apart'][:3])}")
     states += [f"{one[what]:,} {what}" for what in ("slowed", "draining", "silent") if one[what]]

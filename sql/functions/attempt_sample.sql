@@ -2,7 +2,9 @@
 -- latest_attempts() and failing_tasks(); not for clients.
 --
 -- Of each campaign, the attempts of the tasks that were seeded last among those with an attempt: claims go
--- in that order. Of 50 campaigns, those first in which most runs. outcome: as in `attempt`, or refused.
+-- in that order. Of 50 campaigns, those first in which most runs, as many of each; what small ones leave is
+-- for the larger ones. No index has attempts by session, so a host that does little has few among them.
+-- outcome: as in `attempt`, or refused.
 -- run_s: seconds that the payload ran, as the agent measured it, else from claim to end; 1 ms at the least.
 -- cut: whether the campaign has more attempts.
 -- Error TQ404: no such campaign.
@@ -33,33 +35,43 @@ as $$
 declare
     v_campaigns constant integer := 50;
     v_chosen bigint[];
+    v_left integer := p_most;
     v_each integer;
+    v_read integer;
 begin
+    -- The smallest first: what one has not, the next may have.
     v_chosen := array(
-        select c.campaign_id
-          from taskq.counts(p_path, null) c
-         where c.done + c.failures + c.losses > 0
-            or exists (select from taskq.refused r where r.campaign_id = c.campaign_id offset 0)
-         order by c.working desc, c.done + c.failures + c.losses desc, c.path
-         limit v_campaigns);
-    v_each := p_most / greatest(1, cardinality(v_chosen));
-    return query
-        select a.campaign_id, a.task_id, a.session_id, a.claimed_at, a.ended_at, a.error_class,
-               case when a.refused then 'refused' else a.outcome::text end,
-               greatest(
-                   0.001,
-                   case when jsonb_typeof(a.phases -> 'run_s') = 'number'
-                        then (a.phases ->> 'run_s')::double precision
-                        else extract(epoch from a.ended_at - a.claimed_at) end),
-               count(*) over (partition by a.campaign_id) >= v_each
-          from unnest(v_chosen) as k (campaign_id)
-         cross join lateral (
-             select a.campaign_id, a.task_id, a.session_id, a.claimed_at, a.ended_at, a.error_class,
-                    a.refused, a.outcome, a.phases
-               from taskq.attempt a
-              where a.campaign_id = k.campaign_id
-              order by a.campaign_id desc, a.task_id desc, a.attempt desc
-              limit v_each
-         ) a;
+        select k.campaign_id
+          from (
+              select c.campaign_id, c.done + c.failures + c.losses as attempts, c.path
+                from taskq.counts(p_path, null) c
+               where c.done + c.failures + c.losses > 0
+                  or exists (select from taskq.refused r where r.campaign_id = c.campaign_id offset 0)
+               order by c.working desc, c.done + c.failures + c.losses desc, c.path
+               limit v_campaigns
+          ) k
+         order by k.attempts, k.path);
+    for i in 1 .. cardinality(v_chosen) loop
+        v_each := v_left / (cardinality(v_chosen) - i + 1);
+        return query
+            select a.campaign_id, a.task_id, a.session_id, a.claimed_at, a.ended_at, a.error_class,
+                   case when a.refused then 'refused' else a.outcome::text end,
+                   greatest(
+                       0.001,
+                       case when jsonb_typeof(a.phases -> 'run_s') = 'number'
+                            then (a.phases ->> 'run_s')::double precision
+                            else extract(epoch from a.ended_at - a.claimed_at) end),
+                   count(*) over () >= v_each
+              from (
+                  select a.campaign_id, a.task_id, a.session_id, a.claimed_at, a.ended_at,
+                         a.error_class, a.refused, a.outcome, a.phases
+                    from taskq.attempt a
+                   where a.campaign_id = v_chosen[i]
+                   order by a.campaign_id desc, a.task_id desc, a.attempt desc
+                   limit v_each
+              ) a;
+        get diagnostics v_read = row_count;
+        v_left := v_left - v_read;
+    end loop;
 end
 $$;

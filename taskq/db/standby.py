@@ -26,7 +26,7 @@ READ: Final = frozenset(
         *("agents", "left_agents", "places", "bans", "scopes", "paces", "trend", "usual_run"),
         "hedges",
         *("owners", "sharing"),
-        *("tasks", "find_tasks", "task_ids", "attempts", "latest_attempts"),
+        *("tasks", "find_tasks", "task_ids", "attempts", "latest_attempts", "latest_failure"),
         *("failures", "failure_classes", "failure_causes", "failing_tasks", "unsuccessful"),
         *("results", "results_of", "results_text", "result_sample", "outputs_of"),
         *("best_results", "best_of_groups"),

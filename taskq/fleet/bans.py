@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from taskq.words import instant
+
 PlaceKind: TypeAlias = Literal["host", "site"]
 
 
@@ -19,3 +21,8 @@ class Ban:
     login: str
     banned_at: datetime
     until: datetime | None
+
+    def __str__(self) -> str:
+        """In words: `n17 is banned until 2026-12-01T08:00:00Z`."""
+        until = f"until {instant(self.until)}" if self.until else "until that is lifted"
+        return f"{self.name} is banned {until}"

@@ -8,15 +8,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
+from taskq.fleet.bans import Ban
 from taskq.fleet.evidence import Share, share
 from taskq.fleet.judging import Judgement, failing_hosts_apart
-from taskq.fleet.sample import BAD, TELLING, AttemptGroup
+from taskq.fleet.sample import BAD, TELLING, AttemptGroup, SampleSize, size_of
 from taskq.words import command, counted, percent
 
 Side: TypeAlias = Literal["task", "node", "site", "campaign", "chance", "unclear"]
 
+_FAULTS: Final[dict[Side, str]] = {
+    "task": "the tasks' fault",
+    "node": "the hosts' fault",
+    "site": "the site's fault",
+    "campaign": "the campaign's fault",
+    "chance": "chance",
+    "unclear": "unclear",
+}
 _HALF: Final = 0.5
 _SHOWN: Final = 3
+_WHY_CHARS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,8 @@ class FailureVerdict:
     tasks: of how many tasks; again: how many of these failed so on several hosts; then_done: how
     many were then done on another. side: who is likely at fault: the tasks, nodes, a site, the
     campaign; chance: failures that do not come again; unclear: the sample does not tell. why: the
-    evidence, in words. places: the hosts or sites at fault.
+    evidence, in words. places: the hosts or sites at fault; bans: those of them. message: what
+    the latest such attempt said at a host at fault; empty: unknown. sample: its size.
     """
 
     campaign: str
@@ -54,33 +65,72 @@ class FailureVerdict:
     side: Side
     why: str
     places: Sequence[str]
+    bans: Sequence[Ban]
+    message: str
+    sample: SampleSize
+
+    @property
+    def fault(self) -> str:
+        """Whose fault it is, in words."""
+        return _FAULTS[self.side]
 
     @property
     def proposal(self) -> str | None:
         """The command for what is likely next: to ban the hosts, or to list the tasks."""
         if self.side in {"node", "site"}:
+            banned = {ban.name for ban in self.bans}
+            names = [name for name in self.places if name not in banned]
             kind = "hosts" if self.side == "node" else "sites"
-            why = self.error_class or "attempts fail"
-            return command(kind, "ban", "--why", why, "--until", "1d", names=self.places)
+            why = failing_why(self.error_class, self.message)
+            return (
+                command(kind, "ban", "--why", why, "--until", "1d", names=names) if names else None
+            )
         if self.side == "task" and self.error_class:
             where = f"class = {json.dumps(self.error_class)}"
             return command("tasks", "--where", where, names=[self.campaign])
         return None
 
+    @property
+    def remedy(self) -> str | None:
+        """The command that follows a repair, where tasks that failed would only fail again."""
+        if self.side not in {"task", "campaign"} or not self.error_class:
+            return None
+        return command("retry", "--error-class", self.error_class, names=[self.campaign])
+
+
+def failing_why(error_class: str, message: str) -> str:
+    """Return why a place is banned: what fails there, with its message, in 80 characters at most.
+
+    Characters that a terminal would not show are left out: the message came from a node.
+    """
+    said = " ".join("".join(one if one.isprintable() else " " for one in message).split())
+    why = ": ".join(filter(None, (error_class, said))) or "attempts fail"
+    return why if len(why) <= _WHY_CHARS else f"{why[: _WHY_CHARS - 3]}..."
+
 
 def blame(
-    sample: Iterable[AttemptGroup], fates: Iterable[TaskFates], limit: int
+    groups: Sequence[AttemptGroup],
+    fates: Iterable[TaskFates],
+    limit: int,
+    bans: Iterable[Ban] = (),
+    size: SampleSize | None = None,
 ) -> list[FailureVerdict]:
-    """Return a verdict for each campaign and class, most attempts first, `limit` at most."""
+    """Return a verdict for each campaign and class, most attempts first, `limit` at most.
+
+    size: of the sample; None: there are no more attempts than these.
+    """
     by_campaign = defaultdict(list)
-    for group in sample:
+    known, size = list(bans), size or size_of(groups, 0)
+    for group in groups:
         if group.outcome in TELLING:
             by_campaign[group.campaign].append(group)
     most = sorted(fates, key=lambda one: (-one.attempts, one.campaign, one.error_class))
-    return [_verdict(one, by_campaign[one.campaign]) for one in most[:limit]]
+    return [_verdict(one, by_campaign[one.campaign], known, size) for one in most[:limit]]
 
 
-def _verdict(fates: TaskFates, groups: Sequence[AttemptGroup]) -> FailureVerdict:
+def _verdict(
+    fates: TaskFates, groups: Sequence[AttemptGroup], bans: Sequence[Ban], size: SampleSize
+) -> FailureVerdict:
     # Only this class counts as bad: another fault of a host is no evidence.
     judged = [
         one
@@ -91,6 +141,7 @@ def _verdict(fates: TaskFates, groups: Sequence[AttemptGroup]) -> FailureVerdict
     here = [one for one in judged if one.outcome in BAD]
     whole = sum(one.attempts for one in judged)
     side, why, places = _side(judged, fates)
+    kind = "host" if side == "node" else side
     return FailureVerdict(
         campaign=fates.campaign,
         error_class=fates.error_class,
@@ -104,6 +155,9 @@ def _verdict(fates: TaskFates, groups: Sequence[AttemptGroup]) -> FailureVerdict
         side=side,
         why=why,
         places=places,
+        bans=[ban for ban in bans if ban.kind == kind and ban.name in places],
+        message="",
+        sample=size,
     )
 
 

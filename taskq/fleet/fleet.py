@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -10,10 +12,23 @@ from taskq.errors import UsageError
 from taskq.fleet.bans import Ban, PlaceKind
 from taskq.fleet.blame import FailureVerdict, TaskFates, blame
 from taskq.fleet.places import Place, Presence, compare_places
-from taskq.fleet.sample import MOST, read_sample
+from taskq.fleet.sample import MOST, Sample, read_sample
 from taskq.spec.model import check_path
 
 MAX_HOSTS: Final = 50_000
+MOST_MESSAGES: Final = 5
+"""Places that fail of which the message is looked up."""
+MOST_FAILURES: Final = 1_000
+"""Failures of a class among which that of a host is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What one sample shows: hosts and sites beside each other, and whose fault failures are."""
+
+    hosts: list[Place]
+    sites: list[Place]
+    failures: list[FailureVerdict]
 
 
 class Fleet:
@@ -65,14 +80,15 @@ class Fleet:
         """Compare the hosts whose agents serve a campaign, above or below it.
 
         Attempts are those of a sample of the latest at and below the path, at most 10,000, however
-        many there are. What is clearly worse than elsewhere comes first, then what is banned, then
-        most slots. Raise `NotFound` if there is no such campaign.
+        many there are. Those where clearly more fails than elsewhere come first, then slow ones,
+        and last those that are banned; most slots first. Raise `NotFound` if there is no such
+        campaign.
         """
-        return self._compared("host", path)
+        return self._compared("host", path, self._sample(path), self.bans())
 
     def sites(self, path: str = "/") -> list[Place]:
         """Compare the sites whose agents serve a campaign, as `hosts` does."""
-        return self._compared("site", path)
+        return self._compared("site", path, self._sample(path), self.bans())
 
     def failures(self, path: str = "/", *, limit: int = 20) -> list[FailureVerdict]:
         """Judge, by campaign and class, whose fault failures at and below a path are.
@@ -80,11 +96,54 @@ class Fleet:
         Takes the same sample as `hosts`; most attempts first, `limit` classes at most. Raise
         `NotFound` if there is no such campaign.
         """
-        sample = read_sample(self._database, check_path(path))
-        rows = self._database.rows("failing_tasks", path=path, most=MOST)
-        return blame(sample, [TaskFates(**row) for row in rows], limit)
+        return self._judged(path, limit, self._sample(path), self.bans())
 
-    def _compared(self, kind: PlaceKind, path: str) -> list[Place]:
-        sample = read_sample(self._database, check_path(path))
+    def findings(self, path: str = "/", *, limit: int = 20) -> Findings:
+        """Return what `hosts`, `sites` and `failures` do, all by one reading of the sample."""
+        sample, bans = self._sample(path), self.bans()
+        return Findings(
+            hosts=self._compared("host", path, sample, bans),
+            sites=self._compared("site", path, sample, bans),
+            failures=self._judged(path, limit, sample, bans),
+        )
+
+    def _sample(self, path: str) -> Sample:
+        return read_sample(self._database, check_path(path))
+
+    def _judged(
+        self, path: str, limit: int, sample: Sample, bans: Iterable[Ban]
+    ) -> list[FailureVerdict]:
+        rows = self._database.rows("failing_tasks", path=path, most=MOST)
+        fates = [TaskFates(**row) for row in rows]
+        verdicts = blame(sample.groups, fates, limit, bans, sample.size)
+        asked = [one for one in verdicts if one.side == "node"][:MOST_MESSAGES]
+        return [
+            replace(one, message=self._message(one.campaign, one.places[0], one.error_class))
+            if one in asked
+            else one
+            for one in verdicts
+        ]
+
+    def _compared(
+        self, kind: PlaceKind, path: str, sample: Sample, bans: Iterable[Ban]
+    ) -> list[Place]:
         rows = self._database.rows("places", path=path, limit=MAX_HOSTS)
-        return compare_places(kind, [Presence(**row) for row in rows], sample, self.bans())
+        present = [Presence(**row) for row in rows]
+        places = compare_places(kind, present, sample.groups, bans, sample.size)
+        for number, one in enumerate(places[:MOST_MESSAGES]):
+            if kind == "host" and one.is_failing and one.worst is not None:
+                campaign, error_class = one.worst
+                message = self._message(campaign, one.name, error_class)
+                places[number] = replace(one, message=message)
+        return places
+
+    def _message(self, campaign: str, host: str, error_class: str) -> str:
+        """Return what the latest failure of a class on a host said last; empty: it is unknown."""
+        found = self._database.row(
+            "latest_failure",
+            path=campaign,
+            host=host,
+            error_class=error_class,
+            most=MOST_FAILURES,
+        )
+        return "" if found is None else found["line"] or found["error"] or ""

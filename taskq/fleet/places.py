@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from taskq.fleet.bans import Ban, PlaceKind
-from taskq.fleet.evidence import Comparison, RunTimeSums, Slowness
-from taskq.fleet.judging import Judgement, ends, failing_hosts_apart, is_failing, is_slow, run_times
-from taskq.fleet.sample import AttemptGroup
+from taskq.fleet.blame import failing_why
+from taskq.fleet.evidence import LEAST_RUNS, Comparison, RunTimeSums, Slowness
+from taskq.fleet.judging import (
+    NOTABLE,
+    Judgement,
+    ends,
+    failing_hosts_apart,
+    is_failing,
+    is_slow,
+    run_times,
+)
+from taskq.fleet.sample import BAD, AttemptGroup, SampleSize, size_of
 from taskq.words import command, percent
 
 
@@ -34,12 +43,15 @@ class Place:
     """A host or site, with its agents at work and its attempts in the sample.
 
     site: of a host; several are joined. slowed, draining, silent: how many of the agents are.
-    suspect: why the keeper slowed the host. banned: why agents are kept away. attempts: those that
+    suspect: why the keeper slowed the host. ban: what keeps agents away. attempts: those that
     succeeded or failed here; bad: those that failed, were lost with their agent, or were refused.
     failing: the share of bad attempts, beside that elsewhere in the same campaigns; None: there is
     no elsewhere. run_s: the typical run time, a geometric mean. slow: how many times as long as
     elsewhere. use: the share of the slots' time in which a payload ran; None: not enough is known.
-    apart: hosts of a site that fail, while most of it does not: failing is without them.
+    apart: hosts of a site that fail, while most of it does not: failing is without them. work: the
+    share of all successful attempts that were made there; None: there are none. worst: campaign and
+    class with most bad attempts; None: none has a class. message: what the latest of these said;
+    empty: unknown. sample: its size.
     """
 
     kind: PlaceKind
@@ -51,7 +63,7 @@ class Place:
     draining: int
     silent: int
     suspect: str | None
-    banned: str | None
+    ban: Ban | None
     attempts: int
     bad: int
     failing: Comparison | None
@@ -59,6 +71,25 @@ class Place:
     slow: Slowness | None
     use: float | None
     apart: Sequence[str]
+    work: float | None
+    worst: tuple[str, str] | None
+    message: str
+    sample: SampleSize
+
+    @property
+    def banned(self) -> str | None:
+        """Why agents are kept away; None: they are not."""
+        return None if self.ban is None else self.ban.why
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether attempts clearly fail more often than elsewhere."""
+        return is_failing(self.failing)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether attempts clearly take longer than elsewhere, and much."""
+        return is_slow(self.slow)
 
     @property
     def verdict(self) -> str:
@@ -78,12 +109,39 @@ class Place:
         return "; ".join(parts)
 
     @property
+    def remark(self) -> str:
+        """What looks worse than elsewhere, but not clearly, in words; empty: nothing does."""
+        if self.failing is None or is_failing(self.failing) or self.failing.here.share <= 0:
+            return ""
+        here, elsewhere = self.failing.here, self.failing.elsewhere
+        if here.share < NOTABLE * elsewhere.share or here.share * here.attempts < LEAST_RUNS:
+            return ""
+        return (
+            f"{percent(here.share)} of {here.attempts:,} attempts fail here, which is not clearly "
+            f"more than elsewhere: {percent(here.low)} to {percent(here.high)} beside "
+            f"{percent(elsewhere.low)} to {percent(elsewhere.high)}"
+        )
+
+    @property
+    def loss(self) -> str:
+        """What is lost without the place, in words; empty: nothing, or nobody knows."""
+        if self.work is None or not 0 < self.work < 1:
+            return ""
+        return (
+            f"it does {percent(self.work)} of the work; without it the rest takes "
+            f"{1 / (1 - self.work):.2f} times as long"
+        )
+
+    @property
     def proposal(self) -> str | None:
         """The command that keeps agents away, where the evidence of failures is clear."""
         if self.failing is None or not is_failing(self.failing):
             return None
         here = self.failing.here
-        return self._ban(f"{percent(here.share)} of {here.attempts:,} attempts fail")
+        why = f"{percent(here.share)} of {here.attempts:,} attempts fail"
+        if self.message and self.worst is not None:
+            why = failing_why(self.worst[1], self.message)
+        return self._ban(why)
 
     @property
     def choice(self) -> str | None:
@@ -94,7 +152,7 @@ class Place:
 
     def _ban(self, why: str) -> str | None:
         words = (f"{self.kind}s", "ban", "--why", why, "--until", "1d")
-        return None if self.banned else command(*words, names=[self.name])
+        return None if self.ban else command(*words, names=[self.name])
 
 
 def compare_places(
@@ -102,10 +160,12 @@ def compare_places(
     present: Iterable[Presence],
     sample: Sequence[AttemptGroup],
     bans: Iterable[Ban],
+    size: SampleSize | None = None,
 ) -> list[Place]:
-    """Return the hosts or sites that have a name, those with most to say first.
+    """Return the hosts or sites that have a name: that fail, are slow, others, those with a ban.
 
-    What fails on a few hosts of a site is not the site's fault: it is judged without them.
+    size: of the sample; None: there are no more attempts than these. What fails on a few hosts of
+    a site is not the site's fault: it is judged without them.
     """
 
     def named(one: Presence | AttemptGroup) -> str:
@@ -124,22 +184,49 @@ def compare_places(
             for name, groups in done.items()
         }
     )
-    why = {ban.name: ban.why for ban in bans if ban.kind == kind}
+    banned = {ban.name: ban for ban in bans if ban.kind == kind}
+    successes = _successes(sample)
+    size = size or size_of(sample, 0)
     places = []
-    for name in sorted({*there, *done, *why} - {""}):
+    for name in sorted({*there, *done, *banned} - {""}):
         one = Place(
             kind=kind,
             name=name,
-            banned=why.get(name),
+            ban=banned.get(name),
             failing=judgement.comparison(name),
             slow=judgement.slowness(name),
             apart=apart.get(name, []),
+            work=_successes(done[name]) / successes if successes else None,
+            worst=_worst(done[name]),
+            message="",
+            sample=size,
             **_presence(kind, there[name], done[name]),
             **_past(done[name]),
         )
         places.append(one)
-    places.sort(key=lambda one: (not one.verdict, not one.banned, -one.slots, -one.attempts))
+    places.sort(
+        key=lambda one: (
+            one.ban is not None,
+            not one.is_failing,
+            not one.is_slow,
+            -one.slots,
+            -one.attempts,
+        )
+    )
     return places
+
+
+def _successes(groups: Iterable[AttemptGroup]) -> int:
+    return sum(one.attempts for one in groups if one.outcome == "done")
+
+
+def _worst(groups: Iterable[AttemptGroup]) -> tuple[str, str] | None:
+    """Return campaign and class with most bad attempts."""
+    found: Counter[tuple[str, str]] = Counter()
+    for one in groups:
+        if one.outcome in BAD and one.error_class:
+            found[one.campaign, one.error_class] += one.attempts
+    return max(sorted(found), key=found.__getitem__, default=None)
 
 
 def _apart(sample: Sequence[AttemptGroup]) -> dict[str, list[str]]:

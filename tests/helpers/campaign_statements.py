@@ -301,6 +301,10 @@ class Scene:
             "index_results": [Case(0, {**it, "part": "result", "field": "score"})],
             "is_input": [Case(0, {**it, "digest": "0" * 64})],
             "latest_attempts": [Case(PAGE, {**it, "most": PAGE})],
+            "latest_failure": [
+                Case(PAGE, {**it, "host": host, "error_class": "exit-1", "most": PAGE})
+                for host in ("h1", "nobody")
+            ],
             "left_agents": [Case(SESSIONS + 1, {**it, "limit": 10})],
             "left_over": [Case(0, {**it, "offers": None})],
             "lease_ahead": [Case(PAGE, {**one, "epoch": 1, "most": 10, "before": None})],

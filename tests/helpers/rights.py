@@ -85,6 +85,7 @@ MAY = {
     "keep": UPKEEP,
     "keep_front": UPKEEP,
     "latest_attempts": READING,
+    "latest_failure": READING,
     "lease_ahead": UPKEEP,
     "left_agents": READING,
     "left_over": f"{SERVING} {READING}",

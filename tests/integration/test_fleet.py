@@ -10,6 +10,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from taskq import Campaign, Client
+from taskq.fleet.sample import SampleSize
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
@@ -82,13 +83,18 @@ def test_black_hole_is_the_first_host_with_the_command_that_bans_it(
     assert told.splitlines()[1].startswith("n17 ")
     assert " attempts fail here (9" in told
     line, sites = (line for line in told.splitlines() if line.startswith("  $ "))
-    assert line.startswith("  $ taskq hosts ban --why '100 % of ")
+    assert line == "  $ taskq hosts ban --why 'exit-127: ended by exit-127' --until 1d n17"
     assert sites == "  $ taskq sites list /c"
+    assert [one.name for one in hosts if one.verdict] == ["n17", "g2", "g1"]
     taskq.out(*shlex.split(line)[2:])
-    banned = queue.fleet.hosts("/c")[0].banned
-    assert banned is not None
-    assert banned.endswith("attempts fail")
-    assert queue.fleet.hosts("/c")[0].proposal is None
+    hosts = queue.fleet.hosts("/c")
+    assert [one.name for one in hosts if one.verdict] == ["g2", "g1", "n17"]
+    last = hosts[-1]
+    assert last.banned == "exit-127: ended by exit-127"
+    assert last.proposal is None
+    told = taskq.out("hosts", "/c")
+    assert "; n17 is banned until 2" in told
+    assert "hosts ban" not in told
 
 
 def test_slow_site_is_the_first_site(planted: Campaign, queue: Client, taskq: CommandLine) -> None:
@@ -104,7 +110,12 @@ def test_slow_site_is_the_first_site(planted: Campaign, queue: Client, taskq: Co
     assert "1 bad host: n17" in told
     assert "(n17):\n  $ taskq hosts list /c\n" in told
     assert "gamma: tasks take " in told
-    (line,) = [line for line in told.splitlines() if line.startswith("  $ taskq sites")]
+    look, line = [line for line in told.splitlines() if line.startswith("  $ taskq")][:2]
+    assert look == "  $ taskq hosts list /c"
+    share = sites[0].work
+    assert share is not None
+    assert f"it does {share:.0%}".replace("%", " %") in " ".join(told.split())
+    assert f"the rest takes {1 / (1 - share):.2f} times as long. Look" in " ".join(told.split())
     assert line.endswith(" times as slow' --until 1d gamma")
     taskq.out(*shlex.split(line)[2:])
     assert [one.choice for one in queue.fleet.sites("/c") if one.name == "gamma"] == [None]
@@ -123,18 +134,25 @@ def test_failures_are_told_with_their_side(
     told = taskq.out("failures", "/c")
     assert "exit-127: the hosts' fault: 100 % of " in told
     assert "signal-11: the tasks' fault: of " in told
+    ended = sum(one.attempts for one in queue.fleet.hosts("/c"))
+    assert f"\nWhose fault it is, as shown by all {ended:,} attempts:\n" in told
     commands = [line for line in told.splitlines() if line.startswith("  $ ")]
     keys = {one.error_class: one.example_key for one in planted.failure_causes()}
     assert commands == [
-        "  $ taskq hosts ban --why exit-127 --until 1d n17",
+        "  $ taskq hosts ban --why 'exit-127: ended by exit-127' --until 1d n17",
         f"  $ taskq logs /c {keys['exit-127']}",
         """  $ taskq tasks --where 'class = "signal-11"' /c""",
         f"  $ taskq logs /c {keys['signal-11']}",
+        "  $ taskq retry --error-class signal-11 /c",
     ]
+    assert "When that is repaired:\n  $ taskq retry" in told
     assert f"\nSuch as {keys['exit-127']}: ended by exit-127\n" in told
     assert f"\nSuch as {keys['signal-11']}: ended by signal-11 | atom 17 is too near\n" in told
     for line in commands:
         taskq.out(*shlex.split(line)[2:])
+    told = taskq.out("failures", "/c")
+    assert "\nn17 is banned until 2" in told
+    assert "hosts ban" not in told
     assert "$ taskq sites list /c\n" in taskq.out("explain", "/c")
     rows = {one["error_class"]: one for one in taskq.json("failures", "/c", "--by", "class")}
     assert {name: one["side"] for name, one in rows.items()} == {
@@ -143,7 +161,7 @@ def test_failures_are_told_with_their_side(
     }
     assert "node" in taskq.out("failures", "/c", "--by", "class")
     assert taskq.json("failures", "/c", "--by", "site")[0]["name"] == "gamma"
-    assert taskq.json("failures", "/c", "--by", "host")[0]["name"] == "n17"
+    assert taskq.json("failures", "/c", "--by", "host")[-1]["name"] == "n17"
     assert taskq.refused("failures", "/c", "--by", "host", "--tasks")[0] == 2
 
 
@@ -201,3 +219,63 @@ def test_places_without_attempts_or_agents_are_shown(
     assert taskq.refused("hosts", "/nope")[0] == 66
     assert queue.fleet.failures("/c") == []
     assert taskq("failures", "/c", "--by", "class").stderr == "There are none.\n"
+
+
+def test_sample_says_of_how_many_attempts_it_is(
+    planted: Campaign,
+    queue: Client,
+    hire: Hire,
+    taskq: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a small campaign beside has not, the large one has; nobody takes it for all."""
+    small = queue.create_campaign("/c/small")
+    small.seed([{}])
+    worker = hire("/c/small")
+    worker.done(worker.claim()[0])
+    ended = sum(one.attempts for one in queue.fleet.hosts("/c"))
+    assert queue.fleet.hosts("/c")[0].sample == SampleSize(ended, ended)
+    assert f"\nSeen: all {ended:,} attempts.\n" in taskq.out("hosts", planted.path)
+    monkeypatch.setattr("taskq.fleet.sample.MOST", 400)
+    hosts = queue.fleet.hosts("/c")
+    assert sum(one.attempts for one in hosts) == 400
+    assert hosts[0].sample == SampleSize(400, ended)
+    told = " ".join(taskq.out("sites", "/c").split())
+    assert f"Seen: the latest 400 of {ended:,} attempts, by the order of their tasks; what" in told
+    assert taskq.json("sites", "/c")[0]["sample"] == {"attempts": 400, "whole": ended}
+
+
+def test_explanation_names_each_of_the_three(
+    planted: Campaign, queue: Client, postgres: Postgres, taskq: CommandLine
+) -> None:
+    """What is broken comes before the proposal of more agents, which would not mend it."""
+    change = "update taskq.campaign set handler = '{}'; update taskq.counter set failed = 48"
+    postgres.execute(change)
+    found = {one.code: one for one in planted.explain().reasons}
+    codes = [*found]
+    assert codes[:3] == ["slow-site", "failing-host", "failed"]
+    assert [one.lost for one in found.values()][3:] == [0] * (len(codes) - 3)
+    assert found["failed"].text.startswith(
+        "48 tasks failed for good; signal-11: the tasks' fault: of "
+    )
+    assert list(found["failed"].commands) == [
+        "taskq failures /c",
+        """taskq tasks --where 'class = "signal-11"' /c""",
+        "taskq retry --error-class signal-11 /c",
+    ]
+    assert found["failing-host"].commands[0].startswith("taskq hosts ban --why 'exit-127: ")
+    assert "without it the rest takes 1." in found["slow-site"].text
+    told = taskq.out("explain", "/c")
+    assert told.count("taskq sites list /c") == 1
+    assert "Which tasks, hosts and sites" not in told
+    queue.fleet.ban("host", "n17", why="no library", until=timedelta(days=1))
+    reasons = planted.explain().reasons
+    assert [one.code for one in reasons][:2] == ["slow-site", "failed"]
+    (banned,) = (one for one in reasons if "n17" in one.text)
+    assert "banned: no library" in banned.text or "no library. When it is mended" in banned.text
+    left = planted.status().waiting
+    postgres.execute("update taskq.counter set waiting = waiting - %s", [left])
+    (end,) = planted.explain().reasons
+    assert "They fail again until that is repaired" in end.text
+    assert "taskq retry /c" not in end.commands
+    assert end.commands[-1] == "taskq retry --error-class signal-11 /c"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timezone
 
 import pytest
 
-from taskq.fleet.blame import FailureVerdict, TaskFates, blame
+from taskq.fleet.bans import Ban
+from taskq.fleet.blame import FailureVerdict, TaskFates, blame, failing_why
 from taskq.fleet.evidence import RunTimeSums, compare, share, slowness
 from taskq.fleet.judging import NOTABLE, Judgement
 from taskq.fleet.places import compare_places
@@ -204,3 +207,46 @@ def test_other_faults_of_a_host_are_no_evidence() -> None:
         failed("h3", 500, "exit-127"),
     ]
     assert verdict(sample, again=15).side == "task"
+
+
+def test_rate_that_may_be_chance_has_a_word_of_its_own() -> None:
+    """Neither a verdict nor silence, where it looks worse than elsewhere."""
+    groups = [group(f"h{n}", attempts=95) for n in range(4)]
+    groups += [failed(f"h{n}", 5) for n in range(4)]
+    groups += [group("g", attempts=28, site="gamma"), failed("g", 3, site="gamma")]
+    by_name = {one.name: one for one in compare_places("site", [], groups, [])}
+    assert by_name["gamma"].verdict == ""
+    assert by_name["gamma"].remark.startswith(
+        "9.7 % of 31 attempts fail here, which is not clearly more than elsewhere: "
+    )
+    assert by_name["s"].remark == ""
+
+
+def test_what_fails_comes_before_what_is_slow_and_bans_come_last() -> None:
+    """However many slots they have."""
+    groups = [group(f"h{n}", times=ran([0.9, 1, 1.1] * 30)) for n in range(4)]
+    groups = [replace(one, attempts=90) for one in groups]
+    slow = replace(group("slow", times=ran([4.5, 5, 5.5] * 30)), attempts=90)
+    groups += [slow, failed("hole", 9), failed("gone", 9)]
+    ban = Ban("host", "gone", "sold", "me", datetime.now(timezone.utc), None)
+    names = [one.name for one in compare_places("host", [], groups, [ban])]
+    assert (names[:2], names[-1]) == (["hole", "slow"], "gone")
+
+
+def test_loss_by_a_ban_is_the_share_of_the_work() -> None:
+    """Of the successes; the rest has to do that as well."""
+    groups = [group("h", attempts=92, site="s"), group("g", attempts=8, site="gamma")]
+    by_name = {one.name: one for one in compare_places("site", [], groups, [])}
+    told = "it does 8.0 % of the work; without it the rest takes 1.09 times as long"
+    assert by_name["gamma"].loss == told
+    (alone,) = compare_places("site", [], groups[:1], [])
+    assert alone.loss == ""
+
+
+def test_reason_of_a_ban_is_short_and_can_be_shown() -> None:
+    """It has passed through a node."""
+    assert failing_why("exit-1", "libcuda.so.1: no\x1b[31m\tfile") == (
+        "exit-1: libcuda.so.1: no [31m file"
+    )
+    assert len(failing_why("exit-1", "x" * 300)) == 80
+    assert failing_why("", "") == "attempts fail"

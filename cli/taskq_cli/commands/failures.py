@@ -104,9 +104,13 @@ def _write_verdicts(
     verdicts: Iterable[FailureVerdict], path: str, examples: Mapping[tuple[str, str], Record]
 ) -> None:
     """Write whose fault each class of failures is, the evidence, an example, and commands."""
-    for one in verdicts:
+    for number, one in enumerate(verdicts):
+        if not number:
+            told = render.paragraph("", f"Whose fault it is, as shown by {one.sample}:")
+            sys.stdout.write(f"\n{render.as_text(told)}")
         where = "" if one.campaign == path else f" in {one.campaign}"
-        texts = [f"{one.error_class or '(none)'}{where}: {_SIDES[one.side]}: {one.why}."]
+        texts = [f"{one.error_class or '(none)'}{where}: {one.fault}: {one.why}."]
+        texts += [f"{ban}: {ban.why}." for ban in one.bans[:VERDICTS]]
         commands = [one.proposal] if one.proposal else []
         if example := examples.get((one.campaign, one.error_class)):
             key = example["example_key"]
@@ -115,6 +119,8 @@ def _write_verdicts(
             commands.append(command("logs", names=[one.campaign, key]))
         folded = "".join(render.as_text(render.paragraph("", one_line(text))) for text in texts)
         sys.stdout.write(f"\n{folded}" + "".join(f"  $ {one_line(text)}\n" for text in commands))
+        if one.remedy:
+            sys.stdout.write(f"When that is repaired:\n  $ {one_line(one.remedy)}\n")
 
 
 def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> None:
@@ -125,7 +131,17 @@ def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> No
         if by == "class":
             verdicts = fleet.failures(path, limit=limit or CAUSES)
             columns = [*campaign_column(client, path), *_CLASS_COLUMNS]
-            records = [as_record(one) | {"share": as_record(one.share)} for one in verdicts]
+            records = [
+                as_record(one)
+                | {
+                    "share": as_record(one.share),
+                    "bans": [as_record(ban) for ban in one.bans],
+                    "sample": as_record(one.sample),
+                    "proposal": one.proposal,
+                    "remedy": one.remedy,
+                }
+                for one in verdicts
+            ]
         else:
             places = fleet.hosts(path) if by == "host" else fleet.sites(path)
             records = [place_record(one) for one in places if one.bad]
@@ -154,15 +170,6 @@ _CAUSE_COLUMNS = [
     Column("hosts", _hosts, gives_way=True),
     Column("last", lambda one: one["last_at"]),
 ]
-
-_SIDES: Final = {
-    "task": "the tasks' fault",
-    "node": "the hosts' fault",
-    "site": "the site's fault",
-    "campaign": "the campaign's fault",
-    "chance": "chance",
-    "unclear": "unclear",
-}
 
 _CLASS_COLUMNS = [
     Column("class", lambda one: one["error_class"] or "(none)"),

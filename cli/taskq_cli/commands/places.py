@@ -17,7 +17,7 @@ from taskq.words import command, counted
 from taskq_cli import render
 from taskq_cli.list_group import ListGroup
 from taskq_cli.output import Column, as_record, write_record, write_records
-from taskq_cli.places import place_columns, place_record
+from taskq_cli.places import place_columns, place_record, sample_line
 from taskq_cli.shared import (
     Invocation,
     limit_option,
@@ -178,8 +178,9 @@ def list_hosts(invocation: Invocation, **what: Any) -> None:
     Takes a sample of the latest attempts of PATH and all below it, at most 10,000. FAILED is the
     share that failed, were lost or were refused there, ELSEWHERE that on other hosts in the same
     campaigns; RUN the typical run time, TIMES how many times as long as elsewhere; USE the share of
-    the slots' time in which a payload ran. What is clearly worse comes first, and is told below the
-    table, with the command that keeps agents away from hosts where too much fails.
+    the slots' time in which a payload ran. Where clearly more fails comes first, then what is slow,
+    and last what is banned; the verdicts stand below the table, with the command that keeps
+    agents away from hosts where too much fails, and how many attempts were read of how many.
 
     Example:
       taskq hosts list /demo
@@ -198,8 +199,9 @@ def list_sites(invocation: Invocation, **what: Any) -> None:
     Takes a sample of the latest attempts of PATH and all below it, at most 10,000. FAILED is the
     share that failed, were lost or were refused there, ELSEWHERE that at other sites in the same
     campaigns; RUN the typical run time, TIMES how many times as long as elsewhere; USE the share of
-    the slots' time in which a payload ran. What is clearly worse comes first, and is told below the
-    table.
+    the slots' time in which a payload ran. Where clearly more fails comes first, then what is slow,
+    and last what is banned; the verdicts stand below the table, with what is lost by a ban,
+    and how many attempts were read of how many.
 
     Example:
       taskq sites list /demo
@@ -225,13 +227,18 @@ def _list(
 def _write_verdicts(kind: PlaceKind, path: str, places: Sequence[Place]) -> None:
     """Say what is clearly wrong below the table, with what to do or to look at next."""
     for one in [one for one in places if one.verdict][:_MOST_VERDICTS]:
-        told = one_line(f"{one.name}: {one.verdict}.")
-        shown = one.proposal
+        parts = [one.verdict, one.remark, "" if one.ban is None else str(one.ban)]
+        shown = [one.proposal]
         if kind == "site" and one.choice:
-            told += " What it does counts like any other's; to do without it:"
-            shown = one.choice
-        next_step = f"\n  $ {one_line(shown)}" if shown else ""
-        sys.stdout.write(f"\n{render.as_text(render.paragraph('', told))[:-1]}{next_step}\n")
+            parts.append(one.loss)
+            shown = [command("hosts", "list", names=[path]), one.choice]
+        told = "; ".join(filter(None, parts))
+        if kind == "site" and one.choice:
+            told += ". Look at its hosts first; only to do without it, ban it"
+        _write_told(f"{one.name}: {told}.", [text for text in shown if text])
+    if kind == "site":
+        for one in [one for one in places if one.remark and not one.verdict][:_MOST_VERDICTS]:
+            _write_told(f"{one.name}: {one.remark}.", [])
     if kind == "host" and any(one.choice for one in places):
         told = one_line(command("sites", "list", names=[path]))
         sys.stdout.write(f"\nWhether whole sites are slow:\n  $ {told}\n")
@@ -239,3 +246,10 @@ def _write_verdicts(kind: PlaceKind, path: str, places: Sequence[Place]) -> None
         told = one_line(command("hosts", "list", names=[path]))
         named = one_line(some(apart))
         sys.stdout.write(f"\nNot their sites' fault, but that of hosts ({named}):\n  $ {told}\n")
+    if places:
+        _write_told(sample_line(places[0].sample), [])
+
+
+def _write_told(text: str, commands: Sequence[str]) -> None:
+    folded = render.as_text(render.paragraph("", one_line(text)))
+    sys.stdout.write(f"\n{folded}" + "".join(f"  $ {one_line(text)}\n" for text in commands))

@@ -20,7 +20,7 @@ from taskq.views import AgentView, Attempt
 from taskq.words import counted, duration, instant, progress, rate
 from taskq_cli import render
 from taskq_cli.counts import counts
-from taskq_cli.places import place_columns, place_record
+from taskq_cli.places import place_columns, place_record, sample_line
 from taskq_cli.text import one_line
 
 #: Rows and characters that are shown, and campaigns whose failed tasks are.
@@ -192,9 +192,10 @@ class Panels:
         verdicts = self._client.fleet.failures(path)
         told = [
             f"{one.error_class or '(none)'} in {one.campaign}: "
-            f"{counted(one.attempts, 'attempt')}; fault: {one.side}: {one.why}."
+            f"{counted(one.attempts, 'attempt')}; {one.fault}: {one.why}."
             for one in verdicts
         ]
+        told += [f"Seen: {one.sample}." for one in verdicts[:1]]
         pictures = _paragraphs(told or ["No attempt in the sample of the latest has failed."])
         return Panel(pictures, *self._failed_tasks(path))
 
@@ -220,9 +221,10 @@ class Panels:
         fleet = self._client.fleet
         places = fleet.hosts(path) if kind == "host" else fleet.sites(path)
         columns = [one for one in place_columns(kind) if one.title != "state"]
-        told = [_verdict(one) for one in places if one.verdict or one.banned][:MOST_VERDICTS]
+        told = [_verdict(one) for one in places if one.verdict or one.ban][:MOST_VERDICTS]
+        seen = _paragraphs([sample_line(one.sample) for one in places[:1]])
         return Panel(
-            [*chain(*told)] or _paragraphs([f"No {kind} stands out."]),
+            [*chain(*(told or [_paragraphs([f"No {kind} stands out."])])), *seen],
             [one.title for one in columns],
             [
                 Row(
@@ -259,7 +261,9 @@ class Panels:
         rows = []
         for one in islice(agents, MOST_ROWS):
             state = "draining" if one.draining else "slowed" if one.trouble or one.suspect else ""
-            cells = [one.agent, one.host, one.site, f"{one.working}/{one.slots}"]
+            ahead = f" +{one.working - one.slots}" if one.working > one.slots else ""
+            working = f"{min(one.working, one.slots)}/{one.slots}{ahead}"
+            cells = [one.agent, one.host, one.site, working]
             cells += [duration(one.silent_s), state, one.path]
             rows.append(Row(f"{one.session_id}", _safe(cells), self.host(path, one.host)))
         return rows
@@ -312,8 +316,8 @@ def _reasons(explanation: Explanation) -> list[render.Picture]:
 
 def _verdict(one: Place) -> list[render.Picture]:
     """Return what is the matter with a host or site, and what can be done."""
-    wrong = f"banned: {one.banned}" if one.banned else one.verdict
-    told = _paragraphs([f"{one.name}: {wrong}."] if wrong else [])
+    wrong = f"{one.ban}: {one.ban.why}" if one.ban else one.verdict and f"{one.name}: {one.verdict}"
+    told = _paragraphs([f"{wrong}."] if wrong else [])
     return told + _commands([one.proposal] if one.proposal else [])
 
 

@@ -1,0 +1,39 @@
+-- latest_failure(path, host, class, most): what the latest failure of a class on a host came to, of the `most`
+-- of that class in a campaign whose tasks were seeded last; no row: none of these was there.
+--
+-- error: its message; line: the last line of its output. Error TQ404: no such campaign.
+--
+-- Reads `most` attempts at most. Plans: see tasks(). Index: attempt_unsuccessful, session_pkey.
+create or replace function taskq.latest_failure(p_path text, p_host text, p_class text, p_most integer)
+returns table (error text, line text)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+declare
+    v_campaign constant bigint := taskq.campaign_id(p_path);
+begin
+    return query
+        select a.error, taskq.last_line(a.tail)
+          from (
+              select a.session_id, a.error, a.tail
+                from taskq.attempt a
+               where a.campaign_id = v_campaign
+                 and a.error_class = p_class
+                 and a.outcome <> 'done'
+               order by a.campaign_id desc, a.error_class desc, a.task_id desc
+               limit p_most
+          ) a
+         cross join lateral (
+             select n.host from taskq.session n where n.session_id = a.session_id offset 0
+         ) n
+         where n.host = p_host
+         limit 1;
+end
+$$;
