@@ -358,14 +358,15 @@ class Campaign(IndexedCampaign):
     def explain(self, key: str | None = None) -> Explanation:
         """Explain why tasks of this campaign and those below do not run, or not faster.
 
-        key: explain this task of the campaign instead; raise `NotFound`. Reads counters, sessions
-        and a few rows, however many tasks there are; what blocks most tasks is the first reason.
+        key: explain this task of the campaign instead; raise `NotFound`. Reads counters, sessions,
+        a few rows and at most 10,000 of the latest attempts, however many tasks there are. What
+        blocks most tasks is the first reason, then what is broken and costs most.
         """
-        facts = read_facts(self._database, self.path)
         if key is None:
-            return explain_campaign(facts)
-        retries = self.spec().retry
-        return explain_task(self.task(key), self.attempts(key), retries, facts)
+            return explain_campaign(read_facts(self._database, self.path))
+        task = self.task(key)
+        facts = read_facts(self._database, self.path, looks=task.status == "failed")
+        return explain_task(task, self.attempts(key), self.spec().retry, facts)
 
     def wait(self, timeout_s: float | None = None, *, below: bool = True) -> Status:
         """Wait until no task is unfinished; return the status.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from taskq.fleet.fleet import Findings
 from taskq.owners.owners import Owner
 from taskq.views import AgentView, Brake, LeftAgent, Status
 
@@ -139,6 +140,7 @@ class Facts:
     campaigns: those with unfinished tasks, most waiting first. others: campaigns outside that run
     on the same agents. silent: silent agents that hold tasks, longest silent first. left: agents
     that left within the hour. due_at: when the first delayed task comes due; None: unknown.
+    findings: what the latest attempts show; None: nothing has ended, or it was not asked.
     """
 
     status: Status
@@ -154,6 +156,12 @@ class Facts:
     brake: Brake | None
     upkeep: Upkeep
     due_at: datetime | None
+    findings: Findings | None
+
+    @property
+    def slots(self) -> int:
+        """How many attempts run at a time at most; agents that are slowed make one."""
+        return sum(kind.agents if kind.slowed else kind.slots for kind in self.agents)
 
 
 def is_within(path: str, scope: str) -> bool:

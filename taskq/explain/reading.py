@@ -25,6 +25,7 @@ from taskq.explain.facts import (
     Upkeep,
     is_within,
 )
+from taskq.fleet.fleet import Fleet
 from taskq.owners.owners import Owner
 from taskq.views import AgentView, Brake, LeftAgent, Status
 
@@ -33,14 +34,17 @@ MAX_SCOPES: Final = 3
 MAX_LEFT: Final = 1_000
 
 
-def read_facts(database: Queries, path: str) -> Facts:
-    """Read the facts about a campaign and all below it; raise `NotFound` if there is none."""
+def read_facts(database: Queries, path: str, *, looks: bool = True) -> Facts:
+    """Read the facts about a campaign and all below it; raise `NotFound` if there is none.
+
+    looks: whether to look at the latest attempts as well.
+    """
     if isinstance(database, (Database, StandbyReads)):
-        return database.in_snapshot(lambda snapshot: _read(snapshot, path))
-    return _read(database, path)
+        return database.in_snapshot(lambda snapshot: _read(snapshot, path, looks=looks))
+    return _read(database, path, looks=looks)
 
 
-def _read(snapshot: Queries, path: str) -> Facts:
+def _read(snapshot: Queries, path: str, *, looks: bool) -> Facts:
     def rows(name: str, limit: int = MAX_NAMED) -> list[Row]:
         return snapshot.rows(name, path=path, limit=limit)
 
@@ -49,6 +53,8 @@ def _read(snapshot: Queries, path: str) -> Facts:
     brake = snapshot.row("brake")
     (upkeep,) = snapshot.rows("explain_upkeep")
     campaigns = [CampaignFacts(**row) for row in rows("explain_campaigns", MAX_CAMPAIGNS)]
+    refusals = [Refusing(**row) for row in rows("explain_refusals", MAX_CAMPAIGNS)]
+    looks = looks and bool(status.done or status.failures or status.losses or refusals)
     has_quota = any(one.running_quota is not None for one in campaigns)
     return Facts(
         status=status,
@@ -56,7 +62,7 @@ def _read(snapshot: Queries, path: str) -> Facts:
         owners=[Owner(**row) for row in snapshot.rows("owners", path=path)] if has_quota else [],
         closed=[ClosedCampaign(**row) for row in rows("explain_closed", MAX_CAMPAIGNS)],
         agents=kinds,
-        refusals=[Refusing(**row) for row in rows("explain_refusals", MAX_CAMPAIGNS)],
+        refusals=refusals,
         others=_others(snapshot, path, kinds),
         tokens=[SiteToken(**row) for row in rows("explain_tokens")],
         silent=_silent(snapshot, path) if any(kind.silent for kind in kinds) else [],
@@ -64,6 +70,7 @@ def _read(snapshot: Queries, path: str) -> Facts:
         brake=None if brake is None else Brake(**brake),
         upkeep=Upkeep(**upkeep),
         due_at=snapshot.value("explain_due", path=path) if status.delayed else None,
+        findings=Fleet(snapshot).findings(path) if looks else None,
     )
 
 

@@ -17,7 +17,8 @@ class Reason:
     """A reason why tasks do not run, or not faster.
 
     code: what kind of reason it is, for programs. tasks: how many tasks it concerns. blocks:
-    whether these do not run before something changes. commands: what changes it, or shows more,
+    whether these do not run before something changes. lost: of what is broken, about how many of
+    the attempts or tasks it has cost; 0: nothing is. commands: what changes it, or shows more,
     ready to be typed. figures: the numbers in the text, by name.
     """
 
@@ -25,6 +26,7 @@ class Reason:
     text: str
     tasks: int = 0
     blocks: bool = True
+    lost: int = 0
     commands: Sequence[str] = ()
     figures: dict[str, Any] = field(default_factory=dict)
 
@@ -35,7 +37,7 @@ class Explanation:
 
     key: of the task; None: the campaign and all below it. headline: where it stands, in a sentence.
     waiting, delayed, working: tasks of the campaign; leased_ahead: those of the working ones that
-    no agent has yet. reasons: what blocks most tasks first.
+    no agent has yet. reasons: what blocks most tasks first, then what is broken and costs most.
     """
 
     path: str

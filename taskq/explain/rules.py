@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskq.explain.facts import CampaignFacts, Facts
+from taskq.explain.faults import faults, repairs, told, verdicts_on_failed
 from taskq.explain.obstacles import obstacles
 from taskq.explain.reasons import Explanation, Reason, verb, waits
 from taskq.explain.speed import speed
@@ -13,7 +14,11 @@ from taskq.words import command, counted, duration, instant
 
 
 def explain_campaign(facts: Facts) -> Explanation:
-    """Explain a campaign and all below it: what blocks most tasks comes first."""
+    """Explain a campaign and all below it.
+
+    What blocks most tasks comes first, then what is broken and costs most, then what else would
+    make it faster.
+    """
     status = facts.status
     ahead = sum(one.ahead for one in facts.campaigns) if facts.upkeep.refilled else 0
     reasons = [*_ended(facts)]
@@ -23,8 +28,9 @@ def explain_campaign(facts: Facts) -> Explanation:
         reasons += upkeep(facts)
         reasons += _delayed(facts)
         reasons += _leased_ahead(facts, ahead)
+        reasons += faults(facts)
         reasons += speed(facts, served)
-    reasons.sort(key=lambda one: (not one.blocks, -one.tasks))
+    reasons.sort(key=lambda one: (not one.blocks, -one.lost, -one.tasks))
     return Explanation(
         path=status.path,
         key=None,
@@ -45,6 +51,9 @@ def _headline(facts: Facts, ahead: int, reasons: list[Reason]) -> str:
         return f"finished: all {counted(status.total, 'task')} have ended"
     running = status.working - ahead
     parts = [f"{running:,} {verb(running, 'runs', 'run')}" if running > 0 else "nothing runs"]
+    if 0 < facts.slots < running:
+        run = facts.slots
+        parts = [f"{run:,} {verb(run, 'runs', 'run')}", f"{running - run:,} fetched ahead"]
     if status.waiting:
         parts.append(waits(status.waiting))
     if status.delayed:
@@ -68,7 +77,13 @@ def _ended(facts: Facts) -> Iterator[Reason]:
         text = f"{status.done:,} done, {status.failed:,} failed, {status.cancelled:,} cancelled."
         commands = []
         if status.failed:
-            commands = [command("failures", path), command("retry", path)]
+            verdicts = verdicts_on_failed(facts)
+            text += f" {told(facts, verdicts)}." if verdicts else ""
+            commands = [command("failures", path), *repairs(verdicts)]
+            if any(one.remedy for one in verdicts):
+                text += " They fail again until that is repaired; to retry them comes after that."
+            else:
+                commands.append(command("retry", path))
         if status.cancelled:
             commands.append(command("retry", path, "--status", "cancelled"))
         figures = {name: getattr(status, name) for name in ("done", "failed", "cancelled")}

@@ -40,10 +40,13 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
     if slots > running + elsewhere:
         return _free_slots(facts, served, waiting, figures)
     if not elsewhere:
+        busy = f"{running:,} with {path}"
+        if running > slots:
+            busy = f"and {counted(running, 'task')} of {path} are held: agents fetch some ahead"
         return Reason(
             "busy",
             f"{waits(waiting)} for a slot: {of_all} {verb(slots, 'is', 'are all')} busy, "
-            f"{running:,} with {path}. More agents or slots make it faster.",
+            f"{busy}. More agents or slots make it faster.",
             tasks=waiting,
             blocks=False,
             commands=[more],
@@ -56,10 +59,11 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
     by_weight = f"by weight {share:.0%} are for {path} (weight {weight:g})"
     if facts.upkeep.by_owner:
         by_weight = "owners share first, by their weights (`taskq owners`), then their campaigns"
+    run = "run" if running + elsewhere <= slots else "are held, as agents fetch some ahead,"
     return Reason(
         "share",
         f"{waits(waiting)} for a slot: {of_all} are shared with {counted(number, 'campaign')} "
-        f"elsewhere. {running:,} run here and {elsewhere:,} there, most in {most.path} "
+        f"elsewhere. {running:,} {run} here and {elsewhere:,} there, most in {most.path} "
         f"({most.working:,}, weight {most.weight:g}); {by_weight}.",
         tasks=waiting,
         blocks=not running,

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Final
 
 from taskq.explain.facts import Facts
+from taskq.explain.faults import repairs, told
 from taskq.explain.reasons import Explanation, Reason, brief, failure, some
 from taskq.explain.rules import explain_campaign
 from taskq.spec.spec import RetryPolicy
@@ -69,12 +70,7 @@ def _own(
         longer = command("campaign", "change", path, "--max-out-of-time", f"{2 * allowed}")
         yield Reason("too-long", text, 1, commands=[logs, longer, retry])
     elif task.status == "failed" and last is not None:
-        text = (
-            f"The task was given up after {counted(task.failures, 'failure')} and "
-            f"{counted(task.losses, 'lost agent')}; the last: "
-            f"{failure(last.error_class, last.error)}."
-        )
-        yield Reason("failed", text, 1, commands=[logs, retry])
+        yield _given_up(task, last, retry, facts)
     elif task.status == "failed":
         yield Reason("failed", "The task has failed.", 1, commands=[retry])
     elif task.status == "delayed" and task.due_at is not None:
@@ -92,6 +88,23 @@ def _own(
         yield from _hedged(task, attempts, facts)
         yield from _elsewhere(task, attempts, retries.max_attempts, facts)
         yield from _cut_short(task, attempts, retries.max_out_of_time, facts)
+
+
+def _given_up(task: TaskView, last: Attempt, retry: str, facts: Facts) -> Reason:
+    """Say why a task failed for good, and whether another attempt would fail again."""
+    path = facts.status.path
+    text = (
+        f"The task was given up after {counted(task.failures, 'failure')} and "
+        f"{counted(task.losses, 'lost agent')}; the last: "
+        f"{failure(last.error_class, last.error)}."
+    )
+    commands = [command("logs", path, names=[task.key]), retry]
+    found = () if facts.findings is None else facts.findings.failures
+    for one in found:
+        if one.remedy and (one.campaign, one.error_class) == (path, last.error_class):
+            text += f" {told(facts, [one])}: it fails again until that is repaired."
+            commands = [commands[0], *repairs([one])]
+    return Reason("failed", text, 1, commands=commands)
 
 
 def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:

@@ -24,7 +24,8 @@ def explain(invocation: Invocation, *, path: str, key: str | None) -> None:
 
     Explains the campaign PATH with all below it, or the task KEY of it. Each reason says how many
     tasks it concerns, and is followed by the commands that change it or show more; what blocks most
-    tasks comes first. It takes as long for a million tasks as for one.
+    tasks comes first, then what is broken and costs most: tasks that fail, hosts and sites that
+    fail or are slow. It takes as long for ten million tasks as for ten thousand.
 
     Examples:
       taskq explain /demo
@@ -55,7 +56,9 @@ def _text(explanation: Explanation) -> str:
         parts.append(told + commands)
     if explanation.key is None:
         views = (["failures"], ["hosts", "list"], ["sites", "list"])
-        shown = (command(*view, names=[explanation.path]) for view in views)
-        told = "".join(f"$ {one_line(one)}\n" for one in shown)
-        parts.append(f"Which tasks, hosts and sites fail or take longer than others:\n{told}")
+        there = {one for reason in explanation.reasons for one in reason.commands}
+        shown = [command(*view, names=[explanation.path]) for view in views]
+        told = "".join(f"$ {one_line(one)}\n" for one in shown if one not in there)
+        if told:
+            parts.append(f"Which tasks, hosts and sites fail or take longer than others:\n{told}")
     return "\n".join(parts)

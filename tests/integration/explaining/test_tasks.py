@@ -97,7 +97,7 @@ def test_names_from_outside_are_no_options(make: Make, hire: Hire, queue: Client
     assert logs == "taskq logs /c -- '--key=x; true'"
     assert retry == "taskq retry /c '--key=--key=x; true'"
     campaign.submit({"n": 2})
-    assert only(campaign).commands[0] == "taskq hosts unban -- --why"
+    assert explained(campaign).reasons[0].commands[0] == "taskq hosts unban -- --why"
 
 
 def test_command_writes_text_of_80_columns_and_json(make: Make, hire: Hire, dsn: str) -> None:
