@@ -49,7 +49,8 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
 
     Lists agents that serve PATH or a campaign above or below it, the longest silent first. An
     agent is shown as slowed if all tasks on its node fail at once, or more than on other nodes.
-    If so many agents are silent that their tasks are held, a line says until when. Another line
+    AHEAD: tasks that it has fetched beside those that its slots work on. If so many agents are
+    silent that their tasks are held, a line says until when. Another line
     says how many agents left within the last hour, and why; --left lists these.
 
     Example:
@@ -71,7 +72,8 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
         Column("site"),
         Column("pid"),
         Column("slots"),
-        Column("working"),
+        Column("working", lambda one: min(one["working"], one["slots"])),
+        Column("ahead", lambda one: max(one["working"] - one["slots"], 0) or None),
         Column("draining", lambda one: one["banned"] or ("yes" if one["draining"] else "")),
         Column("silent", lambda one: duration(one["silent_s"])),
         Column("trouble", _trouble, gives_way=True),
