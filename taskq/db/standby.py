@@ -29,7 +29,7 @@ READ: Final = frozenset(
         *("tasks", "find_tasks", "task_ids", "attempts", "latest_attempts", "latest_failure"),
         *("failures", "failure_classes", "failure_causes", "failing_tasks", "unsuccessful"),
         *("results", "results_of", "results_text", "result_sample", "outputs_of"),
-        *("best_results", "best_of_groups"),
+        *("best_results", "best_of_groups", "last_attempts"),
         *("done_within", "result_indexes", "blob", "blob_part"),
         *("gateways", "server_load"),
     }

@@ -84,6 +84,7 @@ MAY = {
     "is_input": "gateway",
     "keep": UPKEEP,
     "keep_front": UPKEEP,
+    "last_attempts": READING,
     "latest_attempts": READING,
     "latest_failure": READING,
     "lease_ahead": UPKEEP,

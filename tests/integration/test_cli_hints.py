@@ -146,3 +146,35 @@ def test_a_class_of_error_that_no_task_has_is_told(
     )
     result = taskq("retry", "/c", "--error-class", "time-limit")
     assert (result.stdout, result.stderr) == ("2 tasks of /c will be tried again.\n", "")
+
+
+def test_a_key_is_looked_for_below_or_shown_by_an_example(
+    queue: Client, taskq: CommandLine
+) -> None:
+    """Keys are those of one campaign, and whoever asks above it does not know which."""
+    queue.create_campaign("/vs")
+    queue.create_campaign("/vs/docking").seed(Seed({}, f"n={n}") for n in range(9))
+    for command in ("explain", "logs"):
+        said = taskq.refused(command, "/vs", "n=7")[1]
+        assert "/vs has no task with the key 'n=7'; /vs/docking below it has one" in said
+        said = taskq.refused(command, "/vs/docking", "7")[1]
+        assert "no task with the key '7'; its keys are like 'n=0'" in said
+        said = taskq.refused(command, "/vs", "7")[1]
+        assert "it has none of its own, but 1 campaign below it, as /vs/docking" in said
+
+
+def test_tasks_are_shown_with_their_last_attempts(
+    campaign: Campaign, hire: Hire, taskq: CommandLine
+) -> None:
+    """Which host had them, when, and the class; a filter of these means the last one only."""
+    campaign.seed({"n": n} for n in range(2))
+    agent = hire(host="n17")
+    failed, delayed = agent.claim(2)
+    agent.fail(failed, retry=False)
+    agent.fail(delayed)
+    lines = taskq.out("tasks", "/c", "--where", 'class = "Boom"').splitlines()
+    assert {"SINCE", "HOST", "CLASS"} <= set(lines[0].split())
+    assert all({"n17", "Boom"} <= set(line.split()) for line in lines[1:])
+    said = taskq("tasks", "/c", "--where", 'host = "n18"').stderr
+    assert said.startswith("There are none.\nHost, site, class, error and exit_code are those of")
+    assert taskq("tasks", "/c", "--where", "priority = 9").stderr == "There are none.\n"

@@ -12,6 +12,7 @@ from taskq.words import command
 from taskq_cli import render
 from taskq_cli.output import as_record, write_record
 from taskq_cli.shared import Invocation, path_argument, reading_options
+from taskq_cli.task_keys import hinting_at_keys
 from taskq_cli.text import one_line
 
 
@@ -32,7 +33,11 @@ def explain(invocation: Invocation, *, path: str, key: str | None) -> None:
       taskq explain /demo seed=7
     """
     with invocation.reader() as client:
-        explanation = client.campaign(path).explain(key)
+        if key is None:
+            explanation = client.campaign(path).explain()
+        else:
+            with hinting_at_keys(client, path, key):
+                explanation = client.campaign(path).explain(key)
         behind_s = client.behind_s
     if invocation.output == "table":
         sys.stdout.write(_text(explanation))

@@ -15,6 +15,7 @@ from taskq.views import Attempt, TaskView
 from taskq.words import command, duration, instant, phases, progress
 from taskq_cli.output import as_record, facts, write_records
 from taskq_cli.shared import Invocation, path_argument, reading_options
+from taskq_cli.task_keys import hinting_at_keys
 from taskq_cli.text import one_line, printable
 
 
@@ -45,7 +46,8 @@ def logs(
         return
     with invocation.reader() as client:
         campaign = client.campaign(path)
-        task, attempts = campaign.task(key), campaign.attempts(key)
+        with hinting_at_keys(client, path, key):
+            task, attempts = campaign.task(key), campaign.attempts(key)
         files = task.status == "done" and campaign.spec().output_bytes is not None
     if attempt is not None:
         attempts = [one for one in attempts if one.attempt == attempt]
@@ -60,7 +62,9 @@ def logs(
 
 def _follow(invocation: Invocation, path: str, key: str) -> None:
     with invocation.client() as client:
-        for part in client.campaign(path).logs(key):
+        with hinting_at_keys(client, path, key):
+            parts = client.campaign(path).logs(key)
+        for part in parts:
             if invocation.output == "jsonl":
                 write_records("jsonl", [_as_record(part)], ())
             else:

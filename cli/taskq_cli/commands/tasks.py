@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 import click
@@ -30,6 +33,11 @@ from taskq_cli.shared import (
     shared_options,
     yes_option,
 )
+
+_CHUNK: Final = 200
+#: Statuses in which the last attempt tells why a task is where it is.
+_ENDED: Final = frozenset({"failed", "delayed", "waiting"})
+_OF_ATTEMPTS: Final = re.compile(r"\b(host|site|class|error|exit_code)\b")
 
 _key_option: Final = click.option(
     "--key",
@@ -60,6 +68,8 @@ def tasks(
 ) -> None:
     """List the tasks of CAMPAIGN and all below it, in the order of seeding.
 
+    HOST and SINCE are of the attempt that runs, else, with CLASS, of the last one and its end.
+
     Examples:
       taskq tasks /demo --status failed --limit 20
       taskq tasks /demo --where 'host = "n17" and state = "failed"'
@@ -67,7 +77,11 @@ def tasks(
     verbs.check_choice(keys or None, where)
     with invocation.reader() as client:
         found = client.campaign(path).tasks(status, where=where, below=below)
+        records: Iterator[Record]
         records = _with_keys(client, path, keys, status) if keys else map(as_record, found)
+        seen: list[Record] = []
+        if invocation.output == "table":
+            records = _with_last(client, records, seen)
         columns = [
             *campaign_column(client, path, below=below),
             Column("key"),
@@ -77,12 +91,24 @@ def tasks(
             Column("failures"),
             Column("losses"),
             Column("priority"),
-            Column("since", lambda one: one["claimed_at"]),
+            Column("since", _since),
             Column("due", lambda one: one["due_at"] if one["status"] == "delayed" else None),
-            Column("host"),
+            Column("host", _host),
+            Column("class", lambda one: one["last"].get("error_class")),
             Column("payload", lambda one: as_json(one["payload"]), gives_way=True),
         ]
         write_records(invocation.output, records, columns, limit=limit)
+    if (
+        where is not None
+        and invocation.output == "table"
+        and not seen
+        and _OF_ATTEMPTS.search(where)
+    ):
+        click.echo(
+            "Host, site, class, error and exit_code are those of a task's last attempt only; "
+            "`taskq failures` has earlier ones as well.",
+            err=True,
+        )
 
 
 @click.command()
@@ -207,6 +233,30 @@ def cancel(
     write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)
 
 
+def _with_last(client: Client, records: Iterator[Record], seen: list[Record]) -> Iterator[Record]:
+    """Yield tasks with their last attempts, a chunk at a time; keep the first one in `seen`."""
+    while chunk := list(islice(records, _CHUNK)):
+        seen.extend(chunk[:1])
+        tried = defaultdict(list)
+        for one in chunk:
+            if one["attempt"] and one["status"] in _ENDED:
+                tried[one["campaign"]].append(one["task_id"])
+        last: dict[int, Record] = {}
+        for path, tasks in tried.items():
+            campaign = client.campaign(path).campaign_id
+            rows = client.queries.rows("last_attempts", campaign=campaign, tasks=tasks)
+            last |= {row["task_id"]: row for row in rows}
+        yield from (dict(one) | {"last": last.get(one["task_id"], {})} for one in chunk)
+
+
+def _since(task: Record) -> Any:
+    return task["claimed_at"] or task["last"].get("ended_at")
+
+
+def _host(task: Record) -> Any:
+    return task["host"] or task["last"].get("host")
+
+
 def _progress(task: Record) -> str:
     return progress(task["progress"], task["progress_note"])
 
@@ -217,7 +267,7 @@ def _extent(path: str, *, below: bool) -> str:
 
 def _with_keys(
     client: Client, path: str, keys: tuple[str, ...], status: str | None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Record]:
     campaign = client.campaign(path)
     for task in [campaign.task(key) for key in keys]:
         if status is None or task.status == status:

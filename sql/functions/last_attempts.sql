@@ -1,0 +1,32 @@
+-- last_attempts(campaign, tasks): of each of some tasks the last attempt that has ended; no row: it has none.
+--
+-- Reads an attempt for each task. Plans: see tasks(). Index: attempt_pkey, session_pkey.
+create or replace function taskq.last_attempts(p_campaign bigint, p_tasks bigint[])
+returns table (task_id bigint, host text, ended_at timestamptz, error_class text)
+language plpgsql stable
+security definer
+set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+begin
+    return query
+        select k.task_id, n.host, a.ended_at, a.error_class
+          from unnest(p_tasks) as k (task_id)
+         cross join lateral (
+             select a.session_id, a.ended_at, a.error_class
+               from taskq.attempt a
+              where a.campaign_id = p_campaign
+                and a.task_id = k.task_id
+              order by a.campaign_id desc, a.task_id desc, a.attempt desc
+              limit 1
+         ) a
+         cross join lateral (
+             select n.host from taskq.session n where n.session_id = a.session_id offset 0
+         ) n;
+end
+$$;
