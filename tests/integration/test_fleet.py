@@ -172,12 +172,20 @@ def test_hosts_that_refuse_are_told_apart(queue: Client, campaign: Campaign, hir
     for _ in range(50):
         good.done(good.claim()[0])
     for _ in range(5):
-        report = report_of(bad.claim()[0], "released", refused=True, error_class="prepare-failed")
+        report = report_of(
+            *(bad.claim()[0], "released"),
+            refused=True,
+            error_class="prepare-failed",
+            error="no library",
+        )
         bad.exchange([report])
     good.release(good.claim()[0], started=True)
+    report = report_of(*(good.claim()[0], "failed"), error_class="prepare-failed", error="no disk")
+    good.exchange([report])
     places = {one.name: one for one in queue.fleet.hosts("/c")}
+    assert places["bad"].message == "no library"
     assert (places["bad"].bad, places["bad"].attempts) == (5, 5)
-    assert (places["good"].bad, places["good"].attempts) == (0, 50)
+    assert (places["good"].bad, places["good"].attempts) == (1, 51)
     assert places["bad"].verdict
     (verdict,) = queue.fleet.failures("/c")
     assert (verdict.error_class, verdict.side, verdict.places) == (

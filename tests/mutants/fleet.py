@@ -68,6 +68,22 @@ FLEET: Final = (
         _EVIDENCE,
     ),
     Mutant(
+        "small-campaign-halves-the-sample",
+        "sql/functions/attempt_sample.sql",
+        "        v_left := v_left - v_read;\n",
+        "        v_left := v_left - v_each;\n",
+        "Beside a campaign with one attempt, half of the attempts of another one are not seen.",
+        ("tests/integration/test_fleet.py",),
+    ),
+    Mutant(
+        "message-of-another-host",
+        "sql/functions/latest_failure.sql",
+        "         where n.host = p_host\n",
+        "",
+        "A host is banned for what failed elsewhere.",
+        ("tests/integration/test_fleet.py",),
+    ),
+    Mutant(
         "site-is-blamed-for-a-host",
         "taskq/fleet/places.py",
         '    apart = _apart(sample) if kind == "site" else {}\n',

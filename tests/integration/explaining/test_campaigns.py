@@ -367,3 +367,16 @@ def test_slowed_agents_are_counted(make: Make, hire: Hire, postgres: Postgres) -
     by_code = {one.code: one for one in explained(campaign).reasons}
     assert {"busy", "slowed"} <= set(by_code)
     assert by_code["busy"].figures["slots"] == 1
+
+
+def test_tasks_fetched_ahead_are_no_more_slots(make: Make, hire: Hire) -> None:
+    """Agents hold more tasks than they have slots; those do not run."""
+    campaign = make()
+    assert len(hire("/c").claim(5)) == 5
+    found = explained(campaign)
+    assert found.headline == "1 runs, 4 fetched ahead, 15 tasks wait"
+    (reason,) = found.reasons
+    assert "the 1 slot of 1 agent that can have them is busy, and 5 tasks of /c are held" in (
+        reason.text
+    )
+    assert "agents fetch some ahead" in reason.text
