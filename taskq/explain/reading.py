@@ -32,6 +32,8 @@ from taskq.views import AgentView, Brake, LeftAgent, Status
 MAX_SCOPES: Final = 3
 """Scopes of agents whose other campaigns are looked at: each costs as much as `counts`."""
 MAX_LEFT: Final = 1_000
+MAX_CLASSES: Final = 8
+"""Most frequent classes of failures that are judged: with thousands of hosts each takes 0.1 s."""
 
 
 def read_facts(database: Queries, path: str, *, looks: bool = True) -> Facts:
@@ -70,7 +72,7 @@ def _read(snapshot: Queries, path: str, *, looks: bool) -> Facts:
         brake=None if brake is None else Brake(**brake),
         upkeep=Upkeep(**upkeep),
         due_at=snapshot.value("explain_due", path=path) if status.delayed else None,
-        findings=Fleet(snapshot).findings(path) if looks else None,
+        findings=Fleet(snapshot).findings(path, limit=MAX_CLASSES) if looks else None,
     )
 
 

@@ -30,6 +30,7 @@ from taskq.words import counted, rate
 #: Seconds for which readings are kept.
 QUICK_S: Final = 3.0
 SAMPLE_S: Final = 15.0
+MANY_TRIED: Final = 1_000
 TREND_S: Final = 30.0
 HITS_S: Final = 60.0
 #: Rows that pages show.
@@ -111,10 +112,13 @@ class Pages:
         span = query.get("span", "1d")
         span = span if span in SPANS else "1d"
         failed = node.status.failures or node.status.losses
+        # An explanation reads a sample of the attempts, which is dear where there are many.
+        tried = node.status.done + node.status.failures + node.status.losses
+        explained_s = QUICK_S if tried < MANY_TRIED else SAMPLE_S
         own_failed = node.own.failures + node.own.losses
         (explanation, owner, hedges), (points, pace, verdicts, causes) = await asyncio.gather(
             asyncio.gather(
-                self._readings.get(("explain", path), QUICK_S, campaign.explain),
+                self._readings.get(("explain", path), explained_s, campaign.explain),
                 self._readings.get(("owner", path), QUICK_S, lambda: self._client.owners.of(path)),
                 self._readings.get(("hedges", path), QUICK_S, campaign.hedges),
             ),

@@ -11,11 +11,12 @@ import click
 from taskq import Client
 from taskq.errors import UsageError
 from taskq.fleet.blame import FailureVerdict
+from taskq.fleet.places import Place
 from taskq.words import command, percent
 from taskq_cli import render
 from taskq_cli.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
 from taskq_cli.output import Column, Record, as_record, write_records
-from taskq_cli.places import elsewhere, place_record
+from taskq_cli.places import elsewhere, place_record, sample_line
 from taskq_cli.shared import (
     Invocation,
     below_option,
@@ -126,6 +127,7 @@ def _write_verdicts(
 def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> None:
     """Write whose fault failures are, by class, or the hosts or sites where attempts failed."""
     verdicts: list[FailureVerdict] = []
+    places: list[Place] = []
     with invocation.reader() as client:
         fleet = client.fleet
         if by == "class":
@@ -150,6 +152,9 @@ def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> No
     write_records(invocation.output, records, columns, limit=limit)
     if invocation.output == "table":
         _write_verdicts(verdicts, path, {})
+        if places:
+            told = render.paragraph("", one_line(sample_line(places[0].sample)))
+            sys.stdout.write(f"\n{render.as_text(told)}")
         if departed:
             click.echo(f"\nAgents: {summarize_left_agents(departed)}.")
 

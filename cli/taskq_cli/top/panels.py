@@ -192,7 +192,8 @@ class Panels:
         verdicts = self._client.fleet.failures(path)
         told = [
             f"{one.error_class or '(none)'} in {one.campaign}: "
-            f"{counted(one.attempts, 'attempt')}; {one.fault}: {one.why}."
+            f"{counted(one.attempts, 'attempt')}; {one.fault}: {one.why}"
+            f"{''.join(f'; {ban}' for ban in one.bans)}."
             for one in verdicts
         ]
         told += [f"Seen: {one.sample}." for one in verdicts[:1]]
