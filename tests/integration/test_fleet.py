@@ -180,7 +180,9 @@ def test_hosts_that_refuse_are_told_apart(queue: Client, campaign: Campaign, hir
         )
         bad.exchange([report])
     good.release(good.claim()[0], started=True)
-    report = report_of(*(good.claim()[0], "failed"), error_class="prepare-failed", error="no disk")
+    report = report_of(
+        *(good.claim(10)[-1], "failed"), error_class="prepare-failed", error="no disk"
+    )
     good.exchange([report])
     places = {one.name: one for one in queue.fleet.hosts("/c")}
     assert places["bad"].message == "no library"
@@ -287,3 +289,15 @@ def test_explanation_names_each_of_the_three(
     assert "They fail again until that is repaired" in end.text
     assert "taskq retry /c" not in end.commands
     assert end.commands[-1] == "taskq retry --error-class signal-11 /c"
+
+
+def test_ban_is_told_where_its_agents_have_left(
+    planted: Campaign, queue: Client, postgres: Postgres
+) -> None:
+    """With the command that lifts it; and it has cost nothing since."""
+    postgres.execute("update taskq.campaign set handler = '{}'")
+    queue.fleet.ban("host", "n17", why="no library")
+    postgres.execute("update taskq.session set ended_at = now() where host = 'n17'")
+    (banned,) = (one for one in planted.explain().reasons if one.code == "banned-host")
+    assert banned.text.startswith("Host n17 is banned until that is lifted: no library. When")
+    assert (banned.lost, list(banned.commands)) == (0, ["taskq hosts unban n17"])

@@ -100,6 +100,34 @@ def test_names_from_outside_are_no_options(make: Make, hire: Hire, queue: Client
     assert explained(campaign).reasons[0].commands[0] == "taskq hosts unban -- --why"
 
 
+def test_task_that_fails_everywhere_is_to_be_repaired_before_it_is_retried(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """By the same verdict as that of `failures`."""
+    at_once = RetryPolicy(max_attempts=2, backoff_s=0, backoff_max_s=0)
+    campaign = make(tasks=40, retry=at_once)
+    first, second = hire("/c", host="n1"), hire("/c", host="n2")
+    for task in first.claim(12):
+        first.fail(task, "signal-SIGSEGV")
+    for task in first.claim(28):
+        first.done(task)
+    postgres.execute(KEEP)
+    failed = second.claim(12)
+    for task in failed:
+        second.fail(task, "signal-SIGSEGV")
+    (reason,) = explained(campaign, failed[0].key).reasons
+    assert "signal-SIGSEGV: the tasks' fault: of 12 tasks tried on a second host" in reason.text
+    assert reason.text.endswith("it fails again until that is repaired.")
+    assert list(reason.commands) == [
+        f"taskq logs /c {failed[0].key}",
+        """taskq tasks --where 'class = "signal-SIGSEGV"' /c""",
+        "taskq retry --error-class signal-SIGSEGV /c",
+    ]
+    end = only(campaign)
+    assert end.text.startswith("28 done, 12 failed, 0 cancelled. signal-SIGSEGV: the tasks' fault")
+    assert "taskq retry /c" not in end.commands
+
+
 def test_command_writes_text_of_80_columns_and_json(make: Make, hire: Hire, dsn: str) -> None:
     """For people each reason with its commands, whole; for programs the same with numbers."""
     campaign = make(requires=("gpu",))
