@@ -1,4 +1,4 @@
-"""Summary of the agents that have left, for `taskq status`, `watch` and `agents list`."""
+"""Agents that are late or have left, for `taskq status`, `watch` and `agents list`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from taskq_cli.text import one_line
 MAX_LEFT_AGENTS: Final = 1_000
 _REASONS: Final = 3
 _SHOWN_CHARS: Final = 200
+
+
+def is_late(silent_s: float, lease_s: float) -> bool:
+    """Tell whether an agent is silent for longer than one that lives: two heartbeats, and more."""
+    return silent_s > lease_s / 2
 
 
 def summarize_left_agents(left: Sequence[LeftAgent]) -> str:

@@ -32,12 +32,16 @@ class Column:
     """A column of a table.
 
     cell: returns the value to show for a record; None: the field that is named like the column.
-    gives_way: whether this column is shortened first on a narrow terminal.
+    gives_way: whether this column is shortened first on a narrow terminal. yields: where that is
+    not enough, the columns that yield most are left out first, of equal ones the last. sparse:
+    whether an empty cell says nothing else than the others, where those are all alike.
     """
 
     title: str
     cell: Callable[[Record], object] | None = None
     gives_way: bool = False
+    yields: int = 0
+    sparse: bool = False
 
     def text(self, record: Record) -> str:
         """Return the cell of a record."""
@@ -103,9 +107,14 @@ def _write_table(records: Iterator[Record], columns: Sequence[Column], limit: in
         list(zip(*(cells[column] for column in filled), strict=True)),
         sys.stdout,
         gives_way=[one_line(column.title) for column in filled if column.gives_way],
+        yields=[column.yields for column in filled],
+        sparse=[one_line(column.title) for column in filled if column.sparse],
     )
     sys.stdout.write(render.as_text(render.table(fitted)))
     sys.stdout.flush()
+    if fitted.alike:
+        same = ", ".join(f"{title} {text}" for title, text in fitted.alike.items())
+        click.echo(f"The same in all rows: {same}.", err=True)
     if fitted.dropped:
         click.echo(f"No room here for: {', '.join(fitted.dropped)}.", err=True)
     if next(records, None) is not None:

@@ -44,13 +44,13 @@ def place_columns(kind: PlaceKind) -> list[Column]:
     """Return the columns of a table of hosts or sites."""
     return [
         Column(kind, lambda one: one["name"]),
-        Column("site"),
-        Column("agents"),
-        Column("slots"),
+        *([Column("site", yields=2)] if kind == "host" else []),
+        Column("agents", yields=3),
+        Column("slots", yields=4),
         Column("state", _state, gives_way=True),
         Column("attempts"),
         Column("failed", _failed),
-        Column("elsewhere", elsewhere),
+        Column("elsewhere", elsewhere, yields=5),
         Column("run", lambda one: "" if one["run_s"] is None else duration(one["run_s"])),
         Column("times", lambda one: f"{one['slow']['times']:.2f}" if one["slow"] else ""),
         Column("use", lambda one: "" if one["use"] is None else percent(one["use"])),

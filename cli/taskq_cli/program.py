@@ -12,6 +12,7 @@ import importlib
 import inspect
 import logging
 import re
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -156,7 +157,7 @@ def _usage_text(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return text
-    return f"{text}{'' if text.endswith(('.', '?', ')')) else '.'} See `{context.command_path} -h`."
+    return f"{text}{'' if text.endswith(('.', '?')) else '.'} See `{context.command_path} -h`."
 
 
 def _failed(error: TaskqError | str, exit_code: int) -> int:
@@ -165,6 +166,10 @@ def _failed(error: TaskqError | str, exit_code: int) -> int:
         text = f"\n{text}"  # the terminal has just shown ^C
     elif not isinstance(error, (Interrupted, Declined)):
         text = f"Error: {text}"
+        if sys.stderr.isatty():  # which would break words
+            from taskq_cli.render import folded  # noqa: PLC0415  # it is slow to import
+
+            text = "\n".join(folded(text, shutil.get_terminal_size().columns))
     click.echo(text, err=True)
     if isinstance(error, InvalidFilter):
         click.echo(error.excerpt, err=True)

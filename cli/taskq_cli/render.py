@@ -7,6 +7,7 @@ on a terminal only, and never with NO_COLOR.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,11 @@ _GAP: Final = 2
 _BETWEEN: Final = "   "
 _UNBOUNDED: Final = 100_000  # what reads a pipe wants nothing cut or folded, unless COLUMNS says so
 
+#: The space between a number and its unit, and what stands for it while a text is folded.
+_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|[KMGT]iB|bytes)(?!\w))")
+_COMMAND: Final = re.compile(r"`[^`]+`")
+_HELD: Final = "\ufdd0"  # no character
+
 # By status, in the order of the bar: the colour, and the mark that distinguishes it without colour.
 _LOOKS: Final = {
     "done": ("green", "█"),
@@ -50,12 +56,16 @@ def can_redraw(stream: TextIO) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A table that fits the terminal. dropped: the titles of the columns left out."""
+    """A table that fits the terminal. dropped: the titles of the columns left out.
+
+    alike: columns left out that have one text in all rows, by title.
+    """
 
     titles: list[str]
     rows: list[list[str]]
     widths: list[int]
     dropped: list[str]
+    alike: dict[str, str]
 
 
 def fit(
@@ -64,33 +74,54 @@ def fit(
     stream: TextIO,
     *,
     gives_way: Collection[str] = (),
+    yields: Sequence[int] = (),
+    sparse: Collection[str] = (),
 ) -> Fitted:
-    """Make a table fit a terminal: first narrow the `gives_way` columns, then drop the last ones.
+    """Make a table fit a terminal: first narrow the `gives_way` columns, then drop columns.
 
-    Before any is dropped, the first column is shortened too, so that a long path leaves room for
-    the others. Room that dropped columns leave goes back to the rest. A stream that is no terminal
-    has unlimited width, unless COLUMNS is set.
+    Columns are dropped in the order of what `yields` says of each, most first, of equal ones the
+    last. Before anything is narrowed, those go that have the same text in all of several rows, the
+    widest first; of `sparse` columns empty cells do not count. Before any other is dropped, the
+    first column is shortened too, so that a long path leaves room for the others. Room that dropped
+    columns leave goes back to the rest. A stream that is no terminal has unlimited width, unless
+    COLUMNS is set.
     """
     room = _console(stream).width
     wished = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
-    widths = list(wished)
-    for place, title in enumerate(titles):
-        excess = sum(widths) + _GAP * (len(widths) - 1) - room
-        if title in gives_way and excess > 0:
-            widths[place] = max(widths[place] - excess, min(widths[place], MIN_WIDTH))
-    if (excess := sum(widths) + _GAP * (len(widths) - 1) - room) > 0:
-        widths[0] = max(widths[0] - excess, min(widths[0], FIRST_WIDTH))
-    while len(widths) > 1 and sum(widths) + _GAP * (len(widths) - 1) > room:
-        widths.pop()
-    kept = len(widths)
-    for place, width in enumerate(widths):
-        left = room - sum(widths) - _GAP * (kept - 1)
-        widths[place] += max(0, min(wished[place] - width, left))
+    places = list(range(len(titles)))
+    giving = {place for place in places if titles[place] in gives_way}
+
+    def excess(widths: Mapping[int, int]) -> int:
+        return sum(widths[place] for place in places) + _GAP * (len(places) - 1) - room
+
+    widths = dict(enumerate(wished))
+    alike: dict[str, str] = {}
+    for place in sorted(range(1, len(titles)), key=lambda place: -wished[place]):
+        texts = {row[place] for row in rows if row[place] or titles[place] not in sparse}
+        if excess(widths) > 0 and len(rows) > 1 and len(texts) == 1 and place not in giving:
+            places.remove(place)
+            alike[titles[place]] = texts.pop()
+    for place in list(places):
+        if place in giving and (over := excess(widths)) > 0:
+            widths[place] = max(widths[place] - over, min(widths[place], MIN_WIDTH))
+    if (over := excess(widths)) > 0:
+        widths[0] = max(widths[0] - over, min(widths[0], FIRST_WIDTH))
+    dropped = []
+    while len(places) > 1 and excess(widths) > 0:
+        last = max(places[1:], key=lambda place: (yields[place] if yields else 0, place))
+        places.remove(last)
+        dropped.append(last)
+    for place in places:
+        widths[place] += max(0, min(wished[place] - widths[place], -excess(widths)))
     return Fitted(
-        titles=list(titles[:kept]),
-        rows=[[shortened(row[0], widths[0]), *row[1:kept]] for row in rows],
-        widths=widths,
-        dropped=list(titles[kept:]),
+        titles=[titles[place] for place in places],
+        rows=[
+            [shortened(row[place], widths[place]) if not place else row[place] for place in places]
+            for row in rows
+        ],
+        widths=[widths[place] for place in places],
+        dropped=[titles[place] for place in sorted(dropped)],
+        alike={title: alike[title] for title in titles if title in alike},
     )
 
 
@@ -122,13 +153,27 @@ def _cell(text: str, width: int) -> Text:
 
 def paragraph(first: str, text: str) -> Picture:
     """Return a text folded at the width of the terminal; `first` stands before and beside it."""
-    if not first:
-        return Text(text)
-    grid = Table.grid(padding=0)
-    grid.add_column(width=cell_len(first))
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(first), Text(text))
-    return grid
+    return _Paragraph(first, text)
+
+
+def folded(text: str, width: int) -> list[str]:
+    """Return the lines of a text, broken at spaces only; none between a number and its unit.
+
+    A word that is wider than a line is a line of its own. A command in backticks is broken only
+    where it is wider.
+    """
+
+    def held(found: re.Match[str]) -> str:
+        return found[0].replace(" ", _HELD) if cell_len(found[0]) <= width else found[0]
+
+    text = _COMMAND.sub(held, _UNIT.sub(_HELD, text))
+    lines = [""]
+    for word in re.findall(r"\s*\S+", text):
+        if lines[-1] and cell_len(lines[-1] + word.replace(_HELD, " ")) > width:
+            lines.append(word.lstrip())
+        else:
+            lines[-1] += word
+    return [one.replace(_HELD, " ") for one in lines]
 
 
 def campaign(
@@ -207,10 +252,28 @@ def shortened(text: str, width: int) -> str:
     return f"{text[: (width - 1) // 2]}…{text[len(text) - width // 2 :]}"
 
 
+def cells(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    return cell_len(text)
+
+
 def is_number(cell: str) -> bool:
     """Tell whether a cell of a table has a number, or nothing."""
     text = cell.removesuffix(" %").replace(",", "").replace(".", "", 1).lstrip("-")
     return not cell or text.isdecimal()
+
+
+class _Paragraph:
+    """A text beside what stands before it."""
+
+    def __init__(self, first: str, text: str) -> None:
+        self._first, self._text = first, text
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[Text]:
+        margin = cell_len(self._first)
+        lines = folded(self._text, max(options.max_width - margin, 1))
+        for number, line in enumerate(lines):
+            yield Text((" " * margin if number else self._first) + line, overflow="fold")
 
 
 class _Bar:

@@ -16,7 +16,7 @@ from taskq.words import command, counted, percent
 
 Side: TypeAlias = Literal["task", "node", "site", "campaign", "chance", "unclear"]
 
-_FAULTS: Final[dict[Side, str]] = {
+FAULTS: Final[dict[Side, str]] = {
     "task": "the tasks' fault",
     "node": "the hosts' fault",
     "site": "the site's fault",
@@ -72,7 +72,7 @@ class FailureVerdict:
     @property
     def fault(self) -> str:
         """Whose fault it is, in words."""
-        return _FAULTS[self.side]
+        return FAULTS[self.side]
 
     @property
     def proposal(self) -> str | None:

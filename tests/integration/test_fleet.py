@@ -159,7 +159,7 @@ def test_failures_are_told_with_their_side(
         "exit-127": "node",
         "signal-11": "task",
     }
-    assert "node" in taskq.out("failures", "/c", "--by", "class")
+    assert "  the hosts' fault\n" in taskq.out("failures", "/c", "--by", "class")
     assert taskq.json("failures", "/c", "--by", "site")[0]["name"] == "gamma"
     assert taskq.json("failures", "/c", "--by", "host")[-1]["name"] == "n17"
     assert taskq.refused("failures", "/c", "--by", "host", "--tasks")[0] == 2

@@ -160,6 +160,40 @@ def test_a_long_path_leaves_room_for_what_is_said_about_it(
     assert fitted.rows[0][0] == path
 
 
+def test_columns_that_matter_less_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And before them those that have one text in all rows, which is told once."""
+    monkeypatch.setenv("COLUMNS", "30")
+    rows = [["n1", "s" * 20, "4", "2.50", "2"], ["n2", "s" * 20, "4", "1.00", "3"]]
+    titles = ["host", "site", "agents", "times", "slots"]
+    fitted = render.fit(titles, rows, Screen(), yields=[0, 2, 1, 0, 0])
+    assert fitted.alike == {"site": "s" * 20}
+    assert (fitted.titles, fitted.dropped) == (["host", "agents", "times", "slots"], [])
+    rows[1][1] = "t" * 20
+    fitted = render.fit(titles, rows, Screen(), yields=[0, 2, 1, 0, 0])
+    assert (fitted.alike, fitted.dropped) == ({"agents": "4"}, ["site"])
+    fitted = render.fit(
+        ["at", "agent", "detail"],
+        [["1", "a" * 20, "x"], ["2", "", "y" * 20]],
+        Screen(),
+        sparse=["agent"],
+    )
+    assert fitted.alike == {"agent": "a" * 20}
+    monkeypatch.setenv("COLUMNS", "15")
+    fitted = render.fit(["a", "b", "c"], [["x" * 5] * 3], Screen(), yields=[0, 1, 0])
+    assert (fitted.titles, fitted.dropped) == (["a", "c"], ["b"])
+
+
+def test_texts_are_folded_at_spaces_and_units_stay_with_their_numbers() -> None:
+    """Neither words nor dates are broken, unless they are longer than the line."""
+    text = "n17 is banned until 2026-11-24T08:00:00Z (22 % to 100 %)"
+    lines = render.folded(text, 24)
+    assert lines == ["n17 is banned until", "2026-11-24T08:00:00Z", "(22 % to 100 %)"]
+    assert render.folded("a shares 22 % of it", 12) == ["a shares", "22 % of it"]
+    assert render.folded("x  y", 80) == ["x  y"]
+    assert render.folded("see `taskq ls /a` now", 15) == ["see", "`taskq ls /a`", "now"]
+    assert drawn(render.paragraph("1. ", "y" * 4)) == ["1. yyyy"]
+
+
 def test_room_of_columns_that_are_left_out_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """What gave way in vain is as wide as there is room for in the end."""
     monkeypatch.setenv("COLUMNS", "60")

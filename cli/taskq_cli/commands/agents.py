@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import click
 
 from taskq.errors import UsageError
+from taskq.explain.reasons import some
 from taskq.views import Brake
 from taskq.words import counted, duration, instant
+from taskq_cli import render
 from taskq_cli.drain_explanation import explain_none_drained
-from taskq_cli.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
+from taskq_cli.left_agents import MAX_LEFT_AGENTS, is_late, summarize_left_agents
 from taskq_cli.list_group import ListGroup
 from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_record, write_records
 from taskq_cli.shared import (
@@ -24,8 +28,10 @@ from taskq_cli.shared import (
     shared_options,
     yes_option,
 )
+from taskq_cli.text import one_line
 
 MAX_AGENTS = 1_000_000
+MAX_REASONS = 10
 
 
 @click.group(cls=ListGroup)
@@ -47,8 +53,9 @@ def agents() -> None:
 def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -> None:
     """List the agents that are at work.
 
-    Lists agents that serve PATH or a campaign above or below it, the longest silent first. An
-    agent is shown as slowed if all tasks on its node fail at once, or more than on other nodes.
+    Lists agents that serve PATH or a campaign above or below it, the longest silent first: late is
+    what has missed two heartbeats, and counts as lost when its lease is over. An agent is shown as
+    slowed if all tasks on its node fail at once, or more than on other nodes, and why below.
     AHEAD: tasks that it has fetched beside those that its slots work on. If so many agents are
     silent that their tasks are held, a line says until when. Another line
     says how many agents left within the last hour, and why; --left lists these.
@@ -70,20 +77,22 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
         Column("agent"),
         Column("host"),
         Column("site"),
-        Column("pid"),
+        Column("pid", yields=2),
         Column("slots"),
         Column("working", lambda one: min(one["working"], one["slots"])),
         Column("ahead", lambda one: max(one["working"] - one["slots"], 0) or None),
-        Column("draining", lambda one: one["banned"] or ("yes" if one["draining"] else "")),
-        Column("silent", lambda one: duration(one["silent_s"])),
-        Column("trouble", _trouble, gives_way=True),
+        Column("draining", _draining),
+        Column("silent", _silent),
+        Column("trouble", _trouble),
         Column("campaign", lambda one: one["path"]),
-        Column("since", lambda one: one["opened_at"]),
-        Column("token", gives_way=True),
-        Column("offers", lambda one: " ".join(one["offers"]), gives_way=True),
-        Column("release", gives_way=True),
+        Column("since", lambda one: one["opened_at"], yields=1),
+        Column("token", gives_way=True, yields=1),
+        Column("offers", lambda one: " ".join(one["offers"]), gives_way=True, yields=1),
+        Column("release", gives_way=True, yields=1),
     ]
     write_records(invocation.output, map(as_record, found), columns, limit=limit)
+    if invocation.output == "table":
+        _tell_troubles([as_record(one) for one in found[:most]])
     if departed and invocation.output == "table":
         click.echo(summarize_left_agents(departed))
 
@@ -101,17 +110,49 @@ _LEFT_COLUMNS = [
 ]
 
 
+def _silent(agent: Record) -> str:
+    late = ", late" if is_late(agent["silent_s"], agent["lease_s"]) else ""
+    return f"{duration(agent['silent_s'])}{late}"
+
+
+def _draining(agent: Record) -> str:
+    if agent["banned"]:
+        return "banned"
+    return "yes" if agent["draining"] else ""
+
+
 def _trouble(agent: Record) -> str:
+    """Return in a word what is the matter; why stands below the table."""
     trouble, suspect = agent["trouble"], agent["suspect"]
     if trouble is None:
-        return f"slowed: {suspect}" if suspect else ""
+        return "slowed" if suspect else ""
     left_s = trouble["try_in_s"] - agent["silent_s"]
-    then = f"next try in {duration(left_s)}" if left_s > 0 else "trying"
+    return f"slowed, next try in {duration(left_s)}" if left_s > 0 else "slowed, trying"
+
+
+def _why(agent: Record) -> Iterator[str]:
+    """Yield why an agent is slowed, and why it drains, each as a sentence."""
+    trouble, suspect = agent["trouble"], agent["suspect"]
     if suspect:
-        return f"slowed: {suspect}; {then}"
-    last = trouble["error_class"] or "without a class"
-    # The class comes first, so that it stays visible on a narrow terminal.
-    return f"slowed: last {last}, {trouble['failures']} failures in a row; {then}"
+        yield f"slowed: {suspect}"
+    elif trouble is not None:
+        last = trouble["error_class"] or "without a class"
+        yield f"slowed: {counted(trouble['failures'], 'failure')} in a row, last {last}"
+    if agent["banned"]:
+        yield f"draining: {agent['banned']}"
+
+
+def _tell_troubles(agents: Sequence[Record]) -> None:
+    """Say below the table why agents are slowed or drain, each reason once."""
+    whom: dict[str, list[str]] = {}
+    for agent in agents:
+        for why in _why(agent):
+            whom.setdefault(why, []).append(agent["agent"])
+    for why, names in [*whom.items()][:MAX_REASONS]:
+        told = one_line(f"{some(names)} {why}.")
+        sys.stdout.write(f"\n{render.as_text(render.paragraph('', told))}")
+    if (more := len(whom) - MAX_REASONS) > 0:
+        click.echo(f"\nand {counted(more, 'reason')} more; --output jsonl has them.")
 
 
 @agents.command()

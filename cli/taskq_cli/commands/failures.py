@@ -10,7 +10,7 @@ import click
 
 from taskq import Client
 from taskq.errors import UsageError
-from taskq.fleet.blame import FailureVerdict
+from taskq.fleet.blame import FAULTS, FailureVerdict
 from taskq.fleet.places import Place
 from taskq.words import command, percent
 from taskq_cli import render
@@ -34,7 +34,7 @@ CAUSES: Final = 20
 
 
 @click.command()
-@path_argument(metavar="CAMPAIGN")
+@path_argument(default="/", metavar="[CAMPAIGN]")
 @click.option("--tasks", is_flag=True, help="List each failed task with its last attempt instead.")
 @click.option(
     "--by",
@@ -60,7 +60,7 @@ def failures(
     hosts that cannot run them, by class of error and message, and for programs by the last line of
     their output. Each group shows attempts by host and the latest attempt. Messages that differ in
     numbers only are the same. An attempt also counts if its task has succeeded since. Below the
-    groups stands whose fault the most frequent classes are: of the tasks, of nodes, of a site, of
+    groups stands whose fault the most frequent classes are: of the tasks, of hosts, of a site, of
     the campaign, or of chance; with the intervals of shares (confidence 99.9 %), an example and
     what to do next.
 
@@ -129,6 +129,7 @@ def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> No
     verdicts: list[FailureVerdict] = []
     places: list[Place] = []
     with invocation.reader() as client:
+        client.campaign(path)
         fleet = client.fleet
         if by == "class":
             verdicts = fleet.failures(path, limit=limit or CAUSES)
@@ -168,22 +169,22 @@ def _hosts(one: Record) -> str:
 _CAUSE_COLUMNS = [
     Column("class", lambda one: one["error_class"] or "(none)"),
     Column("attempts"),
-    Column("tasks"),
-    Column("example", lambda one: one["example_key"]),
+    Column("tasks", yields=4),
+    Column("example", lambda one: one["example_key"], yields=3),
     Column("error", lambda one: one["example_error"], gives_way=True),
     Column("last line of output", lambda one: one["example_line"], gives_way=True),
-    Column("hosts", _hosts, gives_way=True),
-    Column("last", lambda one: one["last_at"]),
+    Column("hosts", _hosts, gives_way=True, yields=1),
+    Column("last", lambda one: one["last_at"], yields=2),
 ]
 
 _CLASS_COLUMNS = [
     Column("class", lambda one: one["error_class"] or "(none)"),
     Column("attempts"),
-    Column("of all", lambda one: percent(one["share"]["share"])),
-    Column("tasks"),
-    Column("hosts"),
-    Column("sites"),
-    Column("fault", lambda one: one["side"]),
+    Column("of all", lambda one: percent(one["share"]["share"]), yields=1),
+    Column("tasks", yields=1),
+    Column("hosts", yields=1),
+    Column("sites", yields=1),
+    Column("fault", lambda one: FAULTS[one["side"]]),
 ]
 
 _PLACE_COLUMNS = [
