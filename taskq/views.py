@@ -43,6 +43,11 @@ class Status:
         """All tasks."""
         return self.unfinished + self.done + self.failed + self.cancelled
 
+    @property
+    def finished(self) -> bool:
+        """Whether there are tasks, and all of them are final."""
+        return self.total > 0 and not self.unfinished
+
 
 @dataclass(frozen=True, slots=True)
 class SecondAttempt:

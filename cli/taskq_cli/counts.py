@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from taskq.views import Status
+from taskq_cli.output import as_record
 
 STATUSES: Final = ("waiting", "delayed", "working", "done", "failed", "cancelled")
 
@@ -24,3 +25,13 @@ def percent_final(status: Status) -> str:
     if not status.total:
         return ""
     return f"{final(status) * 1000 // status.total / 10:.1f} %"
+
+
+def told_state(status: Status) -> str:
+    """Return the state for people: of an open campaign whose tasks have all ended, `finished`."""
+    return "finished" if status.state == "open" and status.finished else status.state
+
+
+def status_record(status: Status) -> dict[str, Any]:
+    """Return a status as a record for JSON, with whether all tasks have ended."""
+    return as_record(status) | {"finished": status.finished}

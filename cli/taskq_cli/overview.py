@@ -9,8 +9,8 @@ from typing import Any, Final
 from taskq import Campaign, Client
 from taskq.views import AgentView, Hedges, LeftAgent, LeftOver, Refusals, Status
 from taskq.words import beginning, command, counted, duration
-from taskq_cli.counts import percent_final
-from taskq_cli.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
+from taskq_cli.counts import percent_final, status_record, told_state
+from taskq_cli.left_agents import MAX_LEFT_AGENTS, is_late, summarize_left_agents
 from taskq_cli.output import as_record
 from taskq_cli.text import one_line
 
@@ -55,7 +55,7 @@ class Overview:
         if self.hedges is not None:
             longest = [as_record(one) for one in self.hedges.longest]
             hedges = as_record(self.hedges) | {"longest": longest}
-        return as_record(self.status) | {
+        return status_record(self.status) | {
             "agents": len(self.agents),
             "agents_left": len(self.left_agents),
             "unservable": self.left_over and self.left_over.unservable,
@@ -72,7 +72,7 @@ class Overview:
         status = self.status
         tasks = counted(status.total, "task")
         far = f"{percent_final(status)} of {tasks}" if status.total else "no tasks yet"
-        return f"{status.path}  {status.state}  {far}"
+        return f"{status.path}  {told_state(status)}  {far}"
 
     def lines(self) -> list[str]:
         """Return the lines below the title: agents, failures, refusals, pauses."""
@@ -121,8 +121,13 @@ class Overview:
         more = "over " if len(self.agents) == MAX_AGENTS else ""
         hosts = counted(len({agent.host for agent in self.agents}), "host")
         slots = counted(sum(agent.slots for agent in self.agents), "slot")
-        silent = duration(max(agent.silent_s for agent in self.agents))
-        return f"agents     {more}{len(self.agents):,} on {hosts}, {slots}; silent {silent} at most"
+        silent = f"silent {duration(max(agent.silent_s for agent in self.agents))} at most"
+        if late := [agent for agent in self.agents if is_late(agent.silent_s, agent.lease_s)]:
+            lost = duration(min(agent.lease_s for agent in late))
+            silent += f", {len(late):,} too long: they count as lost after {lost}"
+        else:
+            silent += ", as usual"
+        return f"agents     {more}{len(self.agents):,} on {hosts}, {slots}; {silent}"
 
     def _about_failures(self) -> str:
         failures, losses = self.status.failures, self.status.losses

@@ -10,7 +10,7 @@ from typing import Any, Final
 from taskq.views import Status
 from taskq.words import counted, duration, instant, rate
 from taskq_cli import render
-from taskq_cli.counts import counts, final, percent_final
+from taskq_cli.counts import counts, final, percent_final, told_state
 from taskq_cli.overview import PAUSED, Overview, resume_commands
 from taskq_cli.text import one_line
 
@@ -55,7 +55,7 @@ class Progress:
         parts = [
             instant(self.at),
             status.path,
-            status.state,
+            told_state(status),
             f"{final(status)}/{status.total}",
             percent_final(status),
             *(f"{name} {n}" for name, n in counts(status).items() if n),

@@ -13,11 +13,11 @@ from taskq.spec.handler import Handler
 from taskq.views import Status
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
-from tests.helpers.postgres import Postgres
+from tests.helpers.postgres import Postgres, silence
 
 pytestmark = pytest.mark.both_transports
 
-STATUS_FIELDS = {field.name for field in fields(Status)}
+STATUS_FIELDS = {field.name for field in fields(Status)} | {"finished"}
 
 
 def test_options_say_all_that_a_campaign_is(taskq: CommandLine, queue: Client) -> None:
@@ -278,6 +278,18 @@ def test_status_tells_tasks_agents_and_commonest_errors(
     text = taskq.out("status")
     assert "62.5 % of 8 tasks" in text
     assert "2 y" in text
+
+
+def test_silence_of_agents_is_told_as_usual_or_not(
+    taskq: CommandLine, hire: Hire, postgres: Postgres
+) -> None:
+    """By the lease: one that lives is heard twice within half of it."""
+    one = hire("/")
+    assert taskq.out("status").rstrip().endswith(" at most, as usual")
+    assert ", late" not in taskq.out("agents")
+    silence(postgres, one.session)
+    assert taskq.out("status").rstrip().endswith("1 too long: they count as lost after 1.0 s")
+    assert ", late" in taskq.out("agents")
 
 
 WRONG_CALLS: list[tuple[list[str], int, str]] = [

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from taskq.views import Status
-from taskq_cli.counts import STATUSES, percent_final
-from taskq_cli.output import Column, as_record, write_records
+from taskq_cli.counts import STATUSES, percent_final, status_record, told_state
+from taskq_cli.output import Column, write_records
 from taskq_cli.shared import Invocation, limit_option, path_argument, reading_options
 
 
@@ -32,7 +32,7 @@ def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
         records = (_shown(one, one.path) for one in children)
         write_records("table", records, _COLUMNS, limit=limit)
     else:
-        write_records(invocation.output, map(as_record, children), _COLUMNS, limit=limit)
+        write_records(invocation.output, map(status_record, children), _COLUMNS, limit=limit)
 
 
 @click.command()
@@ -53,7 +53,7 @@ def tree(invocation: Invocation, *, path: str, limit: int | None) -> None:
         records = (_shown(node, name) for node, name in _branches(path, nodes))
         write_records("table", records, _COLUMNS, limit=limit)
     else:
-        write_records(invocation.output, map(as_record, nodes), _COLUMNS, limit=limit)
+        write_records(invocation.output, map(status_record, nodes), _COLUMNS, limit=limit)
 
 
 _COLUMNS = [
@@ -65,7 +65,7 @@ _COLUMNS = [
 def _shown(one: Status, name: str) -> dict[str, Any]:
     return {
         "campaign": name,
-        "state": one.state,
+        "state": told_state(one),
         "tasks": f"{one.total:,}",
         "final": percent_final(one),
         "paused itself": one.paused_why,
