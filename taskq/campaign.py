@@ -21,6 +21,7 @@ from typing import Any, Final
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.store import BlobStore
 from taskq.db.standby import exact
+from taskq.due import last_due_s
 from taskq.errors import (
     Clash,
     Conflict,
@@ -327,10 +328,13 @@ class Campaign(IndexedCampaign):
     def pace(self, status: Status | None = None) -> CampaignPace | None:
         """Return at what rate tasks end, over the last ten minutes, or longer if few do.
 
-        None: none ended within a day, or no keeper has recorded it. status: as just read.
+        The end is not before the last delayed task is due. None: none ended within a day, or no
+        keeper has recorded it. status: as just read.
         """
         now = self.status() if status is None else status
-        return recent_pace(self.trend(timedelta(days=2)), now.done + now.failed, now.unfinished)
+        trend = self.trend(timedelta(days=2))
+        found = recent_pace(trend, now.done + now.failed, now.unfinished)
+        return found and found.not_before(last_due_s(self._database, now))
 
     def task(self, key: str) -> TaskView:
         """Return a task by its key; raise `NotFound`."""

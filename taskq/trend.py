@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -58,6 +58,18 @@ class CampaignPace:
     eta_s: float
     eta_low_s: float
     eta_high_s: float | None
+
+    def not_before(self, due_s: float | None) -> CampaignPace:
+        """Return it with no end before the last delayed task is due; None: none is delayed."""
+        if due_s is None or due_s <= self.eta_low_s:
+            return self
+        high_s = self.eta_high_s
+        return replace(
+            self,
+            eta_s=max(self.eta_s, due_s),
+            eta_low_s=due_s,
+            eta_high_s=None if high_s is None else max(high_s, due_s),
+        )
 
     def eta(self) -> str:
         """Return when nothing is left, with its uncertainty, in words."""

@@ -56,7 +56,7 @@ _SUBMIT: Final = Offered("submitter")
 OFFERED: Final[Mapping[str, Offered]] = {
     "campaign": Offered(instead="campaign_unsealed"),
     **dict.fromkeys(("counts", "closed_by", "left_over", "refusals", "brake"), _LOOK),
-    **dict.fromkeys(("hedges", "paces", "scopes", "trend", "usual_run"), _LOOK),
+    **dict.fromkeys(("hedges", "last_due", "paces", "scopes", "trend", "usual_run"), _LOOK),
     **dict.fromkeys(("agents", "left_agents", "places"), _AGENTS),
     **dict.fromkeys(("tasks", "find_tasks", "results", "failures"), _PAGES),
     **dict.fromkeys(

@@ -28,7 +28,7 @@ def node_texts(node: CampaignNode) -> Mapping[str, str]:
     return texts | {
         "share": f"{100 * final / status.total:.1f} %" if status.total else "",
         "final": str(final),
-        "rate": "" if pace is None else rate(pace.per_s),
+        "rate": "" if pace is None or status.finished else rate(pace.per_s),
         "eta": "" if pace is None or not status.unfinished else duration(pace.eta_s),
         "agents": "" if node.agents is None else f"{node.agents:,}",
     }

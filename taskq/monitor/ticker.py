@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from taskq.db.access import Queries
-from taskq.errors import TaskqError
+from taskq.errors import NotOverGateway, TaskqError
 from taskq.monitor.threads import in_thread
 from taskq.monitor.tree import Base, Tree, grow
 from taskq.views import Status
@@ -19,8 +19,9 @@ from taskq.views import Status
 PERIOD_S: Final = 1.0
 #: What a statement takes, times this, is the least pause before the next.
 SHARE: Final = 20
-#: Seconds after which agents are counted again, and paces begin anew.
+#: Seconds after which agents are counted again, delayed tasks looked at, and paces begin anew.
 SCOPES_S: Final = 10.0
+DUES_S: Final = 5.0
 PACES_S: Final = 60.0
 #: Minutes over which a pace is taken.
 PACE_MINUTES: Final = 15
@@ -45,7 +46,8 @@ class Ticker:
         self._statuses: list[Status] = []
         self._bases: dict[int, Base] = {}
         self._scopes: dict[int, int] | None = None
-        self._read_at = {"scopes": float("-inf"), "paces": float("-inf")}
+        self._dues: dict[int, float] = {}
+        self._read_at = dict.fromkeys(("scopes", "paces", "dues"), float("-inf"))
         self._viewers = 0
         self._next_at = float("-inf")
         self._turn = asyncio.Lock()
@@ -65,8 +67,9 @@ class Ticker:
         async with self._turn:
             if not self._tree.nodes:
                 # The first viewer waits for all of it once.
-                for name in ("counts", "scopes", "paces"):
-                    await self._read(name)
+                for name in ("counts", "scopes", "paces", "dues"):
+                    if name != "dues" or self._some_delayed():
+                        await self._read(name)
             elif anew or time.monotonic() >= self._next_at + self._period_s:
                 await self._read("counts")
             return self._tree
@@ -118,10 +121,13 @@ class Ticker:
         now = time.monotonic()
         if not self._statuses:
             return "counts"
-        for name, fresh_s in (("paces", PACES_S), ("scopes", SCOPES_S)):
-            if now >= self._read_at[name] + fresh_s:
+        for name, fresh_s in (("paces", PACES_S), ("scopes", SCOPES_S), ("dues", DUES_S)):
+            if now >= self._read_at[name] + fresh_s and (name != "dues" or self._some_delayed()):
                 return name
         return "counts"
+
+    def _some_delayed(self) -> bool:
+        return any(one.delayed for one in self._statuses)
 
     async def _read(self, name: str) -> None:
         began = time.monotonic()
@@ -133,7 +139,7 @@ class Ticker:
             self._next_at = began + max(self._period_s, SHARE * self.took_s)
         if name == "counts" or self._tree.nodes:
             self._tree = await in_thread(
-                grow, self._statuses, self._bases, self._scopes, time.monotonic()
+                grow, self._statuses, self._bases, self._scopes, time.monotonic(), self._dues
             )
 
     def _read_counts(self) -> None:
@@ -148,3 +154,11 @@ class Ticker:
         rows = self._queries.rows("paces", path=self._path, minutes=PACE_MINUTES)
         now = time.monotonic()
         self._bases = {row["campaign_id"]: Base(row["ended"], now - row["age_s"]) for row in rows}
+
+    def _read_dues(self) -> None:
+        try:
+            rows = self._queries.rows("last_due", path=self._path)
+        except NotOverGateway:  # one of an older release
+            rows = []
+        now = time.monotonic()
+        self._dues = {row["campaign_id"]: now + row["due_s"] for row in rows}

@@ -95,15 +95,18 @@ def grow(
     bases: Mapping[int, Base],
     scopes: Mapping[int, int] | None,
     at: float,
+    dues: Mapping[int, float] | None = None,
 ) -> Tree:
     """Return the tree of campaigns with their own counts, read at an instant.
 
     bases: where paces begin, by campaign. scopes: how many agents serve just that campaign with all
-    below it; None: not known.
+    below it; None: not known. dues: when the last delayed task of a campaign is due, as far as that
+    is known; before, nothing above it is at its end.
     """
     own = {one.path: one for one in statuses}
     totals = {path: [getattr(one, name) for name in _COUNTS] for path, one in own.items()}
     below = dict.fromkeys(own, 0)
+    due = {path: (dues or {}).get(one.campaign_id) for path, one in own.items() if one.delayed}
     reach: dict[str, int] = defaultdict(int)
     if scopes is not None:
         for path, one in own.items():
@@ -113,6 +116,8 @@ def grow(
         if above in totals:
             totals[above] = [a + b for a, b in zip(totals[above], totals[path], strict=True)]
             below[above] += below[path]
+            if (last := due.get(path)) is not None:
+                due[above] = max(last, due.get(above) or last)
     nodes: dict[str, CampaignNode] = {}
     for path, one in own.items():
         above = parent(path)
@@ -120,15 +125,16 @@ def grow(
             reach[path] = reach[above] + scopes.get(own[above].campaign_id, 0)
         status = replace(one, **dict(zip(_COUNTS, totals[path], strict=True)))
         base = bases.get(one.campaign_id)
-        ended = status.done + status.failed
+        ended, due_at = status.done + status.failed, due.get(path)
+        pace = None
+        if base is not None:
+            pace = make_pace(ended - base.ended, at - base.at, status.unfinished)
         nodes[path] = CampaignNode(
             status=status,
             own=one,
             depth=0 if path == "/" else path.count("/"),
             agents=None if scopes is None else below[path] + reach[path],
-            pace=None
-            if base is None
-            else make_pace(ended - base.ended, at - base.at, status.unfinished),
+            pace=pace and pace.not_before(None if due_at is None else due_at - at),
             why=_why(one, nodes[above].own if above in nodes else None, above),
         )
     return Tree(nodes, at)

@@ -301,6 +301,7 @@ class Scene:
             "index_results": [Case(0, {**it, "part": "result", "field": "score"})],
             "is_input": [Case(0, {**it, "digest": "0" * 64})],
             "last_attempts": [Case(4, {**one, "tasks": some})],
+            "last_due": [Case(1_000, it)],
             "latest_attempts": [Case(PAGE, {**it, "most": PAGE})],
             "latest_failure": [
                 Case(PAGE, {**it, "host": host, "error_class": "exit-1", "most": PAGE})

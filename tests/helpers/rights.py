@@ -85,6 +85,7 @@ MAY = {
     "keep": UPKEEP,
     "keep_front": UPKEEP,
     "last_attempts": READING,
+    "last_due": READING,
     "latest_attempts": READING,
     "latest_failure": READING,
     "lease_ahead": UPKEEP,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from taskq import Campaign, Client
 from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.scripted_agent import report_of
 
@@ -105,6 +107,27 @@ def test_pace_is_that_of_the_trend(campaign: Campaign, postgres: Postgres, hire:
     assert pace.per_s == pytest.approx(120 / pace.over_s)
     assert pace.eta_s == pytest.approx(180 / pace.per_s)
     assert pace.eta_low_s < pace.eta_s < (pace.eta_high_s or 0)
+
+
+def test_pace_has_no_end_before_delayed_tasks_are_due(
+    campaign: Campaign, postgres: Postgres, hire: Hire, dsn: str
+) -> None:
+    """Nor does `taskq status` tell one; none at all while the campaign is paused."""
+    campaign.seed({"n": n} for n in range(11))
+    record(postgres, datetime.now(timezone.utc) - timedelta(minutes=10))
+    agent = hire()
+    agent.fail(agent.claim(1)[0])
+    work(campaign, hire, 10)
+    postgres.execute(
+        "update taskq.task set due_at = now() + interval '3 h' where status = 'delayed'"
+    )
+    pace = campaign.pace()
+    assert pace is not None
+    assert pace.eta_s > 10_000
+    taskq = CommandLine(dsn)
+    assert re.search(r"ETA (3 h|2 h 59 min)", taskq.out("status", campaign.path))
+    campaign.pause()
+    assert "ETA" not in taskq.out("status", campaign.path)
 
 
 def test_clock_that_was_ahead_is_forgotten(campaign: Campaign, postgres: Postgres) -> None:

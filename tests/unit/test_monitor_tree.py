@@ -51,6 +51,25 @@ def test_counts_paces_and_agents_include_what_is_below() -> None:
     assert (paces[0], paces[2], paces[3]) == (None, None, None)
 
 
+def test_no_end_is_told_before_delayed_tasks_are_due() -> None:
+    """Nor of what is above them; what is finished has neither end nor rate."""
+    statuses = [
+        status(1, "/", done=1),
+        status(2, "/a", done=5, waiting=10),
+        status(3, "/a/b", done=7, delayed=2),
+        status(4, "/c", done=9),
+    ]
+    bases = {number: Base(ended=1, at=90.0) for number in (1, 2, 3, 4)}
+    tree = grow(statuses, bases, None, 100.0, {3: 700.0})
+    texts = figures_of(tree, "/", 9)
+    etas = [texts[f"{number}.eta"] for number in (1, 2, 3, 4)]
+    assert etas == ["10 min", "10 min", "10 min", ""]
+    assert (texts["3.rate"], texts["4.rate"]) == ("0.6/s", "")
+    pace = tree.nodes["/a/b"].pace
+    assert pace is not None
+    assert pace.eta() == "10 min (10 min to more)" or pace.eta() == "10 min"
+
+
 def test_closed_campaigns_say_why() -> None:
     """By themselves, by somebody, or with the one above."""
     statuses = [

@@ -32,9 +32,8 @@ def status(invocation: Invocation, *, path: str, below: bool) -> None:
         behind_s = client.behind_s
     lines = overview.lines()
     if pace is not None and overview.status.unfinished:
-        lines.insert(
-            0, f"pace       {rate(pace.per_s)} over {duration(pace.over_s)}, ETA {pace.eta()}"
-        )
+        eta = f", ETA {pace.eta()}" if not overview.closed_by else ""
+        lines.insert(0, f"pace       {rate(pace.per_s)} over {duration(pace.over_s)}{eta}")
     shown = render.campaign(overview.title(), counts(overview.status), lines)
     record = overview.record() | {
         "pace": None if pace is None else as_record(pace),

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import click
 
 from taskq import Client
+from taskq.due import last_due_s
 from taskq.errors import Unavailable, UsageError
 from taskq.words import counted, duration
 from taskq_cli import render
@@ -39,7 +40,7 @@ Show: TypeAlias = Callable[[Progress], None]
 
 
 @click.command()
-@path_argument()
+@path_argument(default="/")
 @click.option(
     "--interval",
     type=seconds(0.1, 3_600),
@@ -123,13 +124,13 @@ def _sample(
     usual = estimate.per_s(status) if meter.counted() < ENOUGH else None
     if usual is not None:
         per_s, eta_s = usual, status.unfinished / usual
-    last_due_s = None
-    if status.delayed and (below or not status.children):
-        last_due_s = (client.queries.row("explain_due", path=path) or {}).get("last_due_s")
+    due_s = None
+    if below or not status.children:
+        due_s = last_due_s(client.queries, status)
     if overview.closed_by and status.unfinished > status.working:
         eta_s = None
-    elif eta_s is not None and last_due_s is not None:
-        eta_s = max(eta_s, last_due_s)
+    elif eta_s is not None and due_s is not None:
+        eta_s = max(eta_s, due_s)
     return Progress(
         overview=overview,
         children=client.campaign(path).child_statuses() if below and status.children else [],
@@ -138,7 +139,7 @@ def _sample(
         rate_per_s=per_s,
         eta_s=eta_s,
         by_history=usual is not None,
-        last_due_s=last_due_s,
+        last_due_s=due_s,
     )
 
 

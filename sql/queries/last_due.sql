@@ -1,0 +1,19 @@
+-- Of each campaign at or below a path with some of the 1,000 delayed tasks of the queue that come due last: in
+-- how many seconds the last of them does. Index: task_delayed (backwards), campaign_pkey.
+with last_due as materialized (
+    select t.campaign_id, t.due_at
+      from taskq.task t
+     where t.status = 'delayed'
+     order by t.due_at desc
+     limit 1000
+)
+select t.campaign_id, extract(epoch from t.due_at - clock_timestamp())::float8 as due_s
+  from (
+      select campaign_id, max(due_at) as due_at
+        from last_due
+       group by campaign_id
+  ) t
+ cross join lateral (
+     select c.path from taskq.campaign c where c.campaign_id = t.campaign_id offset 0
+ ) c
+ where c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
