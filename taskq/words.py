@@ -50,10 +50,15 @@ def rate(per_second: float) -> str:
 
 
 def phases(measured: Mapping[str, float] | None) -> str:
-    """Return what an agent measured of an attempt: `run_s 3.2, 12 s of CPU, 1.5 GiB at most`."""
+    """Return what an agent measured of an attempt: `run 3.2 s, 12 s of CPU, 1.5 GiB at most`."""
     its = dict(measured or {})
     cpu_s, peak = its.pop("cpu_s", None), its.pop("peak_bytes", None)
-    parts = [f"{name} {value:g}" for name, value in its.items()]
+    parts = [
+        f"{name.removesuffix('_s')} {duration(value)}"
+        if name.endswith("_s")
+        else f"{name} {value:.3g}"
+        for name, value in its.items()
+    ]
     parts += [] if cpu_s is None else [f"{duration(cpu_s)} of CPU"]
     parts += [] if peak is None else [f"{in_bytes(peak)} at most"]
     return ", ".join(parts)
@@ -84,6 +89,13 @@ def beginning(text: str, chars: int) -> str:
     A command in backticks is there as a whole or not at all: its beginning may be another command.
     """
     return text if len(text) <= chars else f"{text[: end_before_command(text, chars)]}..."
+
+
+def given_up(failures: int, losses: int) -> str:
+    """Return after how many attempts a task was given up: `given up after 3 failures`; or empty."""
+    ends = ((failures, "failure"), (losses, "lost agent"))
+    told = " and ".join(counted(number, what) for number, what in ends if number)
+    return f"given up after {told}" if told else ""
 
 
 def end_before_command(text: str, chars: int) -> int:

@@ -87,7 +87,7 @@ def _ended(facts: Facts) -> Iterator[Reason]:
         if status.cancelled:
             commands.append(command("retry", path, "--status", "cancelled"))
         figures = {name: getattr(status, name) for name in ("done", "failed", "cancelled")}
-        yield Reason("finished", text, commands=commands, figures=figures)
+        yield Reason("finished", text, status.total, commands=commands, figures=figures)
 
 
 def _delayed(facts: Facts) -> Iterator[Reason]:
@@ -101,8 +101,8 @@ def _delayed(facts: Facts) -> Iterator[Reason]:
         text += f", each for {duration(longest)} at the longest"
     else:
         left_s = (facts.due_at - facts.upkeep.now).total_seconds()
-        text += f"; the first is due at {instant(facts.due_at)}"
-        text += f" (in {duration(left_s)})" if left_s > 0 else ", which is now"
+        when = f"at {instant(facts.due_at)} (in {duration(left_s)})" if left_s > 0 else "now"
+        text += f"; the first is due {when}"
     blocks = facts.status.waiting + facts.status.working == 0
     commands = [command("failures", path)]
     if blocks:  # beside others they lose nothing by waiting

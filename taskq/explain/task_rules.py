@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from taskq.explain.facts import Facts
@@ -13,7 +13,7 @@ from taskq.explain.reasons import Explanation, Reason, brief, failure, some
 from taskq.explain.rules import explain_campaign
 from taskq.spec.spec import RetryPolicy
 from taskq.views import Attempt, TaskView
-from taskq.words import command, counted, duration, instant
+from taskq.words import command, counted, duration, given_up, instant
 from taskq_agent.protocol import OUT_OF_TIME, TOO_LONG
 
 HEDGED: Final = "hedged"
@@ -74,9 +74,7 @@ def _own(
     elif task.status == "failed":
         yield Reason("failed", "The task has failed.", 1, commands=[retry])
     elif task.status == "delayed" and task.due_at is not None:
-        left_s = (task.due_at - facts.upkeep.now).total_seconds()
-        when = f"in {duration(left_s)}" if left_s > 0 else "which is now"
-        text = f"It is delayed until {instant(task.due_at)}, {when}"
+        text = _until(task.due_at, facts)
         if last is not None:
             text += f", since its last attempt failed on {last.host}: "
             text += failure(last.error_class, last.error)
@@ -94,8 +92,7 @@ def _given_up(task: TaskView, last: Attempt, retry: str, facts: Facts) -> Reason
     """Say why a task failed for good, and whether another attempt would fail again."""
     path = facts.status.path
     text = (
-        f"The task was given up after {counted(task.failures, 'failure')} and "
-        f"{counted(task.losses, 'lost agent')}; the last: "
+        f"The task was {given_up(task.failures, task.losses) or 'given up'}; the last: "
         f"{failure(last.error_class, last.error)}."
     )
     commands = [command("logs", path, names=[task.key]), retry]
@@ -105,6 +102,13 @@ def _given_up(task: TaskView, last: Attempt, retry: str, facts: Facts) -> Reason
             text += f" {told(facts, [one])}: it fails again until that is repaired."
             commands = [commands[0], *repairs([one])]
     return Reason("failed", text, 1, commands=commands)
+
+
+def _until(due_at: datetime, facts: Facts) -> str:
+    left_s = (due_at - facts.upkeep.now).total_seconds()
+    if left_s <= 0:
+        return "It was delayed and is due now"
+    return f"It is delayed until {instant(due_at)}, in {duration(left_s)}"
 
 
 def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:

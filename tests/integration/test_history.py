@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy
@@ -39,6 +41,7 @@ def test_history_follows_a_task_through_its_attempts(
     assert campaign.history("one")[2].detail.startswith("until 20")
     promote(postgres)
     second.claim()
+    assert re.fullmatch(r"tried again after [\d.]+ s, it runs", campaign.history("one")[-1].detail)
     silence(postgres, second.session)
     assert expire(postgres) == 1
     begun += [("claimed", "n2"), ("lost", "n2")]
@@ -47,6 +50,9 @@ def test_history_follows_a_task_through_its_attempts(
     third.done(third.claim()[0])
     assert told(campaign, "one") == [*begun, ("claimed", "n3"), ("done", "n3"), ("done", None)]
 
+    again = [one.detail for one in campaign.history("one") if one.what == "claimed"]
+    assert again[0] == ""
+    assert all(re.fullmatch(r"tried again after [\d.]+ s", one) for one in again[1:])
     taskq = CommandLine(dsn)
     lines = taskq.out("history", "/h", "one").splitlines()
     assert len(lines) == 8
@@ -54,3 +60,14 @@ def test_history_follows_a_task_through_its_attempts(
     assert taskq.json("history", "/h", "one")[1]["what"] == "failed"
     with pytest.raises(NotFound):
         campaign.history("nope")
+
+
+def test_history_says_after_how_many_failures_a_task_was_given_up(
+    queue: Client, hire: Hire
+) -> None:
+    """Of agents that were lost only if there were some."""
+    campaign = queue.create_campaign(CampaignSpec("/h", retry=RetryPolicy(max_attempts=1)))
+    campaign.submit({"n": 1}, "one")
+    agent = hire("/h")
+    agent.fail(agent.claim()[0])
+    assert campaign.history("one")[-1].detail == "given up after 1 failure"

@@ -12,10 +12,10 @@ _COLUMNS = [
     Column("at", lambda one: instant(one["at"]) or "now"),
     Column("event", lambda one: one["what"]),
     Column("attempt"),
-    Column("host"),
-    Column("site"),
+    Column("host", sparse=True),
+    Column("site", sparse=True, yields=1),
     Column("detail", gives_way=True),
-    Column("agent"),
+    Column("agent", sparse=True, yields=2),
 ]
 
 

@@ -37,7 +37,7 @@ def test_nothing_left_says_how_it_ended(make: Make, hire: Hire) -> None:
     )
     assert "taskq retry /c" in found.reasons[0].commands
     assert only(campaign, two.key).text == (
-        "The task was given up after 1 failure and 0 lost agents; the last: Boom: it broke."
+        "The task was given up after 1 failure; the last: Boom: it broke."
     )
     assert explained(campaign, one.key).headline.startswith("done at 20")
 
