@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 
 from taskq import Client
 from tests.helpers.campaigns import servable
@@ -79,3 +80,19 @@ def test_screen_in_80_columns_without_colour(queue: Client, taskq: CommandLine) 
 def test_without_a_terminal_it_names_what_needs_none(taskq: CommandLine) -> None:
     """And draws nothing."""
     assert "taskq watch" in taskq.refused("top")[1]
+
+
+def test_keys_typed_at_the_start_are_not_echoed_and_none_is_left(
+    queue: Client, taskq: CommandLine
+) -> None:
+    """What it waits for is said at once; a wrong path comes before the lack of a terminal."""
+    servable(queue, "/a", 5)
+    with taskq.terminal("top", columns=80) as terminal:
+        terminal.wait_for("connecting to")
+        terminal.type("~~~")
+        shows(terminal, "taskq top /", "CAMPAIGN")
+        terminal.type("q~~~")
+        assert terminal.end() == 0
+        assert not select.select([terminal.far], [], [], 0)[0]
+        assert "~~~" not in terminal.seen
+    assert "no campaign /nope" in taskq.refused("top", "/nope")[1]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -21,9 +24,9 @@ def top(invocation: Invocation, *, path: str) -> None:
 
     Shows the tree of campaigns with progress, rate, ETA and agents, once a second. Enter opens a
     campaign, and in it a failed task; Escape goes back. The line at the bottom names the keys:
-    explain, pause or resume, retry what has failed, failures, hosts, sites, agents, a task by its
-    key; + and - show more or fewer levels of the tree, g the gateways and the database, o
-    owners with their quotas. What changes something asks before.
+    explain, pause or resume, retry what has failed, failures, hosts, sites, agents. ? shows all of
+    them: t a task by its key, + and - more or fewer levels of the tree, g the gateways and the
+    database, o owners with their quotas. What changes something asks before.
 
     It needs 80 columns, works over SSH, and without colours where NO_COLOR is set. While the server
     does not answer, it says so and goes on by itself. For a pipe, or a smaller terminal, there is
@@ -36,7 +39,18 @@ def top(invocation: Invocation, *, path: str) -> None:
       taskq top /demo
     """
     if invocation.output != "table" or not sys.stdin.isatty() or not render.can_redraw(sys.stderr):
+        if path != "/":
+            with invocation.client() as client:
+                client.campaign(path)  # a wrong path is what to mend first
         raise UsageError("this needs a terminal; `taskq watch` and `taskq status` need none")
+    with _keys_kept_from_the_shell():
+        _run(invocation, path)
+
+
+def _run(invocation: Invocation, path: str) -> None:
+    address = invocation.address()
+    named = "the embedded PostgreSQL" if address is None else "the queue"
+    click.echo(f"connecting to {named} ...", err=True)
     try:
         from taskq_cli.top.app import TopApp  # noqa: PLC0415  # the extra may be missing
     except ModuleNotFoundError as error:
@@ -54,3 +68,20 @@ def top(invocation: Invocation, *, path: str) -> None:
                 TopApp(client, path, acting).run(mouse=False)
         else:
             TopApp(acting, path).run(mouse=False)
+
+
+@contextmanager
+def _keys_kept_from_the_shell() -> Iterator[None]:
+    """Show no keys that are typed before the screen is there, and drop those that nobody has read.
+
+    What the terminal answers late to questions about itself is dropped likewise.
+    """
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    quiet = [*before]
+    quiet[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(terminal, termios.TCSADRAIN, quiet)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSAFLUSH, before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from textual import on
@@ -23,7 +24,7 @@ from taskq.monitor.tree import CampaignNode, Tree, usual_levels
 from taskq.words import counted, duration
 from taskq_cli.text import one_line
 from taskq_cli.top.panels import Opening, Panels, Subject, tree_line, tree_panel
-from taskq_cli.top.screens import LineScreen, OpenedScreen, QuestionScreen
+from taskq_cli.top.screens import KeysScreen, LineScreen, OpenedScreen, QuestionScreen
 from taskq_cli.top.tables import Rows, Told
 
 #: Seconds after which a tree that has not come is told, and after which upkeep is read again.
@@ -46,13 +47,13 @@ class TopApp(App[None]):
     #text { height: auto; max-height: 60%; }
     #text, #rows, #tree {
         scrollbar-color: ansi_bright_black; scrollbar-background: ansi_default;
-        scrollbar-color-active: ansi_default; scrollbar-size: 1 1;
+        scrollbar-color-active: ansi_default; scrollbar-size: 0 1;
     }
     #about { height: 2; }
     #servers { height: auto; max-height: 1; }
     .message { height: auto; max-height: 3; text-style: bold; }
     .asked { border: solid ansi_default; width: 90%; max-width: 70; height: auto; padding: 0 1; }
-    QuestionScreen, LineScreen { align: center middle; background: transparent; }
+    QuestionScreen, LineScreen, KeysScreen { align: center middle; background: transparent; }
     DataTable > .datatable--cursor, DataTable:focus > .datatable--cursor {
         background: ansi_default; color: ansi_default; text-style: reverse;
     }
@@ -61,7 +62,10 @@ class TopApp(App[None]):
         background: ansi_default; color: ansi_default; text-style: bold;
     }
     """
+    # Those that end something first: what has no room is cut at the right.
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
+        Binding("question_mark", "keys", "Keys", key_display="?"),
         Binding("e", "explain", "Explain"),
         Binding("p", "pause", "Pause"),
         Binding("r", "retry", "Retry"),
@@ -69,11 +73,10 @@ class TopApp(App[None]):
         Binding("h", "places('host')", "Hosts"),
         Binding("s", "places('site')", "Sites"),
         Binding("a", "agents", "Agents"),
-        Binding("t", "task", "Task"),
+        Binding("t", "task", "Task", show=False),
         Binding("g", "servers", "Gateways", show=False),
         Binding("o", "owners", "Owners", show=False),
         Binding("plus,minus", "levels", "Levels", show=False),
-        Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
     ]
 
     def __init__(self, client: Client, path: str, acting: Client | None = None) -> None:
@@ -108,6 +111,7 @@ class TopApp(App[None]):
         self.run_worker(self._follow())
         self.run_worker(self._follow_upkeep())
         self.set_interval(1.0, self._refresh_head)
+        self._refresh_head()
 
     def exit(self, *arguments: Any, **options: Any) -> None:
         """Quit; what follows the queue ends before the parts that it writes to."""
@@ -169,12 +173,15 @@ class TopApp(App[None]):
     def _refresh_head(self) -> None:
         found, first = self._upkeep, self.screen_stack[0]
         parts = [f"taskq top {self._path}"]
-        if self._trouble:
+        if not self._tree.nodes and not self._trouble:
+            parts.append("connecting to")
+        elif self._trouble:
             parts.append("AWAY")
         else:
             parts += [] if found is None else _upkeep_parts(found)
             parts.append(f"{1_000 * self._ticker.took_s:.0f} ms")
-        if (behind_s := self._client.behind_s) is not None:
+        behind_s = self._client.behind_s if self._tree.nodes else None
+        if behind_s is not None:
             parts.append(f"a standby, {duration(behind_s)} behind at most,")
         parts.append(self._client.queries.server)
         first.query_one("#head", Told).tell(one_line("  ".join(parts)))
@@ -204,7 +211,9 @@ class TopApp(App[None]):
         return Subject(self._path if node is None else node.status.path)
 
     def _open(self, opening: Opening) -> None:
+        self._told = ""  # it was about what is left here
         self.push_screen(OpenedScreen(opening, self._readings))
+        self._refresh_head()
 
     def _tell(self, text: str) -> None:
         self._told, self._told_at = text, time.monotonic()
@@ -217,6 +226,16 @@ class TopApp(App[None]):
         row = event.data_table.chosen if isinstance(event.data_table, Rows) else None
         if row is not None and row.opens is not None:
             self._open(row.opens)
+
+    def action_leave(self) -> None:
+        """Go back to what was open before."""
+        self._told = ""
+        self.pop_screen()
+        self._refresh_head()
+
+    def action_keys(self) -> None:
+        """Show all keys with what they do."""
+        self.push_screen(KeysScreen())
 
     def action_explain(self) -> None:
         """Open why a campaign or a task does not run."""
@@ -236,7 +255,7 @@ class TopApp(App[None]):
 
     def action_servers(self) -> None:
         """Open the gateways, and the database's server."""
-        self._open(self._panels.servers())
+        self._open(self._panels.servers(self._subject().path))
 
     def action_owners(self) -> None:
         """Open the owners of a campaign and of all below it."""
@@ -246,11 +265,24 @@ class TopApp(App[None]):
         """Ask for the key of a task, and open it."""
         path = self._subject().path
 
+        async def find(key: str) -> None:
+            try:
+                found = await in_thread(partial(self._panels.find_task, path, key))
+            except TaskqError as error:
+                self._tell(f"not found: {error}")
+                return
+            if len(found) == 1:
+                self._open(self._panels.task(found[0], key))
+            elif found:
+                self._tell(f"{key} is a task of {', '.join(found)}: choose one of them, then t")
+            else:
+                self._tell(f"no task {key} in {path} or below it")
+
         def answered(key: str | None) -> None:
             if key:
-                self._open(self._panels.task(path, key))
+                self.run_worker(find(key))
 
-        self.push_screen(LineScreen(f"Key of a task of {path}:"), answered)
+        self.push_screen(LineScreen(f"Key of a task of {path} or below it:"), answered)
 
     def action_levels(self) -> None:
         """Show more levels of the tree, or fewer."""
@@ -275,8 +307,12 @@ class TopApp(App[None]):
         if node is None:
             return
         status = node.status
-        if status.state == "open":
-            tasks = counted(status.unfinished, "unfinished task")
+        if status.state == "open" and status.finished:
+            self._tell(f"{path} is finished: no task is left to be paused")
+        elif status.state == "open":
+            tasks = (
+                counted(status.unfinished, "unfinished task") if status.total else "no tasks yet"
+            )
             self._ask(
                 f"Pause {path} and all below it, with {tasks}? What runs goes on.",
                 lambda: self._acting.campaign(path).pause(),

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from typing import Final
 
 from taskq import Client
+from taskq.errors import NotFound
 from taskq.explain.reasons import Explanation
 from taskq.export.json_values import as_json
 from taskq.fleet.bans import PlaceKind
@@ -16,10 +17,10 @@ from taskq.fleet.places import Place
 from taskq.monitor.figures import node_texts
 from taskq.monitor.servers import read_servers
 from taskq.monitor.tree import CampaignNode, Tree
-from taskq.views import AgentView, Attempt
-from taskq.words import counted, duration, instant, progress, rate
+from taskq.views import AgentView, Attempt, FailureCause
+from taskq.words import command, counted, duration, instant, progress, rate
 from taskq_cli import render
-from taskq_cli.counts import counts
+from taskq_cli.counts import counts, told_state
 from taskq_cli.places import place_columns, place_record, sample_line
 from taskq_cli.text import one_line
 
@@ -30,6 +31,10 @@ MOST_FAILED: Final = 20
 MOST_CAMPAIGNS: Final = 5
 MOST_CHARS: Final = 4_000
 MOST_VERDICTS: Final = 5
+#: Campaigns that are asked for a task's key.
+MOST_ASKED: Final = 50
+#: Causes among which a class finds its example.
+MOST_CAUSES: Final = 20
 #: Columns of a terminal from which the tree has one more.
 WIDE: Final = 100
 #: Between two columns of a table.
@@ -91,9 +96,9 @@ class Panels:
         self._client = client
         self._tree = tree
 
-    def servers(self) -> Opening:
-        """Return the gateways, and the database's server."""
-        return Opening("gateways and database", Subject("/"), self._servers)
+    def servers(self, path: str) -> Opening:
+        """Return the gateways, and the database's server. path: what keys go on to act on."""
+        return Opening("gateways and database", Subject(path), self._servers)
 
     def owners(self, path: str) -> Opening:
         """Return the owners of a campaign and all below it, with what their quotas allow."""
@@ -112,6 +117,25 @@ class Panels:
         """Return a task with what has happened to it."""
         subject = Subject(path, key)
         return Opening(f"{path} {key}", subject, partial(self._task, path, key))
+
+    def find_task(self, path: str, key: str) -> list[str]:
+        """Return the campaigns at and below a path that have a task with this key.
+
+        Raise `NotFound` if the path has none, and there are too many to ask below it.
+        """
+        nodes = [node.own for node in self._tree().within(path) if node.own.total]
+        paths = [one.path for one in nodes if one.path != path]
+        found = [path] if self._has_task(path, key) else []
+        if len(paths) > MOST_ASKED and not found:
+            raise NotFound(f"{path} has no task {key}; choose the campaign below it that has it")
+        return found or [one for one in paths if self._has_task(one, key)]
+
+    def _has_task(self, path: str, key: str) -> bool:
+        try:
+            self._client.campaign(path).task(key)
+        except NotFound:
+            return False
+        return True
 
     def places(self, kind: PlaceKind, path: str) -> Opening:
         """Return the hosts or sites that serve a campaign, compared."""
@@ -161,14 +185,14 @@ class Panels:
         status = campaign.status() if node is None else node.status
         pace = campaign.pace(status)
         lines = [] if node is None or not node.why else [f"why        {one_line(node.why)}"]
-        if pace is not None:
-            eta = f", ETA {pace.eta()}" if status.unfinished else ""
+        if pace is not None and status.unfinished:
+            eta = f", ETA {pace.eta()}" if status.state == "open" else ""
             lines.append(f"pace       {rate(pace.per_s)}{eta}")
         if (owner := self._client.owners.of(path)) is not None:
             lines.append(f"owner      {one_line(owner)}")
         if status.failures or status.losses:
             lines.append(f"attempts   {status.failures:,} failed, {status.losses:,} lost")
-        title = f"{one_line(path)}  {status.state}"
+        title = f"{one_line(path)}  {told_state(status)}"
         pictures = [render.campaign(title, counts(status), lines), *_reasons(campaign.explain())]
         return Panel(pictures, *self._failed_tasks(path))
 
@@ -184,18 +208,26 @@ class Panels:
             )
             for row in found:
                 why = one_line(row["error"] or "")[:MOST_CHARS]
-                cells = [one_line(row["key"]), row["error_class"] or "", row["host"] or "", why]
+                cells = [row["key"], row["error_class"] or "", row["host"] or "", why]
                 rows.append(Row(row["key"], _safe(cells), self.task(one.path, row["key"])))
         return ["failed task", "class", "host", "error"], rows[:MOST_ROWS]
 
     def _failures(self, path: str) -> Panel:
         verdicts = self._client.fleet.failures(path)
-        told = [
-            f"{one.error_class or '(none)'} in {one.campaign}: "
-            f"{counted(one.attempts, 'attempt')}; {one.fault}: {one.why}"
-            f"{''.join(f'; {ban}' for ban in one.bans)}."
-            for one in verdicts
-        ]
+        examples: dict[tuple[str, str], FailureCause] = {}
+        for campaign in [*dict.fromkeys(one.campaign for one in verdicts)][:MOST_CAMPAIGNS]:
+            for cause in self._client.campaign(campaign).failure_causes(MOST_CAUSES, below=False):
+                examples.setdefault((campaign, cause.error_class), cause)
+        told = []
+        for one in verdicts:
+            told.append(
+                f"{one.error_class or '(none)'} in {one.campaign}: "
+                f"{counted(one.attempts, 'attempt')}; {one.fault}: {one.why}"
+                f"{''.join(f'; {ban}' for ban in one.bans)}."
+            )
+            if (found := examples.get((one.campaign, one.error_class))) is not None:
+                said = " | ".join(filter(None, (found.example_error, found.example_line)))
+                told += [f"Such as {found.example_key}: {said}"] if said else []
         told += [f"Seen: {one.sample}." for one in verdicts[:1]]
         pictures = _paragraphs(told or ["No attempt in the sample of the latest has failed."])
         return Panel(pictures, *self._failed_tasks(path))
@@ -221,7 +253,12 @@ class Panels:
     def _places(self, kind: PlaceKind, path: str) -> Panel:
         fleet = self._client.fleet
         places = fleet.hosts(path) if kind == "host" else fleet.sites(path)
-        columns = [one for one in place_columns(kind) if one.title != "state"]
+        shown = {one.title: one for one in place_columns(kind)}
+        # What matters most first: the rest may be beyond the edge of the screen.
+        first = [kind, "state", "agents", "attempts", "failed", "run", "times", "use"]
+        ranked = [shown[name] for name in dict.fromkeys([*first, *shown])]
+        records = [place_record(one) for one in places[:MOST_ROWS]]
+        columns = [column for column in ranked if any(map(column.text, records))]
         told = [_verdict(one) for one in places if one.verdict or one.ban][:MOST_VERDICTS]
         seen = _paragraphs([sample_line(one.sample) for one in places[:1]])
         return Panel(
@@ -230,10 +267,10 @@ class Panels:
             [
                 Row(
                     one.name,
-                    [column.text(place_record(one)) for column in columns],
+                    [column.text(record) for column in columns],
                     self.host(path, one.name) if kind == "host" else None,
                 )
-                for one in places[:MOST_ROWS]
+                for one, record in zip(places, records, strict=False)
             ],
         )
 
@@ -246,7 +283,8 @@ class Panels:
             for column in columns
             if (text := column.text(place_record(one)))
         ]
-        pictures = [*chain(*map(_verdict, places)), *_paragraphs(facts)]
+        told = [_verdict(one) for one in places]
+        pictures = [*chain(*told), *_paragraphs(facts)]
         agents = self._client.agents(path, limit=MOST_AGENTS)
         here = [one for one in agents if one.host == name]
         return Panel(pictures, _AGENTS, self._agent_rows(path, here))
@@ -277,7 +315,8 @@ def tree_panel(nodes: Sequence[CampaignNode], width: int, opens: Callable[[str],
     others = []
     for node in nodes:
         texts = dict(node_texts(node))
-        texts |= {"eta": node.status.state} if node.why else {}
+        if node.why or node.status.finished:
+            texts["eta"] = told_state(node.status)
         others.append([texts[name] for name in names])
     widths = [max(map(len, column)) for column in zip(_titles(names), *others, strict=True)]
     room = max(width - sum(widths) - _PADDING * (len(widths) + 1), render.MIN_WIDTH)
@@ -297,9 +336,9 @@ def _titles(names: Sequence[str]) -> list[str]:
 def tree_line(node: CampaignNode) -> str:
     """Return more about the campaign that is chosen in the tree."""
     status = node.status
-    parts = [f"{status.path}  {status.state}", f"{counted(status.total, 'task')}"]
+    parts = [f"{status.path}  {told_state(status)}", f"{counted(status.total, 'task')}"]
     parts += [f"{status.delayed:,} delayed"] if status.delayed else []
-    if node.pace is not None and status.unfinished:
+    if node.pace is not None and status.unfinished and not node.why:
         parts.append(f"ETA {node.pace.eta()}")
     if node.why:
         parts.append(node.why)
@@ -317,9 +356,13 @@ def _reasons(explanation: Explanation) -> list[render.Picture]:
 
 def _verdict(one: Place) -> list[render.Picture]:
     """Return what is the matter with a host or site, and what can be done."""
-    wrong = f"{one.ban}: {one.ban.why}" if one.ban else one.verdict and f"{one.name}: {one.verdict}"
-    told = _paragraphs([f"{wrong}."] if wrong else [])
-    return told + _commands([one.proposal] if one.proposal else [])
+    told, commands = [], [one.proposal or one.choice]
+    if (ban := one.ban) is not None:
+        told.append(f"{ban}, by {ban.login} at {instant(ban.banned_at)}: {ban.why}.")
+        commands = [command(f"{one.kind}s", "unban", names=[one.name])]
+    if one.verdict:
+        told.append(f"{one.name}: {one.verdict}.")
+    return [*_paragraphs(told), *_commands(filter(None, commands))]
 
 
 def _of_attempt(one: Attempt) -> list[str]:

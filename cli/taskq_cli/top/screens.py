@@ -20,15 +20,33 @@ from taskq_cli.top.tables import Rows, Told
 
 #: Seconds after which what is open is read again.
 FRESH_S: Final = 5.0
+#: All keys, as the help screen has them.
+KEYS: Final = (
+    ("Enter", "open the row: a campaign, task, host or agent"),
+    ("Esc", "go back"),
+    ("Tab", "the other part of the screen, to scroll it"),
+    ("Left Right", "move a table that is wider than the screen"),
+    ("+ -", "more or fewer levels of the tree"),
+    ("e", "explain why the campaign or task does not run"),
+    ("p", "pause the campaign, or resume it"),
+    ("r", "retry failed tasks of the campaign, or the open task"),
+    ("f", "failures, and whose fault they are"),
+    ("h s a", "hosts, sites, agents"),
+    ("t", "a task by its key"),
+    ("g", "gateways and the database"),
+    ("o", "owners and their quotas"),
+    ("?", "these keys"),
+    ("q", "quit"),
+)
 
 
 class OpenedScreen(Screen[None]):
     """What was opened, read again while it is looked at."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,backspace", "app.pop_screen", "Back", key_display="esc"),
+        Binding("escape,backspace", "app.leave", "Back", key_display="esc"),
         Binding("tab", "app.focus_next", "Other part", show=False),
-        Binding("q", "app.quit", "Quit", show=False),  # there is no room for its name
+        Binding("a", "app.agents", "Agents", show=False),  # there is no room for its name
     ]
 
     def __init__(self, opening: Opening, readings: Readings) -> None:
@@ -81,6 +99,20 @@ class OpenedScreen(Screen[None]):
         table.display = bool(found.rows)
         if first:
             table.focus()
+
+
+class KeysScreen(ModalScreen[None]):
+    """Shows all keys; any of those that end something ends it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,backspace,enter,q,question_mark", "dismiss", "Back"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Return the keys, each with what it does."""
+        with Vertical(classes="asked"):
+            lines = (f"{key:<10}  {what}" for key, what in KEYS)
+            yield Static("\n".join(lines) + "\n\nesc: back", markup=False)
 
 
 class QuestionScreen(ModalScreen[bool]):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from textual.coordinate import Coordinate
 from textual.widgets import DataTable, Static
 
 from taskq_cli import render
 from taskq_cli.top.panels import Row
+
+#: Of a column that gives way: what is shorter is no sentence.
+LEAST_WIDTH: Final = 16
 
 
 class Told(Static):
@@ -21,7 +25,8 @@ class Told(Static):
         if text != self._text:
             layout = not (fixed and text and self._text)
             self._text = text
-            self.update(text if folded else render.line(text), layout=layout)
+            shown = render.paragraph("", text) if folded else render.line(text)
+            self.update(shown, layout=layout)
 
 
 class Rows(DataTable[render.Line]):
@@ -32,6 +37,7 @@ class Rows(DataTable[render.Line]):
         self._shown: list[Row] = []
         self._titles: Sequence[str] = ()
         self._numbers: list[bool] = []
+        self._fitted: list[int] = []
 
     @property
     def chosen(self) -> Row | None:
@@ -58,8 +64,14 @@ class Rows(DataTable[render.Line]):
         self.clear(columns=True)
         columns = zip(*(row.cells for row in rows), strict=True)
         self._numbers = [all(map(render.is_number, column)) for column in columns]
+        wished = [
+            max(map(render.cells, column))
+            for column in zip(titles, *(row.cells for row in rows), strict=True)
+        ]
+        self._fitted = self._fitting(wished)
         for place, title in enumerate(titles if rows else ()):
-            self.add_column(self._cell(place, title.upper()))
+            width = None if self._fitted[place] == wished[place] else self._fitted[place]
+            self.add_column(self._cell(place, title.upper()), width=width)
         for row in rows:
             self.add_row(*(self._cell(place, text) for place, text in enumerate(row.cells)))
         names = [row.name for row in rows]
@@ -67,7 +79,24 @@ class Rows(DataTable[render.Line]):
             before = names.index(chosen.name)
         self.move_cursor(row=min(before, len(names) - 1), animate=False)
 
+    def _fitting(self, widths: Sequence[int]) -> list[int]:
+        """Return widths at which all columns are seen: texts give way, the widest first."""
+        fitting = list(widths)
+        for place in sorted(range(len(widths)), key=lambda place: -widths[place]):
+            excess = sum(fitting) + 2 * self.cell_padding * len(fitting) - self.app.size.width
+            if excess > 0 and not self._numbers[place]:
+                least = LEAST_WIDTH if place else render.FIRST_WIDTH
+                fitting[place] = max(fitting[place] - excess, min(fitting[place], least))
+        return fitting
+
+    def on_resize(self) -> None:
+        """Fit the columns again."""
+        if self._shown:
+            self._renew(self._titles, self._shown)
+
     def _cell(self, place: int, text: str) -> render.Line:
+        if not place and self._fitted:
+            text = render.shortened(text, self._fitted[place])
         return render.line(text, right=self._numbers[place])
 
 
