@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from taskq import Campaign, Client, Seed
+from taskq.words import phases
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 
@@ -178,3 +181,60 @@ def test_tasks_are_shown_with_their_last_attempts(
     said = taskq("tasks", "/c", "--where", 'host = "n18"').stderr
     assert said.startswith("There are none.\nHost, site, class, error and exit_code are those of")
     assert taskq("tasks", "/c", "--where", "priority = 9").stderr == "There are none.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("hosts lst", "No such sub-command 'lst'; did you mean `taskq hosts list`?"),
+        ("hosts n17", "path begins with /; `taskq hosts show n17` shows a single one."),
+        ("agents n17", "No such sub-command 'n17'; a campaign's path begins with /. See"),
+        ("hosts list /nope", "no campaign /nope; `taskq tree` shows what there is"),
+        ("failures /nope --by site", "no campaign /nope; `taskq tree` shows what there is"),
+        ("hosts show n17", "no host n17 has served / lately; `taskq hosts` shows what there is"),
+        ("explain /c n=1 extra", "(extra). See `taskq explain -h`."),
+    ],
+)
+def test_wrong_arguments_get_what_was_meant(taskq: CommandLine, words: str, hint: str) -> None:
+    """Also for what is neither a sub-command nor a path."""
+    assert hint in taskq.refused(*words.split())[1]
+
+
+def test_all_commands_that_look_take_the_root_where_no_campaign_is_named(
+    taskq: CommandLine, finished: Campaign
+) -> None:
+    """One that has ended is told as finished, with all of its tasks."""
+    assert taskq("failures").exit_code == 0
+    assert " finished " in taskq.out("watch")
+    assert "finished: all 2 tasks have ended" in taskq.out("explain")
+    assert [one["tasks"] for one in taskq.json("explain", finished.path)["reasons"]] == [2]
+    assert taskq.out("status", finished.path).startswith(f"{finished.path}  finished  100.0 %")
+    assert " finished " in taskq.out("tree").splitlines()[2]
+    (record,) = taskq.json("ls")
+    assert (record["state"], record["finished"]) == ("open", True)
+
+
+def test_single_host_is_shown(queue: Client, taskq: CommandLine, hire: Hire) -> None:
+    """With its ban, who made it, and its agents; a similar name is proposed."""
+    hire("/", agent="a1", host="n17", site="alpha")
+    queue.fleet.ban("host", "n17", why="exit-1", until=timedelta(days=1))
+    told = taskq.out("hosts", "show", "n17")
+    assert re.search(r"state +banned until 20\S+Z, by \S+ at 20\S+Z: exit-1\n", told)
+    assert "a1" in told
+    assert "alpha" in told
+    record = taskq.json("hosts", "show", "n17")
+    assert (record["ban"]["why"], [one["agent"] for one in record["sessions"]]) == (
+        "exit-1",
+        ["a1"],
+    )
+    assert "did you mean n17?" in taskq.refused("hosts", "show", "n71")[1]
+    assert taskq.out("sites", "show", "alpha").startswith("site ")
+    shown = taskq.out("hosts", "-h")
+    assert "[PATH]" in shown
+    assert "--banned" in shown
+
+
+def test_what_was_measured_of_an_attempt_is_told_in_units() -> None:
+    """Seconds as durations, other numbers with three digits."""
+    measured = {"run_s": 1.45616, "wait_s": 0, "cpu_s": 12.3456, "poses": 2.34567}
+    assert phases(measured) == "run 1.5 s, wait 0.0 s, poses 2.35, 12 s of CPU"

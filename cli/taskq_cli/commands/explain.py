@@ -17,7 +17,7 @@ from taskq_cli.text import one_line
 
 
 @click.command()
-@path_argument(metavar="PATH")
+@path_argument(default="/", metavar="[PATH]")
 @click.argument("key", required=False)
 @reading_options
 def explain(invocation: Invocation, *, path: str, key: str | None) -> None:

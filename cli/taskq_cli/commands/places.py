@@ -5,18 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from typing import Any, Final
 
 import click
 
-from taskq.errors import Conflict
+from taskq.errors import Conflict, NotFound
 from taskq.explain.reasons import some
-from taskq.fleet.bans import PlaceKind
+from taskq.fleet.bans import Ban, PlaceKind
 from taskq.fleet.places import Place
-from taskq.words import command, counted
+from taskq.words import command, counted, duration, instant
 from taskq_cli import render
 from taskq_cli.list_group import ListGroup
-from taskq_cli.output import Column, as_record, write_record, write_records
+from taskq_cli.output import Column, as_record, facts, write_record, write_records
 from taskq_cli.places import place_columns, place_record, sample_line
 from taskq_cli.shared import (
     Invocation,
@@ -29,6 +30,17 @@ from taskq_cli.text import one_line
 from taskq_cli.times import until as parse_until
 
 _MOST_VERDICTS: Final = 5
+
+_MOST_AGENTS: Final = 20_000
+_AGENTS: Final = (
+    Column("agent"),
+    Column("host"),
+    Column("working"),
+    Column("slots"),
+    Column("silent", lambda one: duration(one["silent_s"])),
+    Column("draining", lambda one: "yes" if one["draining"] else ""),
+    Column("campaign", lambda one: one["path"]),
+)
 
 _BANNED: Final = (
     Column("name"),
@@ -209,6 +221,70 @@ def list_sites(invocation: Invocation, **what: Any) -> None:
     _list(invocation, "site", **what)
 
 
+@hosts.command("show")
+@click.argument("name", metavar="HOST")
+@path_argument(default="/")
+@reading_options
+def show_host(invocation: Invocation, *, name: str, path: str) -> None:
+    """Show a single host with its agents.
+
+    Shows what `taskq hosts list` has of HOST beside the others that serve PATH, what is clearly
+    wrong with it, a ban with its end and who made it, and its agents.
+
+    Example:
+      taskq hosts show n17
+    """
+    _show(invocation, "host", name, path)
+
+
+@sites.command("show")
+@click.argument("name", metavar="SITE")
+@path_argument(default="/")
+@reading_options
+def show_site(invocation: Invocation, *, name: str, path: str) -> None:
+    """Show a single site with its agents.
+
+    Shows what `taskq sites list` has of SITE beside the others that serve PATH, what is clearly
+    wrong with it, a ban with its end and who made it, and its agents.
+
+    Example:
+      taskq sites show cluster-b
+    """
+    _show(invocation, "site", name, path)
+
+
+def _show(invocation: Invocation, kind: PlaceKind, name: str, path: str) -> None:
+    with invocation.reader() as client:
+        client.campaign(path)
+        fleet = client.fleet
+        places = fleet.hosts(path) if kind == "host" else fleet.sites(path)
+        agents = [as_record(one) for one in client.agents(path, limit=_MOST_AGENTS)]
+    found = [one for one in places if one.name == name]
+    if not found:
+        close = get_close_matches(name, [one.name for one in places], n=1)
+        meant = f"did you mean {close[0]}?" if close else f"`taskq {kind}s` shows what there is"
+        raise NotFound(f"no {kind} {name} has served {path} lately; {meant}")
+    here = [one for one in agents if one[kind] == name]
+    record = place_record(found[0])
+    if invocation.output != "table":
+        write_record(invocation.output, record | {"sessions": here}, "")
+        return
+    told = {one.title: one.text(record) for one in place_columns(kind)}
+    if (ban := found[0].ban) is not None:
+        told["state"] = _about_ban(ban)
+    write_record("table", record, facts(told))
+    _write_verdicts(kind, path, found)
+    if here:
+        click.echo()
+        write_records("table", here, _AGENTS)
+
+
+def _about_ban(ban: Ban) -> str:
+    """Return why a place is banned, until when and by whom."""
+    end = f"until {instant(ban.until)}" if ban.until else "until that is lifted"
+    return f"banned {end}, by {ban.login} at {instant(ban.banned_at)}: {ban.why}"
+
+
 def _list(
     invocation: Invocation, kind: PlaceKind, *, path: str, banned: bool, limit: int | None
 ) -> None:
@@ -218,6 +294,7 @@ def _list(
             bans = (as_record(one) for one in fleet.bans() if one.kind == kind)
             write_records(invocation.output, bans, _BANNED)
             return
+        client.campaign(path)
         places = fleet.hosts(path) if kind == "host" else fleet.sites(path)
     write_records(invocation.output, map(place_record, places), place_columns(kind), limit=limit)
     if invocation.output == "table":
