@@ -17,6 +17,7 @@ from textual.widgets import Input
 from taskq import Campaign, Client
 from taskq.db.connections import Database, Row
 from taskq.errors import Unavailable
+from taskq.monitor import ticker
 from taskq.monitor.ticker import PERIOD_S
 from taskq_cli.top.app import TopApp
 from taskq_cli.top.screens import FRESH_S, LineScreen, OpenedScreen, QuestionScreen
@@ -112,6 +113,23 @@ def test_part_of_the_tree_has_the_agents_above_it(queue: Client, hire: Hire) -> 
         assert "beside" not in text
 
     drive(queue, act, "/a/b")
+
+
+def test_what_a_key_did_is_shown_however_slowly_the_tree_is_read(
+    queue: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is busy is asked seldom, but who has acted waits for what came of it."""
+    monkeypatch.setattr(ticker, "SHARE", 1_000_000)
+    servable(queue, "/a", 5)
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        await shows(app, "  a")
+        await pilot.press("down", "p")
+        await on_screen(app, QuestionScreen)
+        await pilot.press("y")
+        await shows(app, "/a is paused", "paused by an operator")
+
+    drive(queue, act)
 
 
 @pytest.mark.thorough

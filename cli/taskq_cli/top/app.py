@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -352,6 +353,10 @@ class TopApp(App[None]):
             except TaskqError as error:
                 text = f"not done: {error}"
             self._tell(text)
+            # By itself, the tree may be read much later where a statement takes long.
+            with suppress(TaskqError):  # the ticker says why
+                self._tree = await self._ticker.tree(anew=True)
+                self._show_tree()
 
         def answered(yes: bool | None) -> None:
             if yes:
