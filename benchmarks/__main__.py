@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+
 import click
 
 from taskq_cli.program import Program
@@ -25,4 +28,6 @@ def main(_: object) -> None:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C does: else it would leave processes at work, and databases.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     main(prog_name="python -m benchmarks")
