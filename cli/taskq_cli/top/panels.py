@@ -356,12 +356,15 @@ def _reasons(explanation: Explanation) -> list[render.Picture]:
 
 def _verdict(one: Place) -> list[render.Picture]:
     """Return what is the matter with a host or site, and what can be done."""
-    told, commands = [], [one.proposal or one.choice]
+    told, commands = [], [one.proposal]
     if (ban := one.ban) is not None:
         told.append(f"{ban}, by {ban.login} at {instant(ban.banned_at)}: {ban.why}.")
         commands = [command(f"{one.kind}s", "unban", names=[one.name])]
     if one.verdict:
         told.append(f"{one.name}: {one.verdict}.")
+    if one.kind == "site" and one.choice:  # slow hosts are more often their site's
+        told[-1:] = [f"{one.name}: {one.verdict}; {one.loss}. Only to do without it, ban it."]
+        commands.append(one.choice)
     return [*_paragraphs(told), *_commands(filter(None, commands))]
 
 
