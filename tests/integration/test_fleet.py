@@ -10,7 +10,11 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from taskq import Campaign, Client
+from taskq.fleet.bans import PlaceKind
 from taskq.fleet.sample import SampleSize
+from taskq.monitor.tree import Tree
+from taskq_cli import render
+from taskq_cli.top.panels import Panels
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
@@ -121,6 +125,20 @@ def test_slow_site_is_the_first_site(planted: Campaign, queue: Client, taskq: Co
     assert [one.choice for one in queue.fleet.sites("/c") if one.name == "gamma"] == [None]
     (record,) = [one for one in taskq.json("sites", "/c") if one["name"] == "gamma"]
     assert record["slow"]["times"] == pytest.approx(sites[0].slow.times)
+
+
+def test_full_screen_offers_a_ban_of_what_fails_and_says_what_one_of_a_slow_site_costs(
+    planted: Campaign, queue: Client
+) -> None:
+    """A slow host still does its part, and is more often its site's fault."""
+    panels = Panels(queue, Tree)
+    kinds: list[tuple[PlaceKind, list[str]]] = [("host", ["n17"]), ("site", ["gamma"])]
+    for kind, offered in kinds:
+        pictures = panels.places(kind, planted.path).read().pictures
+        told = "".join(map(render.as_text, pictures))
+        bans = [line for line in told.splitlines() if f"$ taskq {kind}s ban" in line]
+        assert [shlex.split(line)[-1] for line in bans] == offered
+    assert "without it the rest takes" in " ".join(told.split())
 
 
 def test_failures_are_told_with_their_side(

@@ -363,7 +363,8 @@ def _verdict(one: Place) -> list[render.Picture]:
     if one.verdict:
         told.append(f"{one.name}: {one.verdict}.")
     if one.kind == "site" and one.choice:  # slow hosts are more often their site's
-        told[-1:] = [f"{one.name}: {one.verdict}; {one.loss}. Only to do without it, ban it."]
+        why = "; ".join(filter(None, (one.verdict, one.loss)))
+        told[-1:] = [f"{one.name}: {why}. Only to do without it, ban it."]
         commands.append(one.choice)
     return [*_paragraphs(told), *_commands(filter(None, commands))]
 
