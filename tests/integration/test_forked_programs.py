@@ -90,7 +90,7 @@ def test_nobody_waits_in_a_forked_child_for_what_ends_only_in_its_parent(queue: 
 def test_the_end_of_a_forked_child_ends_no_connection_of_its_parent(dsn: str) -> None:
     """However it ends."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM],  # as `pytestmark`
         env=os.environ | {"TASKQ_DSN": dsn},
         capture_output=True,
         text=True,
