@@ -22,7 +22,16 @@ class Ban:
     banned_at: datetime
     until: datetime | None
 
+    @property
+    def term(self) -> str:
+        """Until when, in words: `banned until 2026-12-01T08:00:00Z`."""
+        return f"banned until {instant(self.until) if self.until else 'that is lifted'}"
+
+    @property
+    def about(self) -> str:
+        """Until when, by whom and why."""
+        return f"{self.term}, by {self.login} at {instant(self.banned_at)}: {self.why}"
+
     def __str__(self) -> str:
         """In words: `n17 is banned until 2026-12-01T08:00:00Z`."""
-        until = f"until {instant(self.until)}" if self.until else "until that is lifted"
-        return f"{self.name} is banned {until}"
+        return f"{self.name} is {self.term}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -84,11 +84,11 @@ class Fleet:
         and last those that are banned; most slots first. Raise `NotFound` if there is no such
         campaign.
         """
-        return self._compared("host", path, self._sample(path), self.bans())
+        return self._compared("host", self._presence(path), self._sample(path), self.bans())
 
     def sites(self, path: str = "/") -> list[Place]:
         """Compare the sites whose agents serve a campaign, as `hosts` does."""
-        return self._compared("site", path, self._sample(path), self.bans())
+        return self._compared("site", self._presence(path), self._sample(path), self.bans())
 
     def failures(self, path: str = "/", *, limit: int = 20) -> list[FailureVerdict]:
         """Judge, by campaign and class, whose fault failures at and below a path are.
@@ -99,16 +99,20 @@ class Fleet:
         return self._judged(path, limit, self._sample(path), self.bans())
 
     def findings(self, path: str = "/", *, limit: int = 20) -> Findings:
-        """Return what `hosts`, `sites` and `failures` do, all by one reading of the sample."""
-        sample, bans = self._sample(path), self.bans()
+        """Return what `hosts`, `sites` and `failures` do, all by one reading of each."""
+        sample, present, bans = self._sample(path), self._presence(path), self.bans()
         return Findings(
-            hosts=self._compared("host", path, sample, bans),
-            sites=self._compared("site", path, sample, bans),
+            hosts=self._compared("host", present, sample, bans),
+            sites=self._compared("site", present, sample, bans),
             failures=self._judged(path, limit, sample, bans),
         )
 
     def _sample(self, path: str) -> Sample:
         return read_sample(self._database, check_path(path))
+
+    def _presence(self, path: str) -> list[Presence]:
+        rows = self._database.rows("places", path=check_path(path), limit=MAX_HOSTS)
+        return [Presence(**row) for row in rows]
 
     def _judged(
         self, path: str, limit: int, sample: Sample, bans: Iterable[Ban]
@@ -125,10 +129,8 @@ class Fleet:
         ]
 
     def _compared(
-        self, kind: PlaceKind, path: str, sample: Sample, bans: Iterable[Ban]
+        self, kind: PlaceKind, present: Sequence[Presence], sample: Sample, bans: Iterable[Ban]
     ) -> list[Place]:
-        rows = self._database.rows("places", path=path, limit=MAX_HOSTS)
-        present = [Presence(**row) for row in rows]
         places = compare_places(kind, present, sample.groups, bans, sample.size)
         for number, one in enumerate(places[:MOST_MESSAGES]):
             if kind == "host" and one.is_failing and one.worst is not None:

@@ -12,9 +12,9 @@ import click
 
 from taskq.errors import Conflict, NotFound
 from taskq.explain.reasons import some
-from taskq.fleet.bans import Ban, PlaceKind
+from taskq.fleet.bans import PlaceKind
 from taskq.fleet.places import Place
-from taskq.words import command, counted, duration, instant
+from taskq.words import command, counted, duration
 from taskq_cli import render
 from taskq_cli.list_group import ListGroup
 from taskq_cli.output import Column, as_record, facts, write_record, write_records
@@ -35,7 +35,7 @@ _MOST_AGENTS: Final = 20_000
 _AGENTS: Final = (
     Column("agent"),
     Column("host"),
-    Column("working"),
+    Column("working", lambda one: min(one["working"], one["slots"])),
     Column("slots"),
     Column("silent", lambda one: duration(one["silent_s"])),
     Column("draining", lambda one: "yes" if one["draining"] else ""),
@@ -271,18 +271,12 @@ def _show(invocation: Invocation, kind: PlaceKind, name: str, path: str) -> None
         return
     told = {one.title: one.text(record) for one in place_columns(kind)}
     if (ban := found[0].ban) is not None:
-        told["state"] = _about_ban(ban)
+        told["state"] = ban.about
     write_record("table", record, facts(told))
     _write_verdicts(kind, path, found)
     if here:
         click.echo()
         write_records("table", here, _AGENTS)
-
-
-def _about_ban(ban: Ban) -> str:
-    """Return why a place is banned, until when and by whom."""
-    end = f"until {instant(ban.until)}" if ban.until else "until that is lifted"
-    return f"banned {end}, by {ban.login} at {instant(ban.banned_at)}: {ban.why}"
 
 
 def _list(

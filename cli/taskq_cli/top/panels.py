@@ -358,7 +358,7 @@ def _verdict(one: Place) -> list[render.Picture]:
     """Return what is the matter with a host or site, and what can be done."""
     told, commands = [], [one.proposal]
     if (ban := one.ban) is not None:
-        told.append(f"{ban}, by {ban.login} at {instant(ban.banned_at)}: {ban.why}.")
+        told.append(f"{ban.name} is {ban.about}.")
         commands = [command(f"{one.kind}s", "unban", names=[one.name])]
     if one.verdict:
         told.append(f"{one.name}: {one.verdict}.")
