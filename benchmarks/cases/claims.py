@@ -12,6 +12,7 @@ from benchmarks.pooler import NoPooler, pooled
 from benchmarks.raw import LEAST_S, Raw, pgbench
 from benchmarks.stage import APART, Bench
 from benchmarks.turns import compare
+from taskq.errors import Conflict
 from taskq.planning import clients
 from taskq.planning.clients import Load
 from taskq.planning.trial import BATCHED, CAMPAIGN
@@ -28,11 +29,14 @@ def one_row(bench: Bench) -> Iterator[Finding]:
     """
     yield from _one_at_a_time(bench, BATCHED, 1.0)
     yield from _one_at_a_time(bench, APART, None)
+    yield from _by_pgbench(bench, APART.total)
 
 
 def connections(bench: Bench) -> Iterator[Finding]:
     """Do the same on 256 connections."""
-    yield from _one_at_a_time(bench, _many_clients(bench), 1.0)
+    load = _many_clients(bench)
+    yield from _one_at_a_time(bench, load, 1.0)
+    yield from _by_pgbench(bench, load.total)
 
 
 def through_pooler(bench: Bench) -> Iterator[Finding]:
@@ -136,6 +140,47 @@ def _one_at_a_time(bench: Bench, load: Load, at_least: float | None) -> Iterator
         "tasks/s",
         f"raw one-row, {count} clients",
         None if at_least is None else Goal(at_least),
+    )
+
+
+def _by_pgbench(bench: Bench, count: int) -> Iterator[Finding]:
+    """Make the same exchanges with the program that measures the limit: the server's part alone."""
+    scale = bench.scale
+    need, raw_need = needs(MAX_ONE_S, max(LEAST_S, scale.seconds))
+    with bench.stage() as stage, clients.session(stage.database, CAMPAIGN) as (_, session):
+        raw = Raw(stage.database, bench.folder)
+        stage.top_up(need)
+        raw.top_up(raw_need)
+        stage.settle()
+        campaign = stage.client.campaign(CAMPAIGN).campaign_id
+
+        def our_rate() -> float:
+            stage.top_up(need)
+            return pgbench(
+                stage.database.dsn,
+                "exchange",
+                bench.folder,
+                f"--client={count}",
+                f"--jobs={min(count, 2)}",
+                f"--time={max(LEAST_S, round(scale.seconds))}",
+                "--protocol=prepared",
+                f"--define=session={session}",
+                f"--define=campaign={campaign}",
+                "--define=task=0",
+            )
+
+        def raw_rate() -> float:
+            raw.top_up(raw_need)
+            return raw.rate("one", count, scale.seconds)
+
+        compared = compare(our_rate, raw_rate, scale.rounds)
+        if stage.client.campaign(CAMPAIGN).status().working > count * scale.rounds:
+            raise Conflict("reports were not accepted, so the figure means nothing")
+    yield compared.finding(
+        f"the same exchanges, {count} connections of pgbench",
+        "tasks/s",
+        f"raw one-row, {count} clients",
+        None,
     )
 
 
