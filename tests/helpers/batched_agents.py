@@ -10,9 +10,11 @@ from typing import Any
 from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq.dispatch.batching import Batcher
-from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
+from taskq.dispatch.fair_share import Scope
+from taskq_agent.protocol import DONE, Answer, Hello, LeaseIds, Report, Request, Task
 
 Scene = Callable[[Batcher], Coroutine[Any, Any, None]]
+SERVING = Scope("/c")
 
 
 class BatchedAgents:
@@ -45,3 +47,19 @@ def play(database: Database, scene: Scene) -> None:
             await scene(batcher)
 
     asyncio.run(asyncio.wait_for(played(), 60))
+
+
+async def together(batcher: Batcher, *requests: Request, serving: Scope = SERVING) -> list[Answer]:
+    """Return the answers to requests that arrive together."""
+    return await asyncio.gather(*(batcher.exchange(one, serving) for one in requests))
+
+
+async def claimed(batcher: Batcher, members: BatchedAgents, count: int) -> list[Task]:
+    """Let so many members claim a task each."""
+    answers = await together(batcher, *(members.claim(number) for number in range(count)))
+    return [task for answer in answers for task in answer.tasks]
+
+
+def verdicts(answer: Answer) -> list[str]:
+    """Return the verdicts of an answer, in order."""
+    return [ack.verdict for ack in answer.acks]

@@ -16,3 +16,9 @@ def servable(queue: Client, path: str = "/c", tasks: int = 0, **settings: Any) -
     if tasks:
         campaign.seed({"n": n} for n in range(tasks))
     return campaign
+
+
+def tasks_of(queue: Client, paths: str, count: int = 2) -> None:
+    """Create campaigns, named in one string, with some tasks each."""
+    for path in paths.split():
+        queue.create_campaign(path).seed({"n": n} for n in range(count))

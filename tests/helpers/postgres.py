@@ -114,3 +114,12 @@ def last_beats(postgres: Postgres) -> dict[int, Any]:
     """Return when each session was heard of last."""
     rows = postgres.execute("select session_id, heartbeat_at from taskq.session")
     return {row["session_id"]: row["heartbeat_at"] for row in rows}
+
+
+def blocked(dsn: str) -> int:
+    """Return how many connections to this database wait for a lock."""
+    with psycopg.connect(dsn, autocommit=True) as look:
+        return look.execute(
+            "select from pg_stat_activity"
+            " where datname = current_database() and wait_event_type = 'Lock'"
+        ).rowcount

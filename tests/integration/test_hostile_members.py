@@ -29,11 +29,17 @@ from taskq_agent.protocol import (
     Request,
     Task,
 )
-from tests.helpers.batched_agents import BatchedAgents, done, play
+from tests.helpers.batched_agents import (
+    SERVING,
+    BatchedAgents,
+    claimed,
+    done,
+    play,
+    together,
+    verdicts,
+)
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
-
-SERVING = Scope("/c")
 
 
 @pytest.fixture
@@ -46,22 +52,6 @@ def campaign(queue: Client) -> Campaign:
 def busy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take a batcher that has served somebody for busy, however slow the machine is."""
     monkeypatch.setattr("taskq.dispatch.batching.BUSY_S", 1e9)
-
-
-async def together(batcher: Batcher, *requests: Request, serving: Scope = SERVING) -> list[Answer]:
-    """Return the answers to requests that arrive together."""
-    return await asyncio.gather(*(batcher.exchange(one, serving) for one in requests))
-
-
-async def claimed(batcher: Batcher, members: BatchedAgents, count: int) -> list[Task]:
-    """Let so many members claim a task each."""
-    answers = await together(batcher, *(members.claim(number) for number in range(count)))
-    return [task for answer in answers for task in answer.tasks]
-
-
-def verdicts(answer: Answer) -> list[str]:
-    """Return the verdicts of an answer, in order."""
-    return [ack.verdict for ack in answer.acks]
 
 
 def said(task: Task, outcome: str, **details: Any) -> Report:

@@ -11,8 +11,8 @@ from taskq_cli.top.app import TopApp
 from taskq_cli.top.screens import QuestionScreen
 from tests.fixtures.gateways import opened
 from tests.fixtures.replicas import Pair, pair  # noqa: F401  # a fixture, for the tests here
+from tests.helpers.full_screen import on_screen, shows
 from tests.helpers.waiting import wait_until
-from tests.top.test_top import on_screen, shows
 
 BEHIND_S = 1e6
 

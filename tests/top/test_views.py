@@ -14,8 +14,8 @@ from taskq_cli.top.app import TopApp
 from taskq_cli.top.screens import LineScreen, OpenedScreen, QuestionScreen
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
+from tests.helpers.full_screen import PATIENCE_S, drive, failing, on_screen, shows, text_of
 from tests.helpers.scripted_agent import report_of
-from tests.top.test_top import PATIENCE_S, drive, failing, on_screen, shows, text_of
 
 pytestmark = pytest.mark.both_transports(near=["test_states_of_hosts_are_shown"])
 
