@@ -32,6 +32,16 @@ def test_highest_priority_comes_first_then_first_seeded(campaign: Campaign, hire
     assert [keys(agent, 1) for _ in range(5)] == [["top"], ["one"], ["two"], ["low"], []]
 
 
+def test_task_behind_the_position_of_a_connection_is_found(campaign: Campaign, hire: Hire) -> None:
+    """It was handed back after the connection had come past it, and nothing else waits."""
+    campaign.seed({"n": n} for n in range(4))
+    other, agent = hire(), hire()
+    (task,) = other.claim(1)
+    assert len(agent.claim(3)) == 3
+    other.release(task, started=True)
+    assert [one.task for one in agent.claim(3)] == [task.task]
+
+
 def test_claim_gets_as_many_as_it_wants_or_all_there_are(campaign: Campaign, hire: Hire) -> None:
     """Fewer waiting tasks than wanted are no error, nor are none."""
     campaign.seed({"n": n} for n in range(7))

@@ -234,6 +234,7 @@ def test_final_tasks_cannot_be_cancelled(
     first, second = agent.claim(2)
     agent.done(first)
     agent.fail(second, retry=False)
+    assert campaign.cancel(["a", "b"]) == 0
     assert campaign.cancel() == 0
     assert statuses(postgres) == {"a": "done", "b": "failed"}
 

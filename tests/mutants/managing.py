@@ -90,6 +90,6 @@ MANAGING: Final = (
         "       and t.expires_at > clock_timestamp();\n",
         "       and true;\n",
         "A manager goes on with a token that has expired.",
-        _RIGHTS,
+        ("tests/integration/tokens/test_ending.py",),
     ),
 )

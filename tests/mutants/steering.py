@@ -90,11 +90,11 @@ STEERING: Final = (
         ("tests/integration/test_packed.py",),
     ),
     Mutant(
-        "priorities-of-a-span-mixed-up",
-        "sql/functions/pack.sql",
-        "p_priorities[width_bucket(p.task_id, p_apart)]",
-        "p_priorities[1]",
-        "All tasks that leave a span get the priority of the first.",
+        "rows-keep-their-priority",
+        "sql/functions/prioritise.sql",
+        "         where h.other\n",
+        "         where false\n",
+        "Tasks that have left their span before keep the priority that they had then.",
         _PRIORITIES,
     ),
     Mutant(

@@ -30,6 +30,16 @@ def test_open_sessions_outlive_the_expiry_of_their_token(
         enrol(site)
 
 
+def test_expired_manager_may_nothing(tokens: Tokens, postgres: Postgres) -> None:
+    """Whatever a gateway remembers of it: the database looks again, with each statement."""
+    text, _ = tokens.create("manager", "m", ["/c"])
+    query = "select kind from taskq.permit(%s, 'manager', '{/c}', '{}', false, 60)"
+    assert value(postgres, query, hashed(text)) == "manager"
+    postgres.execute("update taskq.token set expires_at = clock_timestamp()")
+    with pytest.raises(psycopg.Error, match="has expired"):
+        value(postgres, query, hashed(text))
+
+
 def test_revoked_token_takes_its_sessions_with_it(
     site: str, campaign: Campaign, tokens: Tokens, enrol: Enrol, postgres: Postgres
 ) -> None:
