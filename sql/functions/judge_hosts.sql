@@ -5,6 +5,10 @@
 -- What agents tell in their beats is compared: how their last first attempts have ended, see beat(). How long
 -- these took says nothing, and what fails everywhere is no host's fault.
 --
+-- Agents can lie about all of it: names of hosts, campaigns and numbers. So the sessions of each token are judged
+-- by themselves, by what they have told: no lie slows agents of another token, which may serve other campaigns.
+-- Sessions that no token has opened are judged together.
+--
 -- A host has x failures among n attempts, the others X among N in the same campaign. If it were like them, x
 -- would be drawn from the beta-binomial distribution of n and Beta(X + 1/2, N - X + 1/2): what is to be
 -- expected of a binomial share of which only X of N is known (J. G. Skellam, J. R. Stat. Soc. B 10, 1948, 257;
@@ -32,6 +36,7 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
+    v_tokens bigint[];
     v_suspects text[];
     v_whys text[];
     v_found text[];
@@ -39,7 +44,7 @@ declare
 begin
     for v_host in
         with told as materialized (
-            select s.host, s.suspect is not null as suspect, (o.one ->> 0)::bigint as campaign_id,
+            select coalesce(s.token_id, 0) as token_id, s.host, s.suspect is not null as suspect, (o.one ->> 0)::bigint as campaign_id,
                    (o.one ->> 2)::double precision as failed,
                    (o.one ->> 1)::double precision + (o.one ->> 2)::double precision as tried
               from taskq.session s
@@ -47,20 +52,21 @@ begin
              where s.ended_at is null
                and s.host <> ''
         ), share as materialized (
-            select t.host, t.campaign_id, sum(t.failed) as failed, sum(t.tried) as tried,
+            select t.token_id, t.host, t.campaign_id, sum(t.failed) as failed, sum(t.tried) as tried,
                    bool_or(t.suspect) as suspect
               from told t
-             group by t.host, t.campaign_id
+             group by t.token_id, t.host, t.campaign_id
         ), everybody as (
-            select s.campaign_id, sum(s.failed) as failed, sum(s.tried) as tried
+            select s.token_id, s.campaign_id, sum(s.failed) as failed, sum(s.tried) as tried
               from share s
              where not s.suspect
-             group by s.campaign_id
+             group by s.token_id, s.campaign_id
         ), compared as (
-            select s.host, s.failed, s.tried, s.suspect, o.failed as others_failed,
+            select s.token_id, s.host, s.failed, s.tried, s.suspect, o.failed as others_failed,
                    o.tried as others_tried, b.a / (b.a + b.b) as share, b.a + b.b as weight
               from share s
-              join everybody e on e.campaign_id = s.campaign_id
+              join everybody e on e.token_id = s.token_id
+                              and e.campaign_id = s.campaign_id
               cross join lateral (
                   select e.failed - case when s.suspect then 0 else s.failed end as failed,
                          e.tried - case when s.suspect then 0 else s.tried end as tried
@@ -72,37 +78,40 @@ begin
              where o.tried > 0
                and s.tried > 0
         )
-        select c.host, bool_or(c.suspect) as suspect, sum(c.failed) as failed,
+        select c.token_id, c.host, bool_or(c.suspect) as suspect, sum(c.failed) as failed,
                sum(c.tried) as tried, sum(c.others_failed) as others_failed,
                sum(c.others_tried) as others_tried, sum(c.tried * c.share) as mean,
                sum(c.tried * c.share * (1 - c.share) * (c.weight + c.tried) / (c.weight + 1))
                    as variance
           from compared c
-         group by c.host
+         group by c.token_id, c.host
         having sum(c.failed) > sum(c.tried * c.share)
-         order by c.host
+         order by c.host, c.token_id
     loop
         if taskq.chance_of_more(v_host.failed, v_host.tried, v_host.mean, v_host.variance)
            < (case when v_host.suspect then 0.01 else 0.0001 end)
         then
+            v_tokens := v_tokens || v_host.token_id;
             v_suspects := v_suspects || v_host.host;
             v_whys := v_whys || format(
                 '%s of %s first attempts failed here, %s of %s on other hosts',
                 v_host.failed, v_host.tried, v_host.others_failed, v_host.others_tried);
-            if not v_host.suspect then
+            if not v_host.suspect and v_host.host <> all (coalesce(v_found, '{}')) then
                 v_found := v_found || v_host.host;
             end if;
         end if;
     end loop;
 
     with changed as materialized (
-        select s.session_id, v_whys[array_position(v_suspects, s.host)] as why
+        select s.session_id, u.why
           from taskq.session s
+          left join unnest(v_tokens, v_suspects, v_whys) as u (token_id, host, why)
+                 on u.token_id = coalesce(s.token_id, 0)
+                and u.host = s.host
          where s.ended_at is null
-           and (s.suspect is not null)
-               <> coalesce(s.host = any (v_suspects), false)
+           and (s.suspect is not null) <> (u.why is not null)
          order by s.session_id
-           for no key update skip locked
+           for no key update of s skip locked
     )
     update taskq.session s
        set suspect = c.why

@@ -7,17 +7,24 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import psycopg
 import pytest
 
 from taskq import RetryPolicy
 from taskq.keeper import keeping
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.gateway.peers import Agent, report_of
+from tests.helpers.campaigns import servable
 from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.thorough
 
 LATER_S = 180.0
+#: The keeper does it in one round of four.
+MARKED = """
+with judged as materialized (select taskq.judge_hosts())
+select s.session_id from taskq.session s, judged where s.suspect is not null
+"""
 
 
 @pytest.fixture
@@ -81,6 +88,32 @@ def test_agent_is_told_that_its_host_is_suspicious(realm: Realm) -> None:
     assert told(bad, 0, 9) == "9 of 9 first attempts failed here, 0 of 20 on other hosts"
     assert told(good, 20, 0) == ""
     assert bad.beat(tally=[{"campaign": 1, "done": -1, "failed": 0}]).status == 400
+
+
+def test_agents_of_another_token_slow_nobody(realm: Realm, dsn: str) -> None:
+    """Whatever they say of their hosts and campaigns, of their own campaign or of another's."""
+    queue, fleet = realm.queue, realm.queue.tokens.create("site", "fleet", ["/"])[0]
+    other = servable(queue, "/other")
+    liars_token = queue.tokens.create("site", "liars", ["/other"])[0]
+
+    def agent(token: str, host: str, campaign: str) -> Agent:
+        peer = realm.gateway.peer()
+        return Agent.enrolled(peer, token, {"campaign": campaign, "host": host})
+
+    def told(agent: Agent, campaign: int, done: int, failed: int) -> None:
+        tally = {"campaign": campaign, "done": done, "failed": failed}
+        assert agent.beat(tally=[tally]).status == 200
+
+    victims = [realm.agent(host="victim"), agent(fleet, "victim", "/")]
+    for one in (*victims, realm.agent(host="beside"), agent(fleet, "beside", "/")):
+        told(one, other.campaign_id, 22, 10)
+    liars = [agent(liars_token, host, "/other") for host in ("victim", "liar")]
+    for campaign in (other.campaign_id, realm.campaign.campaign_id):
+        told(liars[0], campaign, 0, 2**31 - 1)
+        told(liars[1], campaign, 2**31 - 1, 0)
+        with psycopg.connect(dsn, autocommit=True) as postgres:
+            wait_until(lambda: postgres.execute(MARKED).fetchall() == [(liars[0].session,)])
+    assert [one.beat().json["suspect"] for one in victims] == ["", ""]
 
 
 def test_agents_that_must_avoid_a_task_pass_it_on_to_who_may_have_it(realm: Realm) -> None:

@@ -112,6 +112,14 @@ UPKEEP: Final = (
         ("tests/integration/test_bad_hosts.py",),
     ),
     Mutant(
+        "host-is-judged-by-all-tokens",
+        "sql/functions/judge_hosts.sql",
+        "select coalesce(s.token_id, 0) as token_id, s.host,",
+        "select 0 as token_id, s.host,",
+        "Agents slow those of another token by what they say.",
+        ("tests/gateway/test_bad_hosts.py",),
+    ),
+    Mutant(
         "pause-of-one-campaign-stops-upkeep",
         "sql/functions/pulse.sql",
         "            for no key update skip locked;\n",
