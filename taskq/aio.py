@@ -28,9 +28,9 @@ from typing import Any, Final
 
 from typing_extensions import Self
 
-import taskq
 from taskq.campaign import Campaign
 from taskq.client import Client
+from taskq.client import connect as connect_now
 from taskq.pauses import GIVEN_UP
 
 _END: Final = object()
@@ -43,7 +43,7 @@ async def connect(
     ca: str | Path | None = None,
 ) -> AsyncTwin:
     """Connect to a queue, as `taskq.connect` does; return the twin of a `Client`."""
-    return AsyncTwin(await _in_thread(taskq.connect, address, token_file=token_file, ca=ca))
+    return AsyncTwin(await _in_thread(connect_now, address, token_file=token_file, ca=ca))
 
 
 class AsyncTwin:
@@ -94,7 +94,9 @@ def iterates(method: Callable[..., Any]) -> bool:
 def _twin(value: Any) -> Any:
     if isinstance(value, list):
         return [_twin(one) for one in value]
-    return AsyncTwin(value) if isinstance(value, (Client, Campaign, taskq.Run)) else value
+    from taskq.compute.run import Run  # noqa: PLC0415  # few programs compute
+
+    return AsyncTwin(value) if isinstance(value, (Client, Campaign, Run)) else value
 
 
 async def _result(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -14,6 +14,7 @@ from taskq.campaign import Campaign
 from taskq.db import migrations
 from taskq.db.audit import audit
 from taskq.db.connections import Database
+from taskq.db.owners import Owners
 from taskq.db.standby import StandbyReads
 from taskq.errors import Conflict, NotOverGateway, UnknownCampaign
 from taskq.fleet.fleet import Fleet
@@ -21,7 +22,6 @@ from taskq.funnel.best import Best
 from taskq.funnel.live import Fed, Feeder
 from taskq.funnel.selection import Selection, select
 from taskq.notify.store import Notifications
-from taskq.owners.owners import Owners
 from taskq.pilots.store import Pilots
 from taskq.queue_address import is_gateway, queue_address
 from taskq.remote.queries import GatewayQueries, open_gateway

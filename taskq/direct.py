@@ -9,21 +9,21 @@ the way whether the session still lives: its next heartbeat finds out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.store import BlobStore
 from taskq.checkpoints.store import Checkpoints
 from taskq.db.connections import Connection, Database, Statements
 from taskq.dispatch import heartbeats, updates
+from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.dispatch.exchange import Exchanges, run
 from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request
 from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.sessions import session_values
 from taskq.dispatch.transport_errors import as_transport_errors
-from taskq.front.address import FrontAddress
 from taskq.outputs.store import Outputs
 from taskq_agent.errors import AnswerUnreadable, SessionLost, TransportFailed
 from taskq_agent.protocol import (
@@ -34,16 +34,24 @@ from taskq_agent.protocol import (
     Hello,
     Input,
     Request,
+    Task,
     Welcome,
 )
 from taskq_agent.text import clean
 
-if TYPE_CHECKING:
-    from taskq.front.blocking import BlockingPool
-
 #: Seconds of silence after which an agent's tasks are handed out again.
 LEASE_S: Final = 120.0
 NOTHING: Final = Answer()
+
+
+class LeasedAhead(Protocol):
+    """Tasks that were leased before an agent asks; see `taskq.front.blocking.BlockingPool`."""
+
+    def claim(self, session: int, lease: str, want: int, scope: Scope) -> list[Task]:
+        """Return up to `want` tasks of one campaign; none: claim in PostgreSQL."""
+
+    def close(self) -> None:
+        """End what serves them."""
 
 
 class DirectTransport:
@@ -55,14 +63,14 @@ class DirectTransport:
         *,
         lease_s: float = LEASE_S,
         blobs: BlobStore | None = None,
-        front: FrontAddress | None = None,
+        front: Callable[[Database, CampaignCache], LeasedAhead] | None = None,
     ) -> None:
         """Note where the queue is; nothing is opened yet.
 
         lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.
         blobs: by default those of `open_blobs`.
-        front: the Redis server with the tasks leased ahead by the refiller of a keeper or a
-        gateway; None: there is no front.
+        front: makes what serves tasks leased ahead, and puts the terms of their campaigns into the
+        cache; None: there is no front.
         """
         self._blobs = open_blobs(database) if blobs is None else blobs
         self._checkpoints = Checkpoints(database, self._blobs)
@@ -77,11 +85,7 @@ class DirectTransport:
         # The timeline of the server that knows the session, by the connection that asked it.
         self._known_on: dict[Connection, int] = {}
         self._exchanges = Exchanges()
-        self._front: BlockingPool | None = None
-        if front is not None:
-            from taskq.front.blocking import BlockingPool  # noqa: PLC0415  # the extra may be missing
-
-            self._front = BlockingPool(database, front, self._exchanges.campaign_cache)
+        self._front = None if front is None else front(database, self._exchanges.campaign_cache)
 
     def open(self, hello: Hello) -> Welcome:
         """Open a session, or find the one that this key has opened."""
@@ -181,7 +185,7 @@ class DirectTransport:
         return answer
 
     def _claim_ahead(
-        self, exchange: ExchangeRequest, front: BlockingPool, reported: Answer = NOTHING
+        self, exchange: ExchangeRequest, front: LeasedAhead, reported: Answer = NOTHING
     ) -> Answer | None:
         """Claim from the front; None: it has no task, or the campaign's terms cannot be read."""
         tasks = front.claim(exchange.session, exchange.lease, exchange.want, exchange.scope)

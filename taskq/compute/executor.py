@@ -9,14 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from taskq.blobs.catalogue import open_blobs
 from taskq.campaign import Campaign
 from taskq.compute.arguments import Arguments
 from taskq.compute.functions import python_version
 from taskq.compute.futures import TaskFuture, Watcher
-from taskq.compute.local_agents import LocalAgents
+from taskq.compute.local_agents import Computing, LocalAgents
 from taskq.compute.pickling import function_archive
 from taskq.compute.unpickling import ResultReader, Trust
 from taskq.errors import TaskqError
@@ -25,9 +25,6 @@ from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, RetryPolicy
 from taskq.stored_spec import spec_body
 from taskq_agent.handlers.function import ARCHIVE
-
-if TYPE_CHECKING:
-    from taskq.client import Client
 
 CHUNK: Final = 1_000
 
@@ -47,7 +44,7 @@ class Executor(concurrent.futures.Executor):
 
     def __init__(
         self,
-        queue: Client,
+        queue: Computing,
         max_workers: int | None = None,
         *,
         path: str | None = None,

@@ -10,15 +10,15 @@ import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from typing_extensions import Self
 
+import taskq_agent
 from taskq.compute import agent_process
+from taskq.db.access import Queue
+from taskq.db.connections import Database
 from taskq.errors import AgentsDied, NotOverGateway, UsageError
-
-if TYPE_CHECKING:
-    from taskq.client import Client
 
 #: Seconds from the end of the block for running tasks to end by themselves; then they are stopped.
 GRACE_S: Final = 5.0
@@ -27,12 +27,25 @@ END_S: Final = 30.0
 _LAST_LINES: Final = 5
 
 
+class Computing(Queue, Protocol):
+    """What computing needs of a `taskq.Client` besides."""
+
+    embedded: bool
+    begun: set[str]
+    local_agents: list[LocalAgents]
+
+    @property
+    def database(self) -> Database:
+        """The connections to PostgreSQL."""
+        ...
+
+
 class LocalAgents:
     """An agent process with a number of slots, as a context manager; see `taskq.local_agents`."""
 
     def __init__(
         self,
-        queue: Client,
+        queue: Computing,
         slots: int | None = None,
         path: str | None = None,
         *,
@@ -147,7 +160,7 @@ class LocalAgents:
         return f"<LocalAgents {self.path}: {self.slots} slots, {state}>"
 
 
-def _default_path(queue: Client) -> str:
+def _default_path(queue: Computing) -> str:
     """Return the campaign to serve if none is named: nobody else's; raise `UsageError`."""
     if queue.embedded:
         return "/"
@@ -170,12 +183,8 @@ _BOOT: Final = (
 
 def _own_path() -> dict[str, str]:
     """Return what lets another process import this taskq, installed or not."""
-    import taskq  # noqa: PLC0415  # a circle
-    import taskq_agent  # noqa: PLC0415  # beside it
-
-    homes = dict.fromkeys(
-        str(Path(one.__file__).parents[1]) for one in (taskq, taskq_agent) if one.__file__
-    )
+    taskq = Path(__file__).parents[2]
+    homes = dict.fromkeys([str(taskq), str(Path(taskq_agent.__file__).parents[1])])
     own = [home for home in homes if not home.endswith("-packages")]
     given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     return {"PYTHONPATH": os.pathsep.join([*given, *own])} if own else {}

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from taskq.db.address import Row
 from taskq.errors import UsageError
+from taskq.spec.model import NamedCampaign
 
 
 def check_process(connected_in: int) -> None:
@@ -40,4 +41,17 @@ class Queries(Protocol):
 
     def value(self, name: str, **values: object) -> Any:
         """Return the first column of the first row, None if there is none."""
+        ...
+
+
+class Queue(Protocol):
+    """What the rooms below the client need of a `taskq.Client`, whose docstring explains it."""
+
+    @property
+    def queries(self) -> Queries:
+        """Runs statements."""
+        ...
+
+    def campaign(self, path: str) -> NamedCampaign:
+        """Return the campaign at a path; raise `UnknownCampaign` if there is none."""
         ...

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from taskq.db.owners import Owner
 from taskq.fleet.fleet import Findings
-from taskq.owners.owners import Owner
 from taskq.views import AgentView, Brake, LeftAgent, Status
 
 MAX_CAMPAIGNS: Final = 1_000

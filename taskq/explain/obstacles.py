@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
+from taskq.db.owners import Owner
 from taskq.explain.facts import AgentKind, CampaignFacts, ClosedCampaign, Facts, is_within
 from taskq.explain.reasons import Reason, brief, failure, some, them, verb, waits
-from taskq.owners.owners import Owner
 from taskq.spec.tags import missing
 from taskq.words import command, counted, duration, instant
 from taskq_agent.text import in_bytes

@@ -10,6 +10,7 @@ from typing import Final
 from taskq.db.access import Queries
 from taskq.db.address import Row
 from taskq.db.connections import Database
+from taskq.db.owners import Owner
 from taskq.db.standby import StandbyReads
 from taskq.explain.facts import (
     MAX_CAMPAIGNS,
@@ -26,7 +27,6 @@ from taskq.explain.facts import (
     is_within,
 )
 from taskq.fleet.fleet import Fleet
-from taskq.owners.owners import Owner
 from taskq.views import AgentView, Brake, LeftAgent, Status
 
 MAX_SCOPES: Final = 3

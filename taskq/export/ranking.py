@@ -17,10 +17,10 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from taskq.blobs.large_results import Fetching
-from taskq.campaign import Campaign
 from taskq.db.access import Queries
 from taskq.db.address import Row
 from taskq.errors import UsageError
+from taskq.spec.model import NamedCampaign
 from taskq.views import Result
 
 #: SCAN: attempts that one statement scans. PAGE: results in memory while they are returned.
@@ -61,11 +61,11 @@ class Ranking:
         self._field = field
         self._ascending = ascending
         self._scan = scan
-        self._campaigns: list[Campaign] = []
+        self._campaigns: list[NamedCampaign] = []
         self._heap: list[_Place] = []
-        self._first: tuple[Campaign, int] | None = None
+        self._first: tuple[NamedCampaign, int] | None = None
 
-    def look(self, campaign: Campaign) -> None:
+    def look(self, campaign: NamedCampaign) -> None:
         """Scan the results of a campaign."""
         self._campaigns.append(campaign)
         part, name = field_words(self._field)
@@ -90,7 +90,7 @@ class Ranking:
                 self._first = campaign, after
             after = row["last"]
 
-    def best(self) -> Iterator[tuple[Campaign, Result]]:
+    def best(self) -> Iterator[tuple[NamedCampaign, Result]]:
         """Return the best of the scanned results, best first, each with its campaign.
 
         Raise `UsageError` if there are results, but none with such a value.
@@ -104,7 +104,7 @@ class Ranking:
         tasks = ((-number, -task) for _, number, task in places)
         return fetched(self._database, self._fetching, self._campaigns, tasks)
 
-    def _look_at_large(self, campaign: Campaign, tasks: list[int]) -> int:
+    def _look_at_large(self, campaign: NamedCampaign, tasks: list[int]) -> int:
         """Rank large results; return how many have the value."""
         ranked = 0
         for begin in range(0, len(tasks), PAGE):
@@ -115,7 +115,7 @@ class Ranking:
                     ranked += 1
         return ranked
 
-    def _rows(self, campaign: Campaign, tasks: list[int]) -> list[Row]:
+    def _rows(self, campaign: NamedCampaign, tasks: list[int]) -> list[Row]:
         return self._database.rows("results_of", campaign=campaign.campaign_id, tasks=tasks)
 
     def _note(self, rank: Decimal, task: int) -> None:
@@ -147,9 +147,9 @@ class Ranking:
 def fetched(
     database: Queries,
     fetching: Fetching,
-    campaigns: Sequence[Campaign],
+    campaigns: Sequence[NamedCampaign],
     tasks: Iterable[tuple[int, int]],
-) -> Iterator[tuple[Campaign, Result]]:
+) -> Iterator[tuple[NamedCampaign, Result]]:
     """Yield the results of tasks in this order, a page at a time, each with its campaign.
 
     tasks: of each the place of its campaign in `campaigns`, and its id.

@@ -33,7 +33,7 @@ class BlockingPool:
     """A pool that one other thread claims from. A claim starts it if it is not running."""
 
     def __init__(
-        self, database: Database, address: FrontAddress, campaign_cache: CampaignCache
+        self, database: Database, campaign_cache: CampaignCache, address: FrontAddress
     ) -> None:
         """Open nothing yet. campaign_cache: receives the terms of campaigns."""
         self._database = database

@@ -12,12 +12,12 @@ from typing import Final
 from typing_extensions import Self
 
 from taskq.blobs.large_results import Fetching
-from taskq.campaign import Campaign
 from taskq.db.access import Queries
 from taskq.db.connections import Row
 from taskq.export.ranking import PAGE, SCAN, dotted, field_words, rank_of
 from taskq.funnel.best import Best
 from taskq.funnel.sorting import LineSorter, sort_key
+from taskq.spec.model import NamedCampaign
 
 #: Bytes of the digest that stands for a group.
 DIGEST: Final = 16
@@ -48,7 +48,7 @@ class GroupRanking:
         self._by_group.close()
         self._by_rank.close()
 
-    def look(self, campaign: Campaign) -> None:
+    def look(self, campaign: NamedCampaign) -> None:
         """Scan the results of a campaign."""
         part, name = field_words(self._wanted.by)
         group_part, group_name = field_words(self._wanted.group or "")
@@ -82,7 +82,7 @@ class GroupRanking:
             _, campaign, task = line.split(" ")
             yield int(campaign, 16), int(task, 16)
 
-    def _look_at_large(self, campaign: Campaign, row: Row) -> int:
+    def _look_at_large(self, campaign: NamedCampaign, row: Row) -> int:
         """Rank large results, which are fetched one by one; return how many count."""
         tasks, ranked = row["large"] or [], 0
         groups = dict(zip(tasks, row["large_groups"] or (), strict=True))
@@ -97,7 +97,7 @@ class GroupRanking:
                     ranked += 1
         return ranked
 
-    def _rows(self, campaign: Campaign, tasks: Sequence[int]) -> list[Row]:
+    def _rows(self, campaign: NamedCampaign, tasks: Sequence[int]) -> list[Row]:
         return self._database.rows("results_of", campaign=campaign.campaign_id, tasks=tasks)
 
     def _note(self, group: bytes, rank: Decimal, task: int) -> None:

@@ -17,16 +17,16 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final, TypeAlias
 
-from taskq.campaign import Campaign
 from taskq.db.access import Queries
 from taskq.db.address import Row
 from taskq.errors import UsageError
 from taskq.funnel.best import Best
 from taskq.funnel.selection import Selection, stage
+from taskq.ingest import seeding
+from taskq.ingest.seeding import Conflicts
 from taskq.paging import MOVE_CHUNK, PAGE, in_chunks, pages
 from taskq.pauses import sleep
-from taskq.spec.model import Seed
-from taskq.steering.verbs import NOT_BEGUN
+from taskq.spec.model import NOT_BEGUN, NamedCampaign, Seed
 from taskq.views import Result, Status
 
 #: Seconds between questions whether the first stage has moved.
@@ -84,8 +84,8 @@ class Feeder:
     def __init__(
         self,
         database: Queries,
-        source: Campaign,
-        target: Campaign,
+        source: NamedCampaign,
+        target: NamedCampaign,
         wanted: Best,
         *,
         below: bool = True,
@@ -144,7 +144,7 @@ class Feeder:
         return self._cancel_others(replace(fed, tasks=tasks), nodes)
 
     def _nodes(self) -> list[Status]:
-        return stage(self._source, below=self._below, but=self._target.path)
+        return stage(self._database, self._source, below=self._below, but=self._target.path)
 
     def _seed(self, results: Iterator[Result], final: bool) -> array[int]:
         """Seed results; what has a key with another payload is an error only at the end.
@@ -153,7 +153,15 @@ class Feeder:
         """
         tasks = array("q")
         while chunk := [Seed(one.payload, one.key) for one in islice(results, MOVE_CHUNK)]:
-            self._target.seed(chunk, on_conflict="fail" if final else "skip")
+            seeding.seed(
+                self._database,
+                self._target.campaign_id,
+                self._target.path,
+                chunk,
+                conflicts=Conflicts("fail" if final else "skip"),
+                on_bad=None,
+                on_progress=None,
+            )
             keys = [str(one.key) for one in chunk]
             known = self._ids(self._target.campaign_id, keys)
             tasks.extend(known[key] for key in keys)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from taskq.blobs.large_results import Fetching
-from taskq.campaign import Campaign
 from taskq.db.access import Queries
 from taskq.errors import Conflict, UsageError
 from taskq.export.ranking import Ranking, fetched
 from taskq.funnel.best import Best
 from taskq.funnel.group_ranking import GroupRanking
+from taskq.spec.model import NamedCampaign
 from taskq.views import Result, Status
 from taskq.words import counted
 
@@ -28,9 +28,8 @@ class Selection:
         self.ranked = 0
         self.left_out = 0
         self._database = database
-        done = [one for one in nodes if one.done]
-        self._campaigns = [Campaign(database, one.campaign_id, one.path) for one in done]
-        self._done = sum(one.done for one in done)
+        self._campaigns = [one for one in nodes if one.done]
+        self._done = sum(one.done for one in self._campaigns)
         self._wanted = wanted
         self._fetching = Fetching(database)
 
@@ -70,7 +69,7 @@ class Selection:
 
 def select(
     database: Queries,
-    campaign: Campaign,
+    campaign: NamedCampaign,
     wanted: Best,
     *,
     below: bool = True,
@@ -82,7 +81,7 @@ def select(
     but: see `stage`. so_far: of what is done now; otherwise raise `Conflict` if a task is
     unfinished, since the best are not known yet.
     """
-    nodes = stage(campaign, below=below, but=but)
+    nodes = stage(database, campaign, below=below, but=but)
     unfinished = sum(one.unfinished for one in nodes)
     if unfinished and not so_far:
         raise Conflict(
@@ -92,12 +91,15 @@ def select(
     return Selection(database, nodes, wanted)
 
 
-def stage(campaign: Campaign, *, below: bool, but: str | None = None) -> list[Status]:
+def stage(
+    database: Queries, campaign: NamedCampaign, *, below: bool, but: str | None = None
+) -> list[Status]:
     """Return the own counts of the campaigns of a stage.
 
     but: leave out this campaign, and those below it: the next stage.
     """
-    nodes = campaign.tree() if below else [campaign.status(below=False)]
+    rows = database.rows("counts", path=campaign.path, depth=None)
+    nodes = [Status(**row) for row in (rows if below else rows[:1])]
     return [one for one in nodes if but is None or not _is_within(one, but)]
 
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Final
 
 from taskq.blobs.store import BlobStore
-from taskq.client import Client
+from taskq.db.access import Queue
 from taskq.errors import NotFound, ResultLost
 from taskq.export.columns import Columns
 from taskq.export.ranking import dotted
@@ -36,7 +36,7 @@ class Poses:
 
     def __init__(
         self,
-        client: Client,
+        queue: Queue,
         *,
         pattern: str | None = None,
         field: str | None = None,
@@ -48,8 +48,8 @@ class Poses:
         self._pattern = pattern
         self._field = field
         self._fail = fail
-        self._outputs = Outputs(client.queries, blobs)
-        self._campaign_id = cache(lambda path: client.campaign(path).campaign_id)
+        self._outputs = Outputs(queue.queries, blobs)
+        self._campaign_id = cache(lambda path: queue.campaign(path).campaign_id)
 
     def of(
         self, records: Iterable[Mapping[str, Any]], columns: Columns | None = None

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from typing_extensions import Self
 
@@ -21,6 +21,21 @@ _BRACKET_OR_STRING: Final = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*"')
 MAX_PAYLOAD_DEPTH: Final = 64
 MAX_PATH_CHARS: Final = 1_000
 PRIORITY_RANGE: Final = (-32_767, 32_767)
+#: States of tasks that are not final, and of those that no agent has.
+UNFINISHED: Final = ("waiting", "delayed", "working")
+NOT_BEGUN: Final = ("waiting", "delayed")
+
+
+class NamedCampaign(Protocol):
+    """A campaign by id and path: a `Campaign`, or its `Status`."""
+
+    @property
+    def campaign_id(self) -> int:
+        """The id in the database."""
+
+    @property
+    def path(self) -> str:
+        """The path."""
 
 
 def _encoder(*, ensure_ascii: bool = True, **layout: Any) -> Callable[[object], str]:

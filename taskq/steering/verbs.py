@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from taskq.db.access import Queries
 from taskq.db.address import Row
 from taskq.errors import UsageError
+from taskq.spec.model import NOT_BEGUN, UNFINISHED
 from taskq.steering.bulk import OnBulk, counting, in_bulk, moving
 from taskq.steering.compiler import compiled
 from taskq.steering.matching import pages
 from taskq.steering.priorities import to_priority
 from taskq.steering.syntax import STATES
 from taskq.views import Status, TaskView
-
-UNFINISHED: Final = ("waiting", "delayed", "working")
-NOT_BEGUN: Final = ("waiting", "delayed")
 
 
 def check_choice(keys: object, where: str | None) -> None:

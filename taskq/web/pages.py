@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from taskq.campaign import Campaign
 from taskq.client import Client
+from taskq.db.owners import Owner
 from taskq.errors import UnknownCampaign
 from taskq.fleet.places import Place
 from taskq.monitor.readings import Readings
 from taskq.monitor.servers import read_servers
 from taskq.monitor.ticker import Ticker
 from taskq.monitor.tree import CampaignNode, Tree, parent, usual_levels
-from taskq.owners.owners import Owner
 from taskq.spec.model import check_path
 from taskq.trend import Point, intervals
 from taskq.web.access import Viewer

@@ -12,8 +12,8 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, connect
 from taskq.db.connections import Database
+from taskq.db.owners import QuotaChange
 from taskq.errors import Conflict, NotFound, UsageError
-from taskq.owners.owners import QuotaChange
 from tests.fixtures.logins import Staff
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable

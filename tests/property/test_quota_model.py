@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 
 from taskq import Campaign, CampaignSpec, Client, Conflict
 from taskq.db.connections import Database
-from taskq.owners.owners import QuotaChange
+from taskq.db.owners import QuotaChange
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 from tests.helpers.variants import rest_thorough
 

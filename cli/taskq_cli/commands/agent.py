@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 
 import click
 
@@ -83,7 +84,17 @@ def run(
     with invocation.client() as client:
         client.campaign(agent.campaign)  # a wrong path is an error before anything is started
         store = open_blobs(client.database, blobs)
-        transport = DirectTransport(client.database, lease_s=lease_s, blobs=store, front=front)
+        ahead = None
+        if front is not None:
+            from taskq.front.blocking import BlockingPool  # noqa: PLC0415  # the extra may be missing
+
+            ahead = partial(BlockingPool, address=front)
+        transport = DirectTransport(
+            client.database,
+            lease_s=lease_s,
+            blobs=store,
+            front=ahead,
+        )
         try:
             if self_test:
                 check_node(Node(runner.scratch_root, None, None, self_test))

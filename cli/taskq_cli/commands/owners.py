@@ -8,8 +8,8 @@ from typing import Final, get_args
 
 import click
 
+from taskq.db.owners import Owner, QuotaChange, ShareBy
 from taskq.errors import UsageError
-from taskq.owners.owners import Owner, QuotaChange, ShareBy
 from taskq.words import counted
 from taskq_agent.text import size_in_bytes
 from taskq_cli.list_group import ListGroup

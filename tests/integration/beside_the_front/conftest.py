@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,7 @@ from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq.front.address import FrontAddress
-from taskq.front.blocking import refilling
+from taskq.front.blocking import BlockingPool, refilling
 from taskq.front.demand import LEAST
 from taskq.front.entries import Keys
 from tests.fixtures.front import Popper
@@ -32,7 +33,7 @@ def employ(front: FrontAddress) -> Iterator[Employ]:
     hired: list[Hired] = []
 
     def start(database: Database) -> Hired:
-        hired.append(Hired(DirectTransport(database, front=front)))
+        hired.append(Hired(DirectTransport(database, front=partial(BlockingPool, address=front))))
         return hired[-1]
 
     yield start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.direct import LEASE_S, DirectTransport
 from taskq.front.address import FrontAddress
+from taskq.front.blocking import BlockingPool
 from taskq.front.demand import LEAST
 from taskq_agent.protocol import ACCEPTED, DONE, FAILED, RELEASED, LeaseIds, Report, Request
 from tests.fixtures.redis_servers import RedisServer
@@ -30,7 +32,8 @@ def visit(database: Database, front: FrontAddress) -> Iterator[Visit]:
     opened: list[Visitor] = []
 
     def start(*, without: bool = False) -> Visitor:
-        opened.append(Visitor(DirectTransport(database, front=None if without else front)))
+        ahead = None if without else partial(BlockingPool, address=front)
+        opened.append(Visitor(DirectTransport(database, front=ahead)))
         return opened[-1]
 
     yield start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -12,7 +13,7 @@ from taskq.db.connections import Database
 from taskq.direct import DirectTransport
 from taskq.embedded import Server
 from taskq.front.address import FrontAddress
-from taskq.front.blocking import refilling
+from taskq.front.blocking import BlockingPool, refilling
 from taskq.front.demand import LEAST
 from taskq.keeper import keeping
 from tests.fixtures.front import Popper
@@ -90,7 +91,7 @@ def test_close_ends_the_thread_and_a_later_claim_begins_anew(
     database: Database, front: FrontAddress
 ) -> None:
     """There is none before the first claim either."""
-    transport = DirectTransport(database, front=front)
+    transport = DirectTransport(database, front=partial(BlockingPool, address=front))
     for _ in range(2):
         assert front_threads() == []
         visitor = Visitor(transport)
