@@ -15,6 +15,7 @@ import pytest
 
 from taskq_agent.protocol import DONE, FAILED, OUT_OF_MEMORY, RELEASED
 from tests.containers.conftest import IMAGE
+from tests.helpers.blob_server import BlobSource
 from tests.helpers.slot_harness import SlotHarness, slot_in
 from tests.helpers.waiting import wait_until
 
@@ -26,6 +27,14 @@ def podman_slot(tmp_path: Path) -> Iterator[SlotHarness]:
     """Give a slot whose containers are real."""
     with slot_in(tmp_path, grace_s=1) as harness:
         yield harness
+
+
+@pytest.fixture
+def podman_slot_with_blobs(tmp_path: Path) -> Iterator[tuple[SlotHarness, BlobSource]]:
+    """Give such a slot that fetches inputs."""
+    source = BlobSource(tmp_path)
+    with slot_in(tmp_path, blobs=source) as harness:  # type: ignore[arg-type]
+        yield harness, source
 
 
 def real(script: str) -> dict[str, Any]:
@@ -89,3 +98,25 @@ def test_real_container_has_no_more_memory_than_it_may(podman_slot: SlotHarness)
     grow = real("x=aaaaaaaa; while true; do x=$x$x; done")
     ended = podman_slot.run(grow, resources={"memory": (50 << 20,)})
     assert (ended.outcome, ended.error_class) == (FAILED, OUT_OF_MEMORY)
+
+
+def test_real_container_is_given_no_folder_that_another_payload_chose(
+    podman_slot_with_blobs: tuple[SlotHarness, BlobSource], tmp_path: Path
+) -> None:
+    """A payload replaces neither its input nor the link to it, by whatever name it goes there."""
+    slot, source = podman_slot_with_blobs
+    inputs, secret = {"r": source.add(b"receptor")}, tmp_path / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("private")
+    attack = f"""
+        busybox rm -rf "$1" "$(busybox dirname "$1")"
+        busybox ln -sfn {secret} "$1"
+        busybox mv "$(busybox dirname "$1")" "$TASKQ_SCRATCH/away"
+        busybox find "$TASKQ_SCRATCH/.." -type l -exec busybox ln -sfn {secret} "{{{{}}}}" ";"
+        echo x > "$1"; cat "$1"; ls {secret}
+    """
+    handler = {**real(attack), "argv": ["sh", "-c", attack, "sh", "{inputs.r}"]}
+    for key in ("attacker", "next"):
+        ended = slot.run(handler, inputs=inputs, key=key)
+        assert "receptor" in str(ended.tail)
+        assert "No such file" in str(ended.tail).splitlines()[-1], ended.tail

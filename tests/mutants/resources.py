@@ -83,4 +83,12 @@ RESOURCES: Final = (
         "What a task is told can be read by all users of its node.",
         _CONTAINERS,
     ),
+    Mutant(
+        "links-lead-containers",
+        "agents/taskq_agent/handlers/containers.py",
+        "dict.fromkeys(context.input_files, True)",
+        "{str(Path(path).resolve()): True for path in context.inputs.values()}",
+        "A payload in a container chooses what the next task of its slot is given of the node.",
+        _CONTAINERS,
+    ),
 )

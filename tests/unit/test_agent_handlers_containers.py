@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -44,7 +45,7 @@ def runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give a folder for stand-ins, the only one of PATH beside that of sh."""
     folder = tmp_path / "runtimes"
     folder.mkdir()
-    for name in ("sh", "sleep", "touch"):
+    for name in ("ln", "ls", "rm", "sh", "sleep", "touch"):
         (folder / name).symlink_to(str(shutil.which(name)))
     monkeypatch.setenv("PATH", str(folder))
     return folder
@@ -61,6 +62,12 @@ def install(folder: Path, name: str) -> Path:
 def calls(log: Path) -> list[tuple[list[str], dict[str, str]]]:
     """Return how a stand-in was called: arguments, environment."""
     return [(words, env) for words, env in map(json.loads, log.read_text().splitlines())]
+
+
+def mounts_of(words: list[str]) -> dict[str, str]:
+    """Return what a call binds, each at its own path, with what comes after that."""
+    found = (re.fullmatch(r"type=bind,source=(.*),destination=\1(,.*)?", word) for word in words)
+    return {mount[1]: mount[2] or "" for mount in found if mount is not None}
 
 
 def boxed(*argv: str, image: str = IMAGE, kind: str = "command") -> dict[str, Any]:
@@ -90,10 +97,13 @@ def test_service_is_told_all_in_arguments(runtimes: Path, tmp_path: Path, name: 
     options = dict(itertools.pairwise(words))
     assert options["--user"] == f"{os.geteuid()}:{os.getegid()}"
     assert (options["--memory"], options["--cap-drop"]) == (str(1 << 30), "all")
-    mounts = [words[n + 1] for n, word in enumerate(words) if word == "--mount"]
     folder = env["TASKQ_SCRATCH"]
-    assert mounts[0] == "type=bind,source={0},destination={0}".format(Path(folder).parent)
-    assert mounts[1].endswith(f"{given.digest},readonly")
+    link = Path(json.loads(env["TASKQ_INPUTS"])["r.pdbqt"])
+    assert mounts_of(words) == {
+        str(Path(folder).parent): "",
+        str(link.parent): ",readonly",
+        str(tmp_path / "cache" / given.digest): ",readonly",
+    }
     assert options["--workdir"] == folder
     passed = {words[n + 1] for n, word in enumerate(words) if word == "--env"}
     assert {"TASKQ_INPUTS", "TASKQ_RESULT", "TMPDIR", "CUDA_VISIBLE_DEVICES"} <= passed
@@ -149,3 +159,26 @@ def test_resident_process_is_removed_with_its_slot(runtimes: Path, tmp_path: Pat
         assert len(calls(log)) == 1
     (words, _), (removal, _) = calls(log)
     assert removal == ["rm", "--force", words[4]]
+
+
+@pytest.mark.parametrize("name", ["podman", "apptainer"])
+def test_payload_chooses_no_folder_that_a_later_task_is_given(
+    runtimes: Path, tmp_path: Path, name: str
+) -> None:
+    """A payload that replaces its input link, as if it could, changes no mount of the next one.
+
+    The folder of links is none that a container may write to.
+    """
+    log, source = install(runtimes, name), BlobSource(tmp_path)
+    secret, inputs = tmp_path / "secret", {"r": source.add(b"receptor")}
+    secret.mkdir()
+    attack = f"for link in {{inputs.r}}; do rm $link && ln -s {secret} $link && ls -l $link; done"
+    with slot_in(tmp_path, blobs=source) as slot:  # type: ignore[arg-type]
+        assert str(secret) in str(slot.run(boxed("sh", "-c", attack), inputs=inputs).tail)
+        slot.run(boxed("sh", "-c", attack), inputs=inputs)
+    first, second = [words for words, _ in calls(log) if "rm" not in words[:1]]
+    assert mounts_of(first).keys() - mounts_of(second).keys() == set()
+    assert str(secret) not in mounts_of(second)
+    writable = [path for path, how in mounts_of(second).items() if how not in {",readonly", ",ro"}]
+    link = first[-1].split()[3].rstrip(";")
+    assert [path for path in writable if Path(link).is_relative_to(path)] == []

@@ -1,8 +1,9 @@
 """Containers: how a handler's program is run in an image, by apptainer, docker or podman.
 
 A runtime is called with a list of arguments, never by a shell. Inside, the slot's folder (with the
-folders of tasks, their results and checkpoints) and the campaign's inputs have the paths that they
-have outside; of the rest of the node nothing is there. The program runs as the agent's user.
+folders of tasks, their results and checkpoints) and, read-only, the campaign's inputs with the
+links to them have the paths that they have outside; of the rest of the node nothing is there. The
+program runs as the agent's user.
 
 apptainer's processes are the agent's own. docker and podman have others run the container: it has
 a name, by which it is removed when the program ends, and by the reaper if the agent is killed.
@@ -103,8 +104,10 @@ def contained(
     if image.startswith("/") and not os.path.exists(image):  # noqa: PTH110  # see `starting`
         raise _unusable(f"there is no container {image!r} on this node")
     runtime = _runtime(context.container_runtime, image)
+    # No link is followed here: a payload can replace those in the one folder that it may write to.
     mounts = {str(Path(context.folder).parent): False}
-    mounts.update({str(Path(path).resolve()): True for path in context.inputs.values()})
+    mounts.update({str(Path(path).parent): True for path in context.inputs.values()})
+    mounts.update(dict.fromkeys(context.input_files, True))
     if odd := [path for path in mounts if _UNSPEAKABLE & set(path)]:
         raise _unusable(f"{odd[0]!r} cannot be bound: rename that folder")
     if Path(runtime).name in OWN_PROCESSES:

@@ -12,8 +12,9 @@ from taskq_agent.protocol import CampaignTerms
 
 @dataclass(frozen=True)
 class KindContext:
-    """inputs: paths by name. folder: one that lasts as long as the handler. env: of its children.
+    """inputs: paths by name, which are links. input_files: where they led when they were made.
 
+    folder: one that lasts as long as the handler, in that of the slot. env: of its children.
     own_env: those of these variables that are about the campaign and the slot. cores: those that
     tasks are kept on, if any. live: the attempt that runs, for those who look at it. grace_s,
     python_path, container_runtime: as for `RunnerSettings`.
@@ -28,5 +29,6 @@ class KindContext:
     own_env: Mapping[str, str]
     cores: Tuple[int, ...]
     grace_s: float
+    input_files: Tuple[str, ...] = ()
     python_path: Tuple[str, ...] = ()
     container_runtime: Optional[str] = None

@@ -28,7 +28,7 @@ from taskq_agent.handlers.live import LiveAttempt
 from taskq_agent.handlers.process import ProcessKind
 from taskq_agent.handlers.python import PythonKind
 from taskq_agent.handlers.room import MemoryRoom
-from taskq_agent.handlers.transfers import Transfers
+from taskq_agent.handlers.transfers import FetchedInput, Transfers
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import OUT_OF_MEMORY, CampaignTerms, Held, Task
 from taskq_agent.text import in_bytes
@@ -73,6 +73,8 @@ class SlotRunner:
         self._live = LiveAttempt()
         self._transfers = Transfers(blobs, settings, self._watch)
         self._folder: Optional[scratch.SlotFolder] = None
+        #: Of the links to inputs: to the other folder a payload in a container may write.
+        self._links: Optional[scratch.SlotFolder] = None
         self._current: Optional[Tuple[int, int]] = None
         self._kind: Optional[Kind] = None
         self._kept: List[str] = []
@@ -180,9 +182,9 @@ class SlotRunner:
         """End the resident child and remove the scratch folder."""
         self._drop_kind()
         self._watch.close()
-        if self._folder is not None:
-            self._folder.close()
-            self._reaper.drop("folder", self._folder.path)
+        for folder in filter(None, (self._folder, self._links)):
+            folder.close()
+            self._reaper.drop("folder", folder.path)
 
     def _make_folder(self) -> scratch.SlotFolder:
         keep = self._settings.keep_scratch
@@ -199,10 +201,11 @@ class SlotRunner:
             self._drop_kind()
             checks.check_handler(campaign.handler, campaign.params)
             resident = self._keep(folder, "resident")
-            inputs: Dict[str, str] = {}
+            inputs: Dict[str, FetchedInput] = {}
             if campaign.inputs:
+                self._links = self._links or self._make_folder()
                 with timed(phases, "fetch_s"):
-                    inputs = self._transfers.fetch(campaign, self._keep(folder, "inputs"))
+                    inputs = self._transfers.fetch(campaign, self._keep(self._links, "inputs"))
             self._kind = self._make_kind(campaign, inputs, resident)
             self._current = current
         return self._kind
@@ -212,12 +215,16 @@ class SlotRunner:
         self._kept.append(folder.take(name))
         return self._kept[-1]
 
-    def _make_kind(self, campaign: CampaignTerms, inputs: Mapping[str, str], folder: str) -> Kind:
+    def _make_kind(
+        self, campaign: CampaignTerms, fetched: Mapping[str, FetchedInput], folder: str
+    ) -> Kind:
+        inputs = {name: one.path for name, one in fetched.items()}
         own_env = environment.of_slot(self._slot, self._share, campaign)
         own_env.update(environment.about(campaign, inputs))
         context = KindContext(
             campaign=campaign,
             inputs=inputs,
+            input_files=tuple(one.file for one in fetched.values()),
             folder=folder,
             watch=self._watch,
             live=self._live,

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Dict, List, Optional, TypeVar
+from typing import Callable, Dict, List, NamedTuple, Optional, TypeVar
 
 from taskq_agent.core.backoff import Backoff
 from taskq_agent.errors import Refused, TransportError, TransportFailed
@@ -42,6 +42,13 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
+class FetchedInput(NamedTuple):
+    """An input: the path that payloads get, a link with its name, and the file in the cache."""
+
+    path: str
+    file: str
+
+
 class Transfers:
     """The transfers of one slot, made in its thread; they end soon when the attempt is stopped.
 
@@ -61,15 +68,15 @@ class Transfers:
             folder = settings.cache_dir or default_cache()
             self._cache = InputCache(folder, blobs, max_bytes=settings.cache_bytes)
 
-    def fetch(self, campaign: CampaignTerms, folder: str) -> Dict[str, str]:
-        """Make the inputs of a campaign available; return their paths, in `folder`, by name.
+    def fetch(self, campaign: CampaignTerms, folder: str) -> Dict[str, FetchedInput]:
+        """Make the inputs of a campaign available by links in `folder`; return them by name.
 
         They stay until `release`. Raises AttemptOver: the task did not begin and goes back.
         """
-        paths: Dict[str, str] = {}
+        fetched: Dict[str, FetchedInput] = {}
         try:
             for name, wanted in campaign.inputs.items():
-                paths[name] = self._fetch_one(name, wanted, folder)
+                fetched[name] = self._fetch_one(name, wanted, folder)
         except Refused as error:  # there is no such blob; a retry cannot help
             text = f"the inputs of {campaign.path} cannot be fetched: {error}"
             raise AttemptOver(refused("inputs-missing", text)) from error
@@ -84,7 +91,7 @@ class Transfers:
             raise AttemptOver(replace(broken("inputs-unusable", text), started=False)) from error
         except AttemptOver as over:
             raise AttemptOver(replace(over.ended, started=False)) from None
-        return paths
+        return fetched
 
     def checkpoint(
         self, task: Task, campaign: CampaignTerms, scratch: str, phases: Dict[str, float]
@@ -164,7 +171,7 @@ class Transfers:
 
         return _uploaded(upload, ended, "output")
 
-    def _fetch_one(self, name: str, wanted: Input, folder: str) -> str:
+    def _fetch_one(self, name: str, wanted: Input, folder: str) -> FetchedInput:
         cache = self._cache
         if cache is None or not _NAME.fullmatch(name):
             raise Refused(f"there is no way to get the input {name!r}")
@@ -172,7 +179,7 @@ class Transfers:
         self._open_files.append(held)
         link = Path(folder, name)
         link.symlink_to(path)
-        return str(link)
+        return FetchedInput(str(link), str(path.resolve()))
 
     def _with_retries(self, transfer: Callable[[], T]) -> T:
         end = time.monotonic() + self._patience_s
