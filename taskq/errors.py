@@ -22,7 +22,8 @@
     ├── SchemaError           run `taskq db migrate`, or use the other release
     │   ├── SchemaMissing
     │   ├── SchemaOlder
-    │   └── SchemaNewer
+    │   ├── SchemaNewer
+    │   └── SchemaUnreleased
     ├── SessionEnded          open another session: this one has expired or was ended
     ├── Unavailable           try later: no server, connection lost, disk full
     │   ├── AgentsDied          mend what the message says: agents of this machine have ended
@@ -241,6 +242,10 @@ class SchemaOlder(SchemaError):
 
 class SchemaNewer(SchemaError):
     """The schema was made by a newer release."""
+
+
+class SchemaUnreleased(SchemaError):
+    """The schema was made by a version that was not released, and cannot be upgraded."""
 
 
 class Unavailable(TaskqError):

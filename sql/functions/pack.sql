@@ -6,7 +6,7 @@
 -- priorities: of those apart, which are then in ascending order; null: that of its spec.
 -- Result: how many tasks.
 --
--- Neighbours of one priority become a span, see migrations/0012_packed.sql: of two tasks at least, and
+-- Neighbours of one priority become a span, see migrations/0002_tasks.sql: of two tasks at least, and
 -- of few enough that many agents can claim beside each other, since a claim locks the span. Others get a
 -- row each as well.
 --

@@ -28,7 +28,7 @@
 -- campaign that limits how many run, in all or at a site, wait for each other, see room().
 --
 -- A claim for one task gets it with a row of its own. A claim for several gets what was in a span as a
--- bundle, see migrations/0012_packed.sql: of at most 128 tasks, since a report on one of them writes the
+-- bundle, see migrations/0002_tasks.sql: of at most 128 tasks, since a report on one of them writes the
 -- others again, of one span, and of ids less than 65536 apart, see unpack().
 --
 -- Tasks that have failed before wait in an index of their own, which is searched at intervals: see

@@ -4,7 +4,7 @@
 -- Result: `limit` rows at most; none: there are no more. due_at: of a delayed task. claimed_at, host:
 --     of the attempt that runs, if one does. progress (from 0 to 1), progress_note: how far it is, if it says so.
 --
--- It tells readers no lease. Index: that of what holds tasks of the status, see migrations/0012_packed.sql:
+-- It tells readers no lease. Index: that of what holds tasks of the status, see migrations/0002_tasks.sql:
 -- task_failed for the failed, task_pkey, bundle_task, span_pkey, attempt_pkey; of all, spec_pkey; progress_pkey. Of the
 -- status that others than the failed with a row have, all rows of the campaign are gone through.
 --

@@ -1,1 +1,3 @@
-select version, functions from taskq.installation
+-- What is installed. migrations: null in a database of an unreleased version that did not record them.
+select to_jsonb(i) -> 'migrations' as migrations, i.functions
+  from taskq.installation i

@@ -1,5 +1,5 @@
--- Records the installed version.
-insert into taskq.installation (version, functions)
-values (%(version)s, %(functions)s)
+-- Records what is installed.
+insert into taskq.installation (migrations, functions)
+values (%(migrations)s, %(functions)s)
 on conflict (only_one) do update
-   set version = excluded.version, functions = excluded.functions
+   set migrations = excluded.migrations, functions = excluded.functions

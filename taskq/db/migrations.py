@@ -1,38 +1,53 @@
 """Migration of a database to this release's schema, and inspection of its state.
 
-The numbered files of `sql/migrations` change tables, each once and in order. The files of
-`sql/functions`, and the rights on them, are all reinstalled whenever one differs from the installed
-version; then the grants of all logins are renewed by their roles. All of it is one transaction.
+The numbered files of `sql/migrations` change tables, each once and in order; the database keeps
+the digest of each. The files of `sql/functions`, and the rights on them, are all reinstalled
+whenever one differs from the installed version; then the grants of all logins are renewed by their
+roles. All of it is one transaction.
+
+A released migration never changes, so a database whose digests differ was made by a version that
+was not released. It cannot be upgraded, and no release works with it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.resources
+import operator
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 from taskq.db.connections import Database, Statements
 from taskq.db.roles import ROLES, grant_anew
-from taskq.errors import SchemaMissing, SchemaNewer, SchemaOlder, ServerUnsuitable
+from taskq.errors import (
+    SchemaMissing,
+    SchemaNewer,
+    SchemaOlder,
+    SchemaUnreleased,
+    ServerUnsuitable,
+)
 
 OLDEST_SERVER: Final = 14
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """State of a database (`version` 0: no schema) and what this release needs."""
+    """State of a database (`version` 0: no schema) and what this release needs.
+
+    released: False if a version of taskq that was not released has made the schema.
+    """
 
     server: str
     version: int
     needed: int
     functions_current: bool
+    released: bool
 
     @property
     def current(self) -> bool:
         """Whether this release can work with it."""
-        return self.version == self.needed and self.functions_current
+        return self.released and self.version == self.needed and self.functions_current
 
 
 @cache
@@ -46,6 +61,12 @@ def _files(folder: str) -> tuple[tuple[str, str], ...]:
 
 def _rights() -> str:
     return importlib.resources.files("taskq.sql").joinpath("rights.sql").read_text()
+
+
+@cache
+def _migrations() -> list[str]:
+    """Return the digest of each migration, in order."""
+    return [hashlib.sha256(text.encode()).hexdigest() for _, text in _files("migrations")]
 
 
 @cache
@@ -69,11 +90,15 @@ def _inspect(statements: Statements) -> Schema:
             f"taskq needs {OLDEST_SERVER} or later"
         )
     installed = statements.row("installation") if server["installed"] else None
+    made_by = (installed["migrations"] or []) if installed else []
+    needed = _migrations()
     return Schema(
         server=server["version_text"],
-        version=installed["version"] if installed else 0,
-        needed=len(_files("migrations")),
+        version=len(made_by),
+        needed=len(needed),
         functions_current=installed is not None and installed["functions"] == _digest(),
+        released=installed is None
+        or (made_by != [] and all(map(operator.eq, made_by, needed))),  # as far as both go
     )
 
 
@@ -81,13 +106,12 @@ def migrate(database: Database) -> tuple[Schema, Schema]:
     """Bring the schema up to date; return its states before and after.
 
     Atomic; a concurrent caller waits for the first. Raise `SchemaNewer` if a newer release has
-    migrated the database.
+    migrated the database, `SchemaUnreleased` if an unreleased version has made it.
     """
     with database.transaction() as statements:
         statements.execute("lock_installation")
         before = _inspect(statements)
-        if before.version > before.needed:
-            raise _newer(before)
+        _refuse_unknown(database, before)
         if before.current:
             return before, before
         for _, text in _files("migrations")[before.version :]:
@@ -97,7 +121,7 @@ def migrate(database: Database) -> tuple[Schema, Schema]:
         statements.execute("drop_stale_functions")
         statements.script(_rights())
         grant_anew(statements)
-        statements.execute("installed", version=before.needed, functions=_digest())
+        statements.execute("installed", migrations=_migrations(), functions=_digest())
         return before, _inspect(statements)
 
 
@@ -106,10 +130,9 @@ def require(database: Database) -> None:
     schema = inspect(database)
     if schema.current:
         return
+    _refuse_unknown(database, schema)
     if schema.version == 0:
         raise SchemaMissing(f"{database.server} has no taskq schema; run `taskq db migrate`")
-    if schema.version > schema.needed:
-        raise _newer(schema)
     what = (
         "functions are those of another release"
         if schema.version == schema.needed
@@ -118,8 +141,16 @@ def require(database: Database) -> None:
     raise SchemaOlder(f"{database.server}: its taskq {what}; run `taskq db migrate`")
 
 
-def _newer(schema: Schema) -> SchemaNewer:
-    return SchemaNewer(
-        f"the schema has version {schema.version}, made by a newer release; this one knows "
-        f"{schema.needed}: install the newer release"
-    )
+def _refuse_unknown(database: Database, schema: Schema) -> None:
+    """Raise the `SchemaError` for a schema that this release can neither use nor upgrade."""
+    if not schema.released:
+        raise SchemaUnreleased(
+            f"{database.server}: an unreleased version of taskq has made its schema, which cannot "
+            "be upgraded; export the results with that version, then start with a new database or "
+            "another TASKQ_HOME"
+        )
+    if schema.version > schema.needed:
+        raise SchemaNewer(
+            f"the schema has version {schema.version}, made by a newer release; this one knows "
+            f"{schema.needed}: install the newer release"
+        )

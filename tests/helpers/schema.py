@@ -25,7 +25,8 @@ _TYPES = """
 """
 
 _TABLES = """
-    select c.oid, c.relname, coalesce(array_to_string(c.reloptions, ', '), '')
+    select c.oid, c.relname, coalesce(array_to_string(c.reloptions, ', '), ''),
+           obj_description(c.oid, 'pg_class')
       from pg_class c
      where c.relnamespace = 'taskq'::regnamespace and c.relkind in ('r', 'p')
      order by c.relname
@@ -36,7 +37,8 @@ _COLUMNS = """
                      case when l.collname <> 'default' then 'collate ' || l.collname end,
                      case when a.attnotnull then 'not null' end,
                      case when a.attidentity = 'a' then 'generated always as identity' end,
-                     'default ' || pg_get_expr(d.adbin, d.adrelid))
+                     'default ' || pg_get_expr(d.adbin, d.adrelid),
+                     '-- ' || col_description(a.attrelid, a.attnum))
       from pg_attribute a
       left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
       left join pg_collation l on l.oid = a.attcollation
@@ -86,8 +88,9 @@ def described(dsn: str) -> str:
 def _lines(connection: psycopg.Connection) -> Iterator[str]:
     for name, labels in connection.execute(_TYPES):
         yield f"\ntype {name}: {labels}"
-    for oid, name, options in connection.execute(_TABLES):
+    for oid, name, options, comment in connection.execute(_TABLES):
         yield f"\ntable {name}{options and f' with ({options})'}"
+        yield f"    -- {comment}"
         for query in (_COLUMNS, _CONSTRAINTS, _INDEXES):
             for (line,) in connection.execute(query, [oid]):
                 yield f"    {line}"

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -96,18 +97,26 @@ def test_a_schema_that_is_missing_is_told_and_made(empty_dsn: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "functions", "told"),
-    [(1, "other", "taskq db migrate"), (1_000, "other", "install the newer release")],
-    ids=["older", "newer"],
+    ("change", "told"),
+    [
+        ("update taskq.installation set migrations = migrations[:1]", "taskq db migrate"),
+        (
+            "update taskq.installation set migrations = migrations || 'later'::text",
+            "install the newer release",
+        ),
+        (
+            "update taskq.installation set migrations[1] = 'edited since'",
+            "start with a new database or another TASKQ_HOME",
+        ),
+    ],
+    ids=["older", "newer", "unreleased"],
 )
 def test_a_schema_of_another_release_is_told(
-    taskq: CommandLine, version: int, functions: str, told: str
+    taskq: CommandLine, change: LiteralString, told: str
 ) -> None:
     """No command works on a schema that it does not know."""
     with psycopg.connect(taskq.dsn, autocommit=True) as admin:
-        admin.execute(
-            "update taskq.installation set version = %s, functions = %s", [version, functions]
-        )
+        admin.execute(change)
     for words in (["status"], ["seed", "/c", "--sweep", "n=1:2"]):
         code, error = taskq.refused(*words)
         assert (code, told in error) == (78, True), error

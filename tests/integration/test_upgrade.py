@@ -1,55 +1,71 @@
-"""Databases of earlier releases: brought up to date with what is in them."""
+"""Databases of other versions: brought up to date with what is in them, or refused."""
 
 from __future__ import annotations
 
-import importlib.resources
+from collections.abc import Iterator
 
 import psycopg
+import pytest
 
-from taskq import Client
+import taskq
 from taskq.db import migrations
 from taskq.db.connections import Database
+from taskq.errors import SchemaUnreleased
+from tests.helpers.command_line import CommandLine
 from tests.helpers.schema import described
 
-#: Functions that returned something else in an earlier release, with their arguments.
-OTHER_RESULTS = {
-    "counts": "text, integer",
-    "keep": "uuid, double precision",
-    "servable": "text, double precision, text[], integer",
-    "standing": "text",
-}
+
+@pytest.fixture
+def admin(dsn: str) -> Iterator[psycopg.Connection]:
+    """Give a connection of the schema's owner."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        yield connection
 
 
-def test_first_schema_is_brought_up_to_date_with_what_it_holds(empty_dsn: str, dsn: str) -> None:
-    """Campaigns and sessions get what they would have had by default."""
-    first = importlib.resources.files("taskq.sql.migrations").joinpath("0001_base.sql").read_text()
-    with psycopg.connect(empty_dsn, autocommit=True) as connection:
-        connection.execute(first.encode())
-        connection.execute("insert into taskq.installation values (true, 1, 'first')")
-        for name, arguments in OTHER_RESULTS.items():
-            connection.execute(
-                f"create function taskq.{name}({arguments}) returns setof bigint"
-                " language sql as 'select 1::bigint'"
-            )
-        connection.execute(
-            "insert into taskq.campaign (parent_id, path, lineage) values (1, '/old', '{1,2}')"
-        )
-        connection.execute("insert into taskq.counter (campaign_id, done) values (2, 7)")
-        connection.execute(
-            "insert into taskq.session values"
-            " (default, gen_random_uuid(), 2, now(), now(), 60, null, false, 1, 1, '', '', '', '')"
-        )
-    database = Database(empty_dsn).open()
+def refused(dsn: str) -> None:
+    """Check that neither a client nor a migration takes the database, and nothing changes."""
+    before = described(dsn)
+    with pytest.raises(SchemaUnreleased, match="cannot be upgraded; export the results"):
+        taskq.connect(dsn)
+    database = Database(dsn).open()
     try:
-        before, after = migrations.migrate(database)
-        assert (before.version, after.current) == (1, True)
-        assert described(empty_dsn) == described(dsn)
-
-        queue = Client(database)
-        spec = queue.campaign("/old").spec()
-        assert (spec.weight, spec.requires, spec.max_running) == (1.0, (), None)
-        assert queue.campaign("/old").status().done == 7
-        (agent,) = queue.agents()
-        assert (agent.offers, agent.draining, agent.token) == ([], False, None)
+        with pytest.raises(SchemaUnreleased):
+            migrations.migrate(database)
     finally:
         database.close()
+    line = CommandLine(dsn)
+    for words in (
+        ["db", "migrate"],
+        ["status"],
+        ["agent", "run", "--campaign", "/"],
+        ["keeper"],
+        ["gateway", "--port", "0", "--plain"],
+    ):
+        code, error = line.refused(*words)
+        assert (code, "or another TASKQ_HOME" in error) == (78, True), error
+        assert "newer" not in error
+    assert "unreleased" in line("db", "status").stdout
+    assert described(dsn) == before
+
+
+def test_schema_that_did_not_record_its_migrations_is_refused(
+    dsn: str, admin: psycopg.Connection
+) -> None:
+    """Versions before the first release counted 28 migrations, more than this one has."""
+    admin.execute("alter table taskq.installation drop column migrations, add version int")
+    admin.execute("update taskq.installation set version = 28")
+    refused(dsn)
+
+
+def test_schema_whose_migration_was_edited_is_refused(dsn: str, admin: psycopg.Connection) -> None:
+    """Before the first release migrations are edited in place: the tables may be any."""
+    admin.execute("update taskq.installation set migrations[2] = 'as it was before'")
+    refused(dsn)
+
+
+def test_unreleased_schema_with_more_migrations_is_not_taken_for_a_newer_one(
+    dsn: str, admin: psycopg.Connection
+) -> None:
+    """A newer release has all migrations of this one, and then its own."""
+    admin.execute("update taskq.installation set migrations = array_fill('of yore'::text, '{9}')")
+    refused(dsn)

@@ -61,7 +61,7 @@ RESOURCES: Final = (
     ),
     Mutant(
         "memory-is-no-requirement",
-        "sql/migrations/0021_resources.sql",
+        "sql/migrations/0001_campaigns.sql",
         "        || case when memory is null then '{}'::text[]\n",
         "        || case when true then '{}'::text[]\n",
         "Tasks go to agents whose slots have too little memory.",

@@ -12,7 +12,7 @@ _MODEL: Final = ("tests/property/test_site_limit_model.py",)
 SITE_LIMITS: Final = (
     Mutant(
         "site-limit-of-usual-claims",
-        "sql/migrations/0028_site_limits.sql",
+        "sql/migrations/0001_campaigns.sql",
         "case when max_running_per_site is not null then 1000000000 end",
         "null",
         "Claims of one task each take the way of campaigns without limits.",

@@ -157,7 +157,11 @@ def _as_text(server: str, schema: Schema) -> str:
         {
             "database": server,
             "server": f"PostgreSQL {schema.server}",
-            "schema": f"version {schema.version}" if schema.version else "none",
+            "schema": "of an unreleased version"
+            if not schema.released
+            else f"version {schema.version}"
+            if schema.version
+            else "none",
             "needed": f"version {schema.needed}",
             "functions": "current" if schema.functions_current else "of another release",
         }

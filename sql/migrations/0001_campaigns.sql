@@ -1,0 +1,256 @@
+-- The tables of taskq, by subject: campaigns (this file), tasks, agents, files and results, upkeep.
+--
+-- A campaign is a node of a tree and holds tasks. What a task *is* (key and payload) is one row of `spec`,
+-- written once and never touched again. Where a task *stands* is kept apart from that, so that payloads and
+-- the index over keys, which has no locality, stay out of the way of claims. An ended attempt is one row of
+-- `attempt`: result store, statistics and audit log in one.
+--
+--     campaign 1 --- n task 1 --- 1 spec
+--                       task 1 --- n attempt n --- 1 session
+--
+-- Ordinary tasks are kept packed; 0002_tasks.sql says how.
+--
+-- Rules that all functions keep:
+--
+--   * The pair (task, lease_id) is the fence. The caller of a claim draws the lease id; the server never makes
+--     one up. Every message about an attempt names both, and changes nothing if the task has another lease.
+--   * A function that moves tasks appends one row to `delta` in the same transaction. Counts are
+--     counter + sum(delta), in one snapshot; see functions/fold.sql.
+--   * Rows of several tasks are locked in the order of task_id, so nobody waits in a circle.
+--   * Only the database's clock decides about time: clock_timestamp(), never the transaction's start.
+--   * The key of everything hot begins with the campaign, and a hot statement names one campaign, so that the
+--     tables can be partitioned or distributed by it. Hot rows have no foreign keys: each would take a lock on
+--     the row that it points to.
+--   * A heartbeat writes one heap tuple: pages of `session` have room, and no index mentions what it changes.
+--
+-- Conventions: _at is an instant, _s seconds. Null means "none" or "no limit"; where it means something else,
+-- the column's comment says so. A table of one row has the key `only_one`. Text that is compared as a path, an
+-- owner or a name has the collation "C", in which a subtree of campaigns is one range of an index. Tables whose
+-- rows are rewritten often have a low fillfactor, so that a new version fits on the page of the old one. The
+-- thresholds of autovacuum count rows: a fifth of ten million rows, as by default, would come too late.
+
+create schema taskq;
+
+
+-- What is installed.
+
+create table taskq.installation (
+    only_one boolean not null default true,
+    migrations text[] not null,
+    functions text not null,
+    constraint installation_pkey primary key (only_one),
+    constraint installation_only_one check (only_one)
+);
+
+comment on table taskq.installation is 'One row: the schema that is installed.';
+comment on column taskq.installation.migrations is
+    'SHA-256 of each file of sql/migrations that was applied, in order; their number is the schema''s version.';
+comment on column taskq.installation.functions is
+    'Digest of the installed functions and rights; a release with another digest installs its own.';
+
+create table taskq.login_role (
+    login regrole not null,
+    role text not null,
+    constraint login_role_pkey primary key (login, role)
+);
+
+comment on table taskq.login_role is
+    'Which logins of the server were granted which roles of sql/roles. The grants themselves are in PostgreSQL; '
+    'a migration repeats them, since new functions come without any.';
+comment on column taskq.login_role.login is
+    'After `drop role` this is a number that names nobody, and counts no more.';
+
+
+-- Campaigns.
+
+create type taskq.campaign_status as enum ('open', 'paused', 'cancelled');
+
+create table taskq.campaign (
+    campaign_id bigint generated always as identity,
+    parent_id bigint,
+    path text collate "C" not null,
+    lineage bigint[] not null,
+    status taskq.campaign_status not null default 'open',
+    revision integer not null default 1,
+    description text not null default '',
+    handler jsonb,
+    params jsonb not null default '{}',
+    max_attempts integer not null default 3,
+    max_losses integer not null default 5,
+    backoff_s double precision not null default 10,
+    backoff_max_s double precision not null default 3600,
+    time_limit_s double precision,
+    created_at timestamptz not null default clock_timestamp(),
+    weight double precision not null default 1,
+    tags text[] not null default '{}',
+    running_limit integer,
+    inputs jsonb not null default '{}',
+    on_disconnect text not null default 'continue',
+    front boolean not null default true,
+    late_results text not null default 'reject',
+    never_retry text[] not null default '{}',
+    max_lost_nodes integer not null default 3,
+    max_failure_share double precision default 0.9,
+    paused_why text,
+    max_out_of_time integer not null default 5,
+    checkpoint_bytes integer,
+    checkpoint_every_s double precision not null default 600,
+    cores integer,
+    gpus integer,
+    memory bigint[],
+    requires text[] not null generated always as (
+        tags
+        || case when cores is null then '{}'::text[] else array['cores>=' || cores::text] end
+        || case when memory is null then '{}'::text[]
+                else array['mem>=' || trim_scale(round(memory[1] / 1073741824.0, 3))::text] end
+        || case when gpus is null then '{}'::text[] else array['gpus>=' || gpus::text] end
+    ) stored,
+    output_bytes integer,
+    output_total_bytes bigint not null default 10737418240,
+    owner text collate "C",
+    running_quota integer,
+    hedge double precision,
+    hedged bigint not null default 0,
+    max_running_per_site integer,
+    max_running integer generated always as (
+        least(running_limit, running_quota,
+              case when max_running_per_site is not null then 1000000000 end)) stored,
+    constraint campaign_pkey primary key (campaign_id),
+    constraint campaign_path_key unique (path),
+    constraint campaign_parent_fkey foreign key (parent_id) references taskq.campaign,
+    constraint campaign_handler_object check (jsonb_typeof(handler) = 'object'),
+    constraint campaign_params_object check (jsonb_typeof(params) = 'object'),
+    constraint campaign_inputs_object check (jsonb_typeof(inputs) = 'object'),
+    constraint campaign_max_attempts_range check (max_attempts between 1 and 1000),
+    constraint campaign_max_losses_range check (max_losses between 1 and 1000),
+    constraint campaign_max_lost_nodes_range check (max_lost_nodes between 1 and 1000),
+    constraint campaign_max_out_of_time_range check (max_out_of_time between 1 and 1000),
+    constraint campaign_max_failure_share_range check (max_failure_share > 0 and max_failure_share < 1),
+    constraint campaign_never_retry_range check (cardinality(never_retry) <= 100),
+    constraint campaign_backoff_range
+        check (backoff_s between 0 and backoff_max_s and backoff_max_s <= 31536000),
+    constraint campaign_time_limit_range check (time_limit_s > 0 and time_limit_s <= 31536000),
+    constraint campaign_weight_range check (weight > 0 and weight <= 1000),
+    constraint campaign_max_running_range check (running_limit between 1 and 1000000),
+    constraint campaign_max_running_per_site_range check (max_running_per_site between 1 and 20000),
+    constraint campaign_running_quota_range check (running_quota between 0 and 1000000),
+    constraint campaign_owner_length check (length(owner) between 1 and 100),
+    constraint campaign_on_disconnect_known check (on_disconnect in ('continue', 'stop')),
+    constraint campaign_late_results_known check (late_results in ('reject', 'salvage')),
+    constraint campaign_checkpoint_bytes_range check (checkpoint_bytes between 16384 and 67108864),
+    constraint campaign_checkpoint_every_range check (checkpoint_every_s between 1 and 31536000),
+    constraint campaign_output_bytes_range check (output_bytes between 16384 and 67108864),
+    constraint campaign_output_total_range check (output_total_bytes between 16384 and 1125899906842624),
+    constraint campaign_cores_range check (cores between 1 and 4096),
+    constraint campaign_gpus_range check (gpus between 1 and 64),
+    constraint campaign_memory_range check (
+        cardinality(memory) between 1 and 8
+        and 1 <= all (memory) and 1125899906842624 >= all (memory)),
+    -- The first attempt of a hedged task goes on beside the second one: its success must count, and it may
+    -- exceed any limit of running tasks.
+    constraint campaign_hedge_range check (hedge > 0 and hedge <= 1),
+    constraint campaign_hedge_salvages check (hedge is null or late_results = 'salvage'),
+    constraint campaign_hedge_unlimited check (hedge is null or running_limit is null),
+    constraint campaign_hedge_unlimited_per_site check (hedge is null or max_running_per_site is null)
+);
+
+create index campaign_parent on taskq.campaign (parent_id, path);
+create index campaign_owner on taskq.campaign (owner) where owner is not null;
+-- The few campaigns that keep what is below them from being served.
+create index campaign_closed on taskq.campaign (path) where status <> 'open';
+create index campaign_hedge on taskq.campaign (campaign_id) where hedge is not null;
+
+comment on table taskq.campaign is 'The tree of campaigns, with what agents and the server must know of each.';
+comment on column taskq.campaign.path is '/ for the root, else /name/name.';
+comment on column taskq.campaign.lineage is
+    'Ids from the root to the campaign itself, so that "is an ancestor paused" is a few look-ups by key.';
+comment on column taskq.campaign.revision is 'Rises with each change of what agents keep of the campaign.';
+comment on column taskq.campaign.handler is 'How agents run a task; null: the campaign only groups others.';
+comment on column taskq.campaign.params is 'Values that all its tasks share.';
+comment on column taskq.campaign.max_attempts is 'A task that failed so often is failed for good.';
+comment on column taskq.campaign.max_losses is 'A task whose agents were lost so often is failed for good.';
+comment on column taskq.campaign.max_lost_nodes is
+    'A task whose agents were lost on so many different nodes is failed for good, as poison.';
+comment on column taskq.campaign.max_out_of_time is
+    'A task that was handed back so often in a row without progress, since its agents had no time left, is '
+    'failed for good as too-long; see functions/too_long.sql.';
+comment on column taskq.campaign.never_retry is 'Classes of error after which a task is failed at once.';
+comment on column taskq.campaign.backoff_s is 'How long the first retry waits; each further one waits longer.';
+comment on column taskq.campaign.time_limit_s is 'How long an attempt may take.';
+comment on column taskq.campaign.max_failure_share is
+    'The campaign pauses itself when a larger share of its recent attempts failed; null: never.';
+comment on column taskq.campaign.paused_why is 'Why it paused itself; null if a person did, or it is not paused.';
+comment on column taskq.campaign.late_results is
+    'salvage: a success of an attempt that was given up as lost counts, as long as no other was accepted.';
+comment on column taskq.campaign.on_disconnect is
+    'What an agent does with running tasks when its session must have expired unheard.';
+comment on column taskq.campaign.weight is 'Its share of the running tasks, relative to its neighbours.';
+comment on column taskq.campaign.tags is 'Tags that people require of agents.';
+comment on column taskq.campaign.requires is
+    'All that an agent must offer: the tags, and what follows from the resources. Claims look at this alone.';
+comment on column taskq.campaign.cores is 'Cores of a slot that a task needs; null: it asks for none of its own.';
+comment on column taskq.campaign.memory is
+    'Bytes that an attempt may occupy; further elements hold for a task that ran out of memory so often.';
+comment on column taskq.campaign.running_limit is 'How many of its tasks may run, as its settings say.';
+comment on column taskq.campaign.running_quota is
+    'How many tasks its owner may run, kept in step with `quota`; 0: the owner has used up its bytes.';
+comment on column taskq.campaign.max_running is
+    'The smallest of the limits; null: any number. Claims look at this alone, so a campaign without limits costs '
+    'them nothing. A limit per site makes it larger than all that can run, so that such campaigns take the way '
+    'of a limit. See functions/room.sql and site_room.sql.';
+comment on column taskq.campaign.inputs is
+    'Files that its tasks share, {"name": {"digest": SHA-256 in hex, "size": bytes}}; children do not inherit them.';
+comment on column taskq.campaign.front is 'Whether its tasks may be leased ahead.';
+comment on column taskq.campaign.checkpoint_bytes is 'Largest archive of a checkpoint; null: none are kept.';
+comment on column taskq.campaign.checkpoint_every_s is 'How often a running attempt uploads its checkpoint.';
+comment on column taskq.campaign.output_bytes is 'Largest archive of output files of a task; null: none are kept.';
+comment on column taskq.campaign.output_total_bytes is 'How many bytes of output files it keeps in all.';
+comment on column taskq.campaign.owner is 'The login or token that created it.';
+comment on column taskq.campaign.hedge is 'Share of its tasks that may have a second attempt; see functions/hedge.sql.';
+comment on column taskq.campaign.hedged is 'How many tasks have had a second attempt.';
+
+
+-- Owners.
+
+create table taskq.quota (
+    owner text collate "C" not null,
+    max_running integer,
+    max_waiting bigint,
+    max_bytes bigint,
+    weight double precision not null default 1,
+    is_full boolean not null default false,
+    login text not null,
+    set_at timestamptz not null,
+    constraint quota_pkey primary key (owner),
+    constraint quota_owner_length check (length(owner) between 1 and 100),
+    constraint quota_max_running_range check (max_running between 1 and 1000000),
+    constraint quota_max_waiting_range check (max_waiting between 0 and 1000000000000),
+    constraint quota_max_bytes_range check (max_bytes between 1 and 1125899906842624),
+    constraint quota_weight_range check (weight > 0 and weight <= 1000),
+    constraint quota_full_of_bytes check (max_bytes is not null or not is_full)
+);
+
+comment on table taskq.quota is 'What all campaigns of an owner together may use; null: any amount.';
+comment on column taskq.quota.max_running is 'Tasks that run at a time.';
+comment on column taskq.quota.max_waiting is 'Tasks that wait or are delayed.';
+comment on column taskq.quota.max_bytes is 'Bytes stored; see functions/stored_bytes.sql.';
+comment on column taskq.quota.is_full is 'Whether the bytes were used up when the keeper last looked.';
+comment on column taskq.quota.weight is 'Of the owner among the others, where owners share.';
+comment on column taskq.quota.login is 'Who has set it.';
+
+create table taskq.sharing (
+    only_one boolean not null default true,
+    by_owner boolean not null default false,
+    constraint sharing_pkey primary key (only_one),
+    constraint sharing_only_one check (only_one)
+);
+
+comment on table taskq.sharing is 'One row: how running tasks are shared out.';
+comment on column taskq.sharing.by_owner is 'Between owners first, then between the campaigns of each.';
+
+insert into taskq.sharing default values;
+
+
+-- The root, under which all campaigns are.
+insert into taskq.campaign (path, lineage) values ('/', '{}');
+update taskq.campaign set lineage = array[campaign_id] where path = '/';

@@ -1,0 +1,289 @@
+-- Agents: their sessions, the tokens that let them in, who is kept away, gateways, and the batch jobs that carry
+-- agents.
+
+create table taskq.session (
+    session_id bigint generated always as identity,
+    key uuid not null,
+    campaign_id bigint not null,
+    opened_at timestamptz not null,
+    heartbeat_at timestamptz not null,
+    lease_s double precision not null,
+    ended_at timestamptz,
+    expired boolean not null default false,
+    slots integer not null,
+    pid integer not null,
+    agent text not null,
+    host text not null,
+    site text not null,
+    release text not null,
+    offers text[] not null default '{}',
+    token_id bigint,
+    token_hash bytea,
+    drain boolean not null default false,
+    address inet,
+    trouble jsonb,
+    left_why text,
+    exit_code integer,
+    tally jsonb,
+    suspect text,
+    constraint session_pkey primary key (session_id),
+    constraint session_key_key unique (key),
+    constraint session_lease_range check (lease_s between 1 and 86400),
+    constraint session_expired_is_ended check (not expired or ended_at is not null),
+    constraint session_left_why_length check (length(left_why) <= 2000),
+    constraint session_token_hash_length check (length(token_hash) = 32),
+    constraint session_token_whole check ((token_id is null) = (token_hash is null)),
+    constraint session_trouble_object check (
+        jsonb_typeof(trouble) = 'object' and octet_length(trouble::text) <= 2000),
+    constraint session_tally_array check (
+        jsonb_typeof(tally) = 'array' and octet_length(tally::text) <= 4000)
+)
+with (fillfactor = 50);
+
+create index session_open on taskq.session (session_id) where ended_at is null;
+create index session_ended on taskq.session (ended_at) where ended_at is not null;
+create unique index session_token_hash on taskq.session (token_hash) where token_hash is not null;
+create index session_token on taskq.session (token_id) where token_id is not null;
+-- The hosts that serve a campaign, one after the other. No other statement implies the predicate: else, without
+-- statistics, statements that look for one open session by its number or token would walk through this.
+create index session_host on taskq.session (campaign_id, host) where ended_at is null and host <> '';
+-- Whether a pilot job's agent was heard; its predicate is as special.
+create index session_pilot on taskq.session (agent) where agent like 'taskq-%';
+
+comment on table taskq.session is
+    'Presence of an agent, one row per process start; kept, since attempts refer to it.';
+comment on column taskq.session.key is 'Drawn by the agent, so that opening can be repeated.';
+comment on column taskq.session.campaign_id is 'It serves this campaign with all below it.';
+comment on column taskq.session.lease_s is 'After so long without a heartbeat its leases expire.';
+comment on column taskq.session.offers is 'Tags that the agent offers; see functions/offered.sql.';
+comment on column taskq.session.token_id is 'The token that opened it; null: a direct agent.';
+comment on column taskq.session.token_hash is 'SHA-256 of the session''s own token.';
+comment on column taskq.session.drain is 'The agent shall claim no more, and leave.';
+comment on column taskq.session.address is 'Where the agent came from, as the gateway saw it.';
+comment on column taskq.session.trouble is
+    'Why the agent makes one attempt at a time, as its last heartbeat said; null: all is well.';
+comment on column taskq.session.left_why is 'Why the agent left, by its own word, as is exit_code.';
+comment on column taskq.session.tally is
+    'How its first attempts ended: [[campaign, done, failed], ...], as its last heartbeat said.';
+comment on column taskq.session.suspect is 'Why its host is slowed; see functions/judge_hosts.sql.';
+
+
+-- Tokens. Each kind of managers' tokens may do what the one before may: a manager looks at campaigns, steers and
+-- feeds them; a submitter creates and changes them, so it says what agents execute; a pickler has agents unpickle
+-- what it sends. functions/permit.sql compares by this order.
+create type taskq.token_kind as enum ('site', 'manager', 'submitter', 'pickler');
+
+create table taskq.token (
+    token_id bigint generated always as identity,
+    kind taskq.token_kind not null,
+    name text collate "C" not null,
+    hash bytea not null,
+    paths text[] collate "C" not null,
+    networks cidr[] not null default '{}',
+    max_uses integer,
+    uses integer not null default 0,
+    created_at timestamptz not null,
+    expires_at timestamptz not null,
+    revoked_at timestamptz,
+    max_output_bytes bigint not null default 107374182400,
+    constraint token_pkey primary key (token_id),
+    constraint token_hash_key unique (hash),
+    constraint token_hash_length check (length(hash) = 32),
+    constraint token_name_length check (length(name) between 1 and 100),
+    constraint token_paths_some check (cardinality(paths) between 1 and 1000),
+    constraint token_networks_range check (cardinality(networks) <= 1000),
+    constraint token_max_uses_range check (max_uses between 1 and 1000000000),
+    constraint token_uses_range check (uses between 0 and coalesce(max_uses, 0)),
+    constraint token_max_output_range check (max_output_bytes between 0 and 1125899906842624),
+    constraint token_limits_of_sites
+        check (kind = 'site' or networks = '{}' and max_uses is null)
+);
+
+create unique index token_name on taskq.token (name) where revoked_at is null;
+
+comment on table taskq.token is
+    'Tokens: one of a site opens sessions, one of another kind is a manager''s and used as it is.';
+comment on column taskq.token.name is 'Unique among the tokens that are not revoked, so that a successor can have it.';
+comment on column taskq.token.hash is 'SHA-256 of the token, which has 256 random bits and needs no salt.';
+comment on column taskq.token.paths is 'Campaigns that it is for, each with all below it.';
+comment on column taskq.token.networks is 'Where its sessions may be opened from; empty: anywhere.';
+comment on column taskq.token.uses is
+    'Sessions that it has opened, counted under max_uses only: enrolments that change one row wait for each other.';
+comment on column taskq.token.max_output_bytes is
+    'How many bytes of output files its agents may have stored, in all campaigns.';
+
+
+create table taskq.ban (
+    kind text not null,
+    name text collate "C" not null,
+    why text not null,
+    login text not null,
+    banned_at timestamptz not null,
+    until timestamptz,
+    constraint ban_pkey primary key (kind, name),
+    constraint ban_kind_known check (kind in ('host', 'site')),
+    constraint ban_name_length check (length(name) between 1 and 200),
+    constraint ban_why_length check (length(why) between 1 and 500)
+);
+
+comment on table taskq.ban is
+    'Hosts and sites that operators keep agents away from. A ban drains sessions and refuses new ones; nothing '
+    'that moves tasks reads this.';
+comment on column taskq.ban.name is 'The host or site, as agents name it.';
+comment on column taskq.ban.why is 'For agents and people.';
+comment on column taskq.ban.login is 'Who has set it.';
+comment on column taskq.ban.until is 'When it ends by itself; null: when it is lifted.';
+
+
+create table taskq.refusal (
+    campaign_id bigint not null,
+    session_id bigint not null,
+    times integer not null default 1,
+    claimed_at timestamptz not null,
+    last_at timestamptz not null,
+    error_class text,
+    error text,
+    pauses integer not null default 1,
+    constraint refusal_pkey primary key (campaign_id, session_id)
+);
+
+create index refusal_last_at on taskq.refusal (last_at);
+
+comment on table taskq.refusal is
+    'Agents that could not run a campaign since it was last opened or changed: its program is missing on their '
+    'node, or its `prepare` fails. The task goes back, counted neither as failure nor as loss, and the agent '
+    'serves other campaigns for a while. See functions/pause_refused.sql.';
+comment on column taskq.refusal.times is
+    'How often since any agent has succeeded; attempts that ran side by side count once.';
+comment on column taskq.refusal.pauses is
+    'How often in a row the agent has refused the campaign, even if others succeeded; see functions/note_refusals.sql.';
+comment on column taskq.refusal.claimed_at is 'Of the last refused attempt, as are last_at, error_class and error.';
+
+create table taskq.refused (
+    campaign_id bigint not null,
+    done bigint,
+    since timestamptz,
+    constraint refused_pkey primary key (campaign_id)
+);
+
+comment on table taskq.refused is 'Campaigns that were ever refused, changed or opened again.';
+comment on column taskq.refused.done is
+    'How many tasks were done when the keeper last looked; null: it has not, since the campaign was opened or changed.';
+comment on column taskq.refused.since is 'When the campaign was last changed or opened again; null: never.';
+
+
+create table taskq.gateway (
+    holder uuid not null,
+    name text not null,
+    release text not null,
+    sessions integer not null,
+    per_s double precision not null,
+    front boolean,
+    seen_at timestamptz not null,
+    constraint gateway_pkey primary key (holder)
+)
+with (fillfactor = 50);
+
+comment on table taskq.gateway is 'Gateways that serve agents now, for people to look at.';
+comment on column taskq.gateway.holder is 'Drawn by the process.';
+comment on column taskq.gateway.name is 'Where it is, for people.';
+comment on column taskq.gateway.sessions is 'Sessions that it heard lately.';
+comment on column taskq.gateway.per_s is 'Exchanges per second since it last told.';
+comment on column taskq.gateway.front is 'Whether it serves claims from the front; null: it has none.';
+
+
+-- Pilots. A pilot says on which batch system, with what, and for which campaigns. A loop outside the database
+-- submits its jobs (`taskq pilots run`), and keeps all that it must know here, so that another loop can go on.
+
+create table taskq.pilot (
+    pilot_id bigint generated always as identity,
+    name text not null,
+    key text not null,
+    path text collate "C" not null,
+    driver text not null,
+    settings jsonb not null,
+    status text not null default 'active',
+    paused_why text,
+    failures integer not null default 0,
+    failed_at timestamptz,
+    trouble text,
+    retry_at timestamptz,
+    next_number integer not null default 1,
+    holder uuid,
+    held_until timestamptz,
+    looked_at timestamptz,
+    looked_from text,
+    created_at timestamptz not null default clock_timestamp(),
+    constraint pilot_pkey primary key (pilot_id),
+    constraint pilot_name_key unique (name),
+    constraint pilot_name_form check (name ~ '^[a-z0-9][a-z0-9-]{0,39}$'),
+    constraint pilot_key_form check (key ~ '^[0-9a-f]{8}$'),
+    constraint pilot_driver_length check (length(driver) between 1 and 40),
+    constraint pilot_settings_object check (
+        jsonb_typeof(settings) = 'object' and octet_length(settings::text) <= 65536),
+    constraint pilot_status_known check (status in ('active', 'paused', 'removed')),
+    constraint pilot_texts_length check (
+        length(trouble) <= 2000 and length(paused_why) <= 3000 and length(looked_from) <= 200)
+);
+
+comment on table taskq.pilot is 'Stored rules by which agents are started as jobs of batch systems.';
+comment on column taskq.pilot.name is
+    'A job is called taskq-NAME-KEY-NUMBER, in the batch system and as its agent. The collation is that of '
+    'session.agent, else the index there would be of no use.';
+comment on column taskq.pilot.key is 'Random, so that no two queues, and no two pilots of one name, share names of jobs.';
+comment on column taskq.pilot.path is 'The campaign that its agents serve, with all below it.';
+comment on column taskq.pilot.settings is 'See taskq/pilots/settings.py.';
+comment on column taskq.pilot.status is
+    'paused: no job is submitted; removed: nor then, and the row goes when the last job has ended.';
+comment on column taskq.pilot.paused_why is 'Why it paused itself; null: it did not.';
+comment on column taskq.pilot.failures is
+    'Submissions that failed, and jobs that died before their agent was heard, in a row; failed_at: the last one.';
+comment on column taskq.pilot.trouble is 'What the batch system said of the last failure.';
+comment on column taskq.pilot.retry_at is 'Nothing is submitted before.';
+comment on column taskq.pilot.next_number is 'Of the next job.';
+comment on column taskq.pilot.holder is 'The loop that acts for it, until held_until; see functions/hold_pilot.sql.';
+comment on column taskq.pilot.looked_at is 'When a loop last acted for it; looked_from: on which host.';
+
+create table taskq.pilot_job (
+    pilot_id bigint not null,
+    number integer not null,
+    status text not null default 'submitting',
+    native_id text,
+    place text,
+    began_at timestamptz not null,
+    submitted_at timestamptz,
+    started_at timestamptz,
+    heard_at timestamptz,
+    cancelled_at timestamptz,
+    ended_at timestamptz,
+    outcome text,
+    why text,
+    exit_code integer,
+    tail text,
+    constraint pilot_job_pkey primary key (pilot_id, number),
+    constraint pilot_job_pilot_fkey foreign key (pilot_id) references taskq.pilot on delete cascade,
+    constraint pilot_job_status_known check (status in ('submitting', 'queued', 'running', 'ended')),
+    constraint pilot_job_outcome_known check (outcome in ('served', 'died', 'refused', 'cancelled')),
+    constraint pilot_job_ends_so check (
+        (status = 'ended') = (ended_at is not null) and (status = 'ended') = (outcome is not null)),
+    constraint pilot_job_texts_length check (
+        length(native_id) <= 200 and length(place) <= 200 and length(why) <= 2000 and length(tail) <= 4000)
+);
+
+create index pilot_job_live on taskq.pilot_job (pilot_id, number) where status <> 'ended';
+
+comment on table taskq.pilot_job is 'Batch jobs of pilots; each carries one agent.';
+comment on column taskq.pilot_job.status is
+    'submitting: the loop is about to submit it, or died meanwhile; queued, running: as the batch system says.';
+comment on column taskq.pilot_job.native_id is 'The batch system''s name for it.';
+comment on column taskq.pilot_job.place is 'The host, if the driver chose it.';
+comment on column taskq.pilot_job.began_at is 'When this row was created.';
+comment on column taskq.pilot_job.submitted_at is 'When the loop saw it, as are started_at and ended_at.';
+comment on column taskq.pilot_job.heard_at is 'When its agent opened a session.';
+comment on column taskq.pilot_job.cancelled_at is 'When the loop asked the batch system to end it.';
+comment on column taskq.pilot_job.outcome is
+    'served: its agent was heard; died: it was not; refused: the batch system did not take the job; cancelled: '
+    'before its agent was heard.';
+comment on column taskq.pilot_job.why is 'The batch system''s words.';
+comment on column taskq.pilot_job.exit_code is 'Of the agent.';
+comment on column taskq.pilot_job.tail is 'The end of what the job wrote.';

@@ -1,0 +1,153 @@
+-- Files and results: inputs, large results, checkpoints and output files as blobs, and indexes of results.
+
+create table taskq.blob (
+    blob_id bigint generated always as identity,
+    digest bytea not null,
+    size bigint not null,
+    complete boolean not null default false,
+    put_at timestamptz not null default clock_timestamp(),
+    constraint blob_pkey primary key (blob_id),
+    constraint blob_digest_length check (length(digest) = 32),
+    constraint blob_size_range check (size between 0 and 1073741824)
+);
+
+create unique index blob_digest on taskq.blob (digest) where complete;
+
+comment on table taskq.blob is
+    'Content of inputs, large results, checkpoints and output files, if the queue keeps these in the database. Two '
+    'uploads of one content each write a row and parts of their own, so that neither can spoil the other''s; the '
+    'first to end counts.';
+comment on column taskq.blob.digest is 'SHA-256 of the content.';
+comment on column taskq.blob.complete is 'All parts are there, and it can be read.';
+comment on column taskq.blob.put_at is
+    'When somebody last wanted it stored: recent blobs are not removed, though nothing may refer to them yet.';
+
+create table taskq.blob_part (
+    blob_id bigint not null,
+    part integer not null,
+    data bytea not null,
+    constraint blob_part_pkey primary key (blob_id, part),
+    constraint blob_part_length check (length(data) between 1 and 1048576)
+);
+
+-- Uncompressed, so that a range is read without the rest; most content is compressed already. Servers before 16
+-- do not take this in `create table`.
+alter table taskq.blob_part alter column data set storage external;
+
+comment on table taskq.blob_part is 'Parts of blobs, of 1 MiB each; the last may be shorter.';
+
+
+create table taskq.checkpoint (
+    campaign_id bigint not null,
+    task_id bigint not null,
+    lease_id uuid not null,
+    attempt integer not null,
+    digest text not null,
+    size bigint not null,
+    saved_at timestamptz not null,
+    constraint checkpoint_pkey primary key (campaign_id, task_id),
+    constraint checkpoint_digest_form check (digest ~ '^[0-9a-f]{64}$')
+)
+with (fillfactor = 70);
+
+-- Whether a blob is one, and may be read.
+create index checkpoint_digest on taskq.checkpoint (digest);
+
+comment on table taskq.checkpoint is
+    'The last checkpoint of each task that has one, until the task is final: an archive, which is a blob.';
+comment on column taskq.checkpoint.lease_id is
+    'Of the attempt that made this content, as is `attempt`. One that saves what it found has made no progress, and '
+    'changes nothing here.';
+
+
+create table taskq.output (
+    campaign_id bigint not null,
+    task_id bigint not null,
+    lease_id uuid not null,
+    token_id bigint not null,
+    digest text not null,
+    size bigint not null,
+    saved_at timestamptz not null,
+    decided boolean not null default false,
+    constraint output_pkey primary key (campaign_id, task_id, lease_id),
+    constraint output_digest_form check (digest ~ '^[0-9a-f]{64}$')
+)
+with (fillfactor = 80);
+
+-- Whether a blob is one, and may not go.
+create index output_digest on taskq.output (digest);
+create index output_undecided on taskq.output (campaign_id, task_id, lease_id) where not decided;
+
+comment on table taskq.output is
+    'Archives of output files, which are blobs. An attempt saves its own before its report, so a row counts only if '
+    'the attempt under its lease was accepted.';
+comment on column taskq.output.token_id is 'Of the session that saved it; 0: a direct agent.';
+comment on column taskq.output.decided is
+    'It counts for good; rows that never will are removed, see functions/end_outputs.sql.';
+
+create table taskq.output_use (
+    campaign_id bigint not null,
+    token_id bigint not null,
+    part smallint not null,
+    bytes bigint not null,
+    constraint output_use_pkey primary key (campaign_id, token_id, part)
+)
+with (fillfactor = 50);
+
+create index output_use_token on taskq.output_use (token_id);
+
+comment on table taskq.output_use is 'Bytes of output files that are stored, by campaign and token.';
+comment on column taskq.output_use.part is
+    'One of sixteen, by task: who saves holds its row until it commits, and the others go on.';
+
+
+-- Indexes of results: a campaign's results in the order of one of their numbers. The keeper takes in what has
+-- come, so reports know nothing of them; a ranking uses one that has all results, see functions/best_results.sql.
+
+create table taskq.result_index (
+    index_id bigint generated always as identity,
+    campaign_id bigint not null,
+    part text not null,
+    name text not null,
+    looked bigint not null default 0,
+    seen bigint not null default 0,
+    ranked bigint not null default 0,
+    large bigint not null default 0,
+    dropped boolean not null default false,
+    created_at timestamptz not null default clock_timestamp(),
+    constraint result_index_pkey primary key (index_id),
+    constraint result_index_part_known check (part in ('result', 'payload', 'phases')),
+    constraint result_index_name_length check (length(name) between 1 and 255)
+)
+with (fillfactor = 50);
+
+create unique index result_index_field on taskq.result_index (campaign_id, part, name) where not dropped;
+
+comment on table taskq.result_index is 'Indexes of results: which number of which campaign, and how far each is filled.';
+comment on column taskq.result_index.part is 'Where the number is; name: its field. See functions/best_results.sql.';
+comment on column taskq.result_index.looked is 'Where the next step goes on; 0: from the first task.';
+comment on column taskq.result_index.seen is 'Results that were taken in.';
+comment on column taskq.result_index.ranked is 'Of those seen, the ones with a number.';
+comment on column taskq.result_index.large is
+    'Of those seen, references to blobs, whose number the database does not know.';
+comment on column taskq.result_index.dropped is 'The keeper removes it, some rows at a time.';
+
+create table taskq.result_rank (
+    index_id bigint not null,
+    rank numeric not null,
+    task_id bigint not null,
+    constraint result_rank_pkey primary key (index_id, rank, task_id)
+);
+
+comment on table taskq.result_rank is 'The numbers of an index, in order.';
+
+create table taskq.result_span (
+    index_id bigint not null,
+    first_id bigint not null,
+    last_id bigint not null,
+    constraint result_span_pkey primary key (index_id, first_id)
+)
+with (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 5000);
+
+comment on table taskq.result_span is
+    'Tasks whose results an index has taken in, as ranges of ids; neighbouring ranges are merged.';

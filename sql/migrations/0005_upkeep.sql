@@ -1,0 +1,274 @@
+-- Upkeep: the keeper and what it remembers, the Redis front, notifications.
+
+create table taskq.keeper (
+    only_one boolean not null default true,
+    holder uuid,
+    until timestamptz not null,
+    constraint keeper_pkey primary key (only_one),
+    constraint keeper_only_one check (only_one)
+);
+
+comment on table taskq.keeper is 'One row: the keeper that acts, and until when unless it renews.';
+
+insert into taskq.keeper (until) values ('-infinity');
+
+create table taskq.serving (
+    only_one boolean not null default true,
+    timeline bigint not null,
+    since timestamptz not null,
+    earlier bigint not null default 0,
+    constraint serving_pkey primary key (only_one),
+    constraint serving_only_one check (only_one)
+);
+
+comment on table taskq.serving is
+    'One row: since when this server serves, as far as its own start does not tell; see functions/serving_since.sql.';
+comment on column taskq.serving.timeline is 'The server''s own number, which rises with each promotion of a standby.';
+comment on column taskq.serving.since is 'When the keeper first saw this timeline.';
+comment on column taskq.serving.earlier is
+    'Timelines of earlier servers, added up, if this one began at 1 again: after pg_upgrade, or as a copy. See '
+    'functions/timeline.sql.';
+
+insert into taskq.serving (timeline, since) values (0, '-infinity');
+
+-- Not every server tells it; see functions/wal_timeline.sql, which does not exist yet.
+do $$
+begin
+    update taskq.serving
+       set timeline = ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint;
+exception
+    when others then
+        null;
+end
+$$;
+
+create table taskq.brake (
+    only_one boolean not null default true,
+    since timestamptz,
+    heard_at timestamptz,
+    until timestamptz,
+    silent integer not null default 0,
+    open integer not null default 0,
+    constraint brake_pkey primary key (only_one),
+    constraint brake_only_one check (only_one),
+    constraint brake_off_is_empty check (
+        since is not null or (heard_at, until) is not distinct from (null, null) and silent = 0)
+);
+
+comment on table taskq.brake is
+    'One row: the brake on expiry, while so many agents are silent that it is taken for an outage of our own; see '
+    'functions/brake.sql.';
+comment on column taskq.brake.since is 'When it was put on; null: it is off.';
+comment on column taskq.brake.heard_at is 'When the first silent agent was heard again; null: none yet.';
+comment on column taskq.brake.until is 'When the last of those that stay silent expire; null: not known.';
+comment on column taskq.brake.silent is 'Sessions that are silent, of those that are open.';
+
+insert into taskq.brake default values;
+
+
+-- How campaigns go, as the keeper measures it.
+
+create table taskq.pulse (
+    campaign_id bigint not null,
+    since timestamptz not null,
+    done bigint not null,
+    failures bigint not null,
+    constraint pulse_pkey primary key (campaign_id)
+)
+with (fillfactor = 50);
+
+comment on table taskq.pulse is
+    'The window in which a campaign''s share of failures is measured, with the counts at its beginning; of '
+    'campaigns in which attempts failed. See functions/pulse.sql.';
+
+create table taskq.trend (
+    campaign_id bigint not null,
+    done bigint not null,
+    failed bigint not null,
+    failures bigint not null,
+    unfinished bigint not null,
+    minute integer not null,
+    working integer not null,
+    agents integer not null,
+    constraint trend_pkey primary key (campaign_id, minute)
+)
+-- A thousand points come each minute, and go with the tenth: the space that they leave is soon used again.
+with (autovacuum_vacuum_scale_factor = 0.05);
+
+comment on table taskq.trend is
+    'Counts of campaigns with all below them, a point a minute, farther apart with age. Counts are since the '
+    'campaign exists, so that a rate is a difference and points can be left out anywhere. Bounded to some 20 MB '
+    'by functions/record_trends.sql and thin_trends.sql.';
+comment on column taskq.trend.failures is 'Attempts that failed or were lost.';
+comment on column taskq.trend.minute is 'Minutes since 1970; the counts are those at its end.';
+comment on column taskq.trend.agents is 'Open sessions that serve it, above or below.';
+
+
+-- The front: tasks leased ahead into Redis lists; see functions/lease_ahead.sql.
+
+create table taskq.front (
+    only_one boolean not null default true,
+    name text not null,
+    epoch bigint not null default 0,
+    secret bytea not null default '',
+    pool_s double precision not null default 120,
+    begun_at timestamptz,
+    constraint front_pkey primary key (only_one),
+    constraint front_only_one check (only_one),
+    constraint front_pool_range check (pool_s between 1 and 86400),
+    constraint front_secret_length check (length(secret) = 32 or epoch = 0)
+);
+
+comment on table taskq.front is 'One row: the front. Many calls read it, so nothing writes it often.';
+comment on column taskq.front.name is 'Of this queue among others that use the same Redis.';
+comment on column taskq.front.epoch is 'Counts how often the lists were begun anew; 0: there is no front.';
+comment on column taskq.front.secret is 'Of the epoch: only entries that it authenticates count.';
+comment on column taskq.front.pool_s is
+    'A task leased ahead that no heartbeat or report names goes back to waiting after this time; it may be handed '
+    'out in the first half of it.';
+
+insert into taskq.front (name) values (left(replace(gen_random_uuid()::text, '-', ''), 16));
+
+create table taskq.front_refiller (
+    only_one boolean not null default true,
+    holder uuid,
+    until timestamptz not null,
+    constraint front_refiller_pkey primary key (only_one),
+    constraint front_refiller_only_one check (only_one)
+);
+
+comment on table taskq.front_refiller is 'One row: the refiller that acts, and until when unless it renews.';
+
+insert into taskq.front_refiller (until) values ('-infinity');
+
+create table taskq.front_sweep (
+    only_one boolean not null default true,
+    below uuid not null,
+    constraint front_sweep_pkey primary key (only_one),
+    constraint front_sweep_only_one check (only_one)
+);
+
+comment on table taskq.front_sweep is 'One row: how far the leases of the pool have been dealt with.';
+comment on column taskq.front_sweep.below is 'All leases below this one have been.';
+
+insert into taskq.front_sweep (below) values ('00000000-0000-0000-0000-000000000000');
+
+create table taskq.front_list (
+    campaign_id bigint not null,
+    entries integer not null,
+    rank integer not null,
+    constraint front_list_pkey primary key (campaign_id)
+)
+with (fillfactor = 50);
+
+comment on table taskq.front_list is 'What waits in the lists, as the refiller last told.';
+comment on column taskq.front_list.rank is 'The largest -priority among the entries.';
+
+
+-- Notifications. Events are detected in the database, from counters and sessions (functions/note_events.sql), and
+-- sent by keepers, which know passwords and programs. Nothing that moves tasks reads or writes these tables.
+
+create table taskq.notify_rule (
+    name text collate "C" not null,
+    path text collate "C" not null,
+    events text[] not null,
+    target text not null,
+    reach text not null generated always as (
+        case when starts_with(target, 'mail:') then 'mail'
+             when starts_with(target, 'webhook:https://') then 'webhook'
+             else target end) stored,
+    after_s double precision,
+    login text not null,
+    created_at timestamptz not null default clock_timestamp(),
+    holder uuid,
+    held_until timestamptz,
+    attempts integer not null default 0,
+    trouble text,
+    retry_at timestamptz,
+    sent_at timestamptz,
+    sent_from text,
+    constraint notify_rule_pkey primary key (name),
+    constraint notify_rule_name_form check (name ~ '^[a-z0-9][a-z0-9-]{0,39}$'),
+    constraint notify_rule_events_known check (
+        cardinality(events) between 1 and 10
+        and events <@ array['finished', 'paused', 'no-agents', 'failing', 'slow', 'disk']),
+    constraint notify_rule_target_form check (
+        target ~ '^(mail|webhook|command):[!-~]+$' and length(target) <= 1000),
+    constraint notify_rule_after_range check (after_s between 0 and 2592000),
+    constraint notify_rule_texts_length check (length(trouble) <= 500 and length(sent_from) <= 200)
+);
+
+comment on table taskq.notify_rule is 'Which events of a campaign are sent, and to whom.';
+comment on column taskq.notify_rule.target is
+    'mail:ADDRESS, webhook:https://..., or webhook:NAME and command:NAME, which are files of the keeper''s user.';
+comment on column taskq.notify_rule.reach is 'What a sender must be able to do.';
+comment on column taskq.notify_rule.after_s is
+    'How long a condition must hold before it becomes an event; null: as functions/note_events.sql says.';
+comment on column taskq.notify_rule.login is 'Who has made the rule.';
+comment on column taskq.notify_rule.holder is 'The sender that is sending a message of it, until held_until.';
+comment on column taskq.notify_rule.attempts is 'How many failed in a row; trouble: why the last one did.';
+comment on column taskq.notify_rule.retry_at is 'Nothing is sent before.';
+comment on column taskq.notify_rule.sent_at is 'When the last message was sent; sent_from: the host it was sent from.';
+
+create table taskq.notify_condition (
+    rule text collate "C" not null,
+    event text not null,
+    subject text collate "C" not null,
+    since timestamptz not null,
+    told boolean not null default false,
+    gone_at timestamptz,
+    figures jsonb not null,
+    constraint notify_condition_pkey primary key (rule, event, subject),
+    constraint notify_condition_rule_fkey foreign key (rule) references taskq.notify_rule on delete cascade
+);
+
+comment on table taskq.notify_condition is 'What holds now, for each rule.';
+comment on column taskq.notify_condition.subject is
+    'The campaign that it is about: the rule''s, or one above or below it.';
+comment on column taskq.notify_condition.since is 'Since when it holds.';
+comment on column taskq.notify_condition.told is 'It has become an event.';
+comment on column taskq.notify_condition.gone_at is 'Since when it holds no longer; null: it does.';
+
+create table taskq.notify_event (
+    event_id uuid not null,
+    rule text collate "C" not null,
+    event text not null,
+    subject text collate "C" not null,
+    noted_at timestamptz not null,
+    figures jsonb not null,
+    status text not null default 'waiting',
+    ended_at timestamptz,
+    constraint notify_event_pkey primary key (event_id),
+    constraint notify_event_rule_fkey foreign key (rule) references taskq.notify_rule on delete cascade,
+    constraint notify_event_status_known check (status in ('waiting', 'sent', 'given up'))
+);
+
+create index notify_event_rule on taskq.notify_event (rule, noted_at);
+create index notify_event_waiting on taskq.notify_event (rule, noted_at) where status = 'waiting';
+
+comment on table taskq.notify_event is 'What is sent, once.';
+comment on column taskq.notify_event.figures is 'The numbers and words of its text.';
+
+create table taskq.notify_sender (
+    holder uuid not null,
+    host text not null,
+    reaches text[] not null,
+    until timestamptz not null,
+    constraint notify_sender_pkey primary key (holder),
+    constraint notify_sender_host_length check (length(host) <= 200)
+);
+
+comment on table taskq.notify_sender is 'Keepers that send.';
+comment on column taskq.notify_sender.reaches is
+    'What it can do: mail, webhook (to public addresses), webhook:NAME, command:NAME.';
+
+create table taskq.notify_watch (
+    only_one boolean not null default true,
+    due_at timestamptz not null,
+    constraint notify_watch_pkey primary key (only_one),
+    constraint notify_watch_only_one check (only_one)
+);
+
+comment on table taskq.notify_watch is 'One row: when conditions are looked at next.';
+
+insert into taskq.notify_watch (due_at) values ('-infinity');
