@@ -1,10 +1,10 @@
--- find_tasks(campaign, filter, values, states, parts, payloads, after, limit): looks at the next tasks of a
+-- find_tasks(campaign, filter, states, parts, payloads, after, limit): looks at the next tasks of a
 -- campaign, in the order of their ids, and says which of them match a filter.
 --
--- filter: a jsonpath predicate with the variables `values` over an object of the task: key, state, priority,
---     attempts, failures, losses; if parts has 'attempt', exit_code, class and error of its last attempt
---     that ended (of a task that is done: of the accepted one), host and site of that which runs, else of
---     that; if it has 'payload' or 'result', these.
+-- filter: see filter_path(), over an object of the task: key, state, priority, attempts, failures, losses; if
+--     parts has 'attempt', exit_code, class and error of its last attempt that ended (of a task that is done:
+--     of the accepted one), host and site of that which runs, else of that; if it has 'payload' or 'result',
+--     these.
 -- states: only tasks in these. payloads: whether they are returned. after: the last id of the page before,
 --     0 at first. limit: how many to look at.
 -- Result: those that match, and in any case the last one that was looked at; none: there are no more.
@@ -17,8 +17,7 @@
 -- session_pkey, progress_pkey. Plans: see tasks().
 create or replace function taskq.find_tasks(
     p_campaign bigint,
-    p_filter jsonpath,
-    p_values jsonb,
+    p_filter jsonb,
     p_states text[],
     p_parts text[],
     p_payloads boolean,
@@ -53,6 +52,8 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
+    v_path constant jsonpath := taskq.filter_path(p_filter);
+    v_variables constant jsonb := jsonb_build_object('f', p_filter);
     v_from constant text := case
         when p_states <@ '{failed}' then 'failed'
         when p_states <@ '{done}' then 'attempts'
@@ -166,7 +167,7 @@ begin
                                   'site', e.site,
                                   'payload', case when 'payload' = any (p_parts) then s.payload end,
                                   'result', case when 'result' = any (p_parts) then a.result end),
-                              p_filter, p_values, true), false)
+                              v_path, v_variables, true), false)
                           else false end as matches
                 from page p
                cross join lateral (

@@ -259,18 +259,14 @@ class App:
     async def manage(self, request: Request) -> Response:
         """Run one of the statements that are offered, by its name."""
         await self._manager(request)
-        token, name = _token(request), request.path_params["query"]
+        name = request.path_params["query"]
         try:
-            with self._queries.admitted(token):
-                body = await read_body(request, manager_queries.MAX_BYTES)
-                gzipped = request.headers.get("content-encoding") == "gzip"
-                rest = request.query_params.get("rest")
-                lines = await self._queries.answer(token, name, body, gzipped=gzipped, rest=rest)
+            answer = await self._queries.answer(_token(request), name, request)
         except TaskqError as error:
             return _failed(manager_queries.error_answer(self._service.failed(error), error))
         if name in WAKING:
             self._service.poll_soon()
-        return Response(lines, 200, {"content-encoding": "gzip"}, "application/jsonl")
+        return answer
 
     @_endpoint("GET", "/metrics", needs="manager", gives=openapi.TEXT)
     async def metrics(self, request: Request) -> Response:

@@ -2,8 +2,8 @@
 
 Each runs in a transaction that begins with `permit`, so the rights of the token are looked up and
 enforced in PostgreSQL, with nothing cached. Managers have a small pool of connections of their own;
-requests, answers, statements and the number of each are bounded, so that what they ask delays them
-and nobody else.
+requests, answers, statements and the number of each are bounded (`manager_turns.py`), so that what
+they ask delays them and nobody else.
 
 A body is a JSON object with the parameters. One of them, named by a query string (`?rest=tasks`),
 may follow after the first line as it is: a chunk of tasks need not be decoded here. An answer is
@@ -15,16 +15,15 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from msgspec import Raw
 from starlette.requests import Request
+from starlette.responses import Response
 
 from taskq.blobs.store import MAX_INPUT_BYTES, BlobStore
 from taskq.db.address import Row
@@ -38,21 +37,18 @@ from taskq.errors import (
     UsageError,
 )
 from taskq.gateway.errors import Busy, ErrorAnswer, StatementTooLong, TooLarge
+from taskq.gateway.manager_turns import MOST_AT_ONCE, ManagerTurns, PlacedAnswer
 from taskq.gateway.messages import BadRequest, encode, read_values
-from taskq.gateway.offered import about, checked, offered
+from taskq.gateway.offered import Offered, about, checked, offered
+from taskq.gateway.requests import read_body
 from taskq.tokens import Kind, hashed
 
-#: Statements at a time, each on a connection of its own.
-MOST_AT_ONCE: Final = 4
-#: Requests that are read, wait, or run: in all, and of one token.
-MOST_ADMITTED: Final = 16
-MOST_OF_TOKEN: Final = 4
 MAX_BYTES: Final = 8 << 20
-#: Bytes after which a page ends, and beyond which an answer that is no page is refused.
+#: Bytes after which a page ends, and beyond which an answer that is no page is refused, compressed
+#: as it is kept until it is taken, and uncompressed.
 PAGE_BYTES: Final = 4 << 20
+MAX_KEPT_BYTES: Final = 8 << 20
 MAX_ANSWER_BYTES: Final = 256 << 20
-#: Seconds that a statement may take.
-TIMEOUT_S: Final = 30.0
 #: Inputs that are uploaded at a time; each is a temporary file meanwhile.
 MOST_UPLOADS: Final = 2
 
@@ -73,30 +69,26 @@ class ManagerQueries:
         # Not the loop's own threads, which agents' blobs need.
         self._threads = ThreadPoolExecutor(MOST_AT_ONCE, "taskq-managers")
         self._uploads = asyncio.Semaphore(MOST_UPLOADS)
-        self._admitted: Counter[str] = Counter()
+        self._turns = ManagerTurns()
 
-    @contextmanager
-    def admitted(self, token: str) -> Iterator[None]:
-        """Admit a request, before its body is read; raise `Busy` if there are too many."""
-        if self._admitted.total() >= MOST_ADMITTED or self._admitted[token] >= MOST_OF_TOKEN:
-            raise Busy
-        self._admitted[token] += 1
-        try:
-            yield
-        finally:
-            self._admitted[token] -= 1
-            if not self._admitted[token]:
-                del self._admitted[token]
-
-    async def answer(
-        self, token: str, name: str, body: bytes, *, gzipped: bool, rest: str | None
-    ) -> bytes:
-        """Run a statement; return its columns and rows as JSON Lines, compressed by gzip.
+    async def answer(self, token: str, name: str, request: Request) -> Response:
+        """Run a statement; answer with its columns and rows as JSON Lines, compressed by gzip.
 
         Raise `NotOverGateway` if it is not offered, `Unauthorized` or `Forbidden` if it is not for
-        this token, `StatementTooLong` if it takes longer than `TIMEOUT_S`, and what it raises.
+        this token, `StatementTooLong` if it takes longer than it may, and what it raises.
         """
-        return await self._run(lambda: self._answer(token, name, body, gzipped, rest))
+        place = self._turns.admit(token)
+        try:
+            body = await read_body(request, MAX_BYTES)
+            gzipped = request.headers.get("content-encoding") == "gzip"
+            rest = request.query_params.get("rest")
+            async with place.turn():
+                lines = await self._run(lambda: self._answer(token, name, body, gzipped, rest))
+        except BaseException:
+            place.leave()
+            raise
+        headers = {"content-encoding": "gzip"}
+        return PlacedAnswer(lines, place, headers, "application/jsonl")
 
     async def store(self, token: str, digest: str, blobs: BlobStore, request: Request) -> None:
         """Store an input of at most 1 GiB, for a submitter's token; see `BlobStore.put`."""
@@ -120,18 +112,18 @@ class ManagerQueries:
 
     def _check(self, token: str, kind: Kind) -> None:
         with self._database.transaction() as statements:
-            _permitted(statements, token, kind)
+            _permitted(statements, token, Offered(kind))
 
-    def _answer(self, token: str, name: str, body: bytes, gzipped: bool, rest: str | None) -> bytes:
+    def _answer(
+        self, token: str, name: str, body: bytes, gzipped: bool, rest: str | None
+    ) -> bytearray:
         how = offered(name)
         values = _values(_decompressed(body) if gzipped else body, rest)
         checked(name, values)
         paths, campaigns = about(name, values)
         try:
             with self._database.transaction() as statements:
-                found = _permitted(
-                    statements, token, how.kind, paths=paths, campaigns=campaigns, quiet=how.quiet
-                )
+                found = _permitted(statements, token, how, paths=paths, campaigns=campaigns)
                 lesser = how.instead is not None and found["kind"] == "manager"
                 with statements.table(how.instead or name if lesser else name, **values) as table:
                     columns, rows = table
@@ -139,7 +131,7 @@ class ManagerQueries:
                         columns, rows if found["within"] else iter(()), paged=how.paged
                     )
         except (ServerUnsuitable, Unavailable) as error:
-            raise _told(error, name) from error
+            raise _told(error, name, how) from error
 
 
 def error_answer(known: ErrorAnswer, error: Exception) -> ErrorAnswer:
@@ -167,30 +159,27 @@ def error_answer(known: ErrorAnswer, error: Exception) -> ErrorAnswer:
 def _permitted(
     statements: Statements,
     token: str,
-    kind: Kind,
+    how: Offered,
     *,
     paths: Sequence[str] = (),
     campaigns: Sequence[int] = (),
-    quiet: bool = False,
 ) -> Row:
     return statements.rows(
         "permit",
         hash=hashed(token),
-        kind=kind,
+        kind=how.kind,
         paths=list(paths),
         campaigns=list(campaigns),
-        quiet=quiet,
-        timeout_s=TIMEOUT_S,
+        quiet=how.quiet,
+        timeout_s=how.timeout_s,
     )[0]
 
 
-def _told(error: ServerUnsuitable | Unavailable, name: str) -> Exception:
+def _told(error: ServerUnsuitable | Unavailable, name: str, how: Offered) -> Exception:
     """Return the error of a statement as a manager should hear it."""
     state = getattr(error.__cause__, "sqlstate", None)
     if state in _TAKES_TOO_LONG:
-        return StatementTooLong(
-            f"{name} took longer than {TIMEOUT_S:g} s; ask for less, or connect to PostgreSQL"
-        )
+        return StatementTooLong(f"{name} took longer than {how.timeout_s:g} s; {how.hint}")
     if state == _NO_RIGHT:
         return Forbidden(
             "this gateway's login may not do that for managers; the owner of the schema lets it, "
@@ -227,18 +216,18 @@ def _decompressed(body: bytes) -> bytes:
 
 def _compressed(
     columns: Sequence[tuple[str, str]], rows: Iterator[tuple[Any, ...]], *, paged: bool
-) -> bytes:
+) -> bytearray:
     """Return columns and rows as JSON Lines by gzip: all rows, or if paged the first ones."""
     stream = zlib.compressobj(_FAST, zlib.DEFLATED, _GZIP)
-    parts = [stream.compress(encode(columns) + b"\n")]
+    kept = bytearray(stream.compress(encode(columns) + b"\n"))
     size = 0
     for row in rows:
         line = encode([Raw(one) if type(one) is JsonText else one for one in row])
-        parts.append(stream.compress(line + b"\n"))
+        kept += stream.compress(line + b"\n")
         size += len(line)
         if paged and size > PAGE_BYTES:
             break
-        if size > MAX_ANSWER_BYTES:
-            raise TooLarge(f"the answer has more than {MAX_ANSWER_BYTES} bytes; ask for less")
-    parts.append(stream.flush())
-    return b"".join(parts)
+        if size > MAX_ANSWER_BYTES or len(kept) > MAX_KEPT_BYTES:
+            raise TooLarge("the answer is too large; ask for less, or connect to PostgreSQL")
+    kept += stream.flush()
+    return kept

@@ -36,7 +36,8 @@ class Offered:
     kind: the least kind of token for it. paged: whether an answer may have fewer rows than asked
     for, since who asks goes on after the last one. quiet: whether it has no rows, instead of being
     refused, about campaigns that the token is not for. instead: the statement for tokens of a
-    lesser kind than a submitter's. most: the largest number that may be asked for.
+    lesser kind than a submitter's. most: the largest number that may be asked for. timeout_s:
+    seconds that it may take. hint: what makes it faster.
     """
 
     kind: Kind = "manager"
@@ -44,6 +45,8 @@ class Offered:
     quiet: bool = False
     instead: str | None = None
     most: int = MOST_TASKS
+    timeout_s: float = 30.0
+    hint: str = "ask for less, or connect to PostgreSQL"
 
 
 _LOOK: Final = Offered()
@@ -52,13 +55,20 @@ _QUIET: Final = Offered(quiet=True)
 _AGENTS: Final = Offered(most=MOST_AGENTS)
 _JOBS: Final = Offered(most=MOST_JOBS)
 _SUBMIT: Final = Offered("submitter")
+_FILTER: Final = Offered(
+    paged=True,
+    timeout_s=10.0,
+    hint="compare fewer values with large arrays, look for fewer pieces of text, or connect to "
+    "PostgreSQL",
+)
 
 OFFERED: Final[Mapping[str, Offered]] = {
     "campaign": Offered(instead="campaign_unsealed"),
     **dict.fromkeys(("counts", "closed_by", "left_over", "refusals", "brake"), _LOOK),
     **dict.fromkeys(("hedges", "last_due", "paces", "scopes", "trend", "usual_run"), _LOOK),
     **dict.fromkeys(("agents", "left_agents", "places"), _AGENTS),
-    **dict.fromkeys(("tasks", "find_tasks", "results", "failures"), _PAGES),
+    **dict.fromkeys(("tasks", "results", "failures"), _PAGES),
+    "find_tasks": _FILTER,
     **dict.fromkeys(
         ("task_ids", "results_of", "done_within", "outputs_of", "best_results", "attempts"), _LOOK
     ),

@@ -29,7 +29,8 @@ from taskq.gateway.fast_path import AgentConnection
 from taskq.gateway.handshakes import Handshakes
 from taskq.gateway.log import log
 from taskq.gateway.management import Management
-from taskq.gateway.manager_queries import MOST_AT_ONCE, ManagerQueries
+from taskq.gateway.manager_queries import ManagerQueries
+from taskq.gateway.manager_turns import MOST_AT_ONCE
 from taskq.gateway.pages import PagesProcess
 from taskq.gateway.presence import GatewayPresence
 from taskq.gateway.service import Service

@@ -1,9 +1,7 @@
-"""Compiles a filter to what the statement `find_tasks` takes: a jsonpath, values, states, parts.
+"""Compiles a filter to what the statement `find_tasks` takes: its terms as JSON, states, parts.
 
-Each comparison becomes `exists(FIELD ? (@ = $VALUE))`, which is true or false whatever the field
-holds, or if there is none: so `not` is what it says. Texts of the filter reach the path as string
-literals only, all other values as variables. `like_regex` with the flag q takes its pattern
-literally, so nothing in it can make it slow.
+The server makes a jsonpath of the terms (`sql/functions/filter_path.sql`), whoever sends them. So
+nobody can have it do more than this language says, whose worst filter is bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ from taskq.steering.parser import parse
 from taskq.steering.syntax import STATES, And, FieldComparison, Not, Or, Term, Value
 
 _ALL: Final = frozenset(STATES)
-_SYMBOLS: Final = {"=": "==", "in": "==", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 #: Which part of what is known of a task has to be read for a field.
 _PARTS: Final = {
     "payload": "payload",
@@ -28,13 +25,12 @@ _PARTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter, ready to be sent. values: JSON. states: those that can match.
+    """A filter, ready to be sent. terms: JSON. states: those that can match.
 
     parts: what has to be read of each task besides its key and where it stands.
     """
 
-    path: str
-    values: str
+    terms: str
     states: frozenset[str]
     parts: frozenset[str]
 
@@ -47,43 +43,31 @@ def compiled(text: str | None, error_class: str | None = None) -> Filter:
     terms = [] if text is None else [parse(text)]
     if error_class is not None:
         terms.append(FieldComparison(("class",), "=", (error_class,)))
-    if not terms:
-        return Filter("1 == 1", "{}", _ALL, frozenset())
-    compiler, term = _Compiler(), And(tuple(terms))
-    path = compiler.path(term)
-    values = ",".join(f'"v{n}":{value}' for n, value in enumerate(compiler.values))
-    return Filter(path, f"{{{values}}}", _states(term), frozenset(compiler.parts))
+    term = terms[0] if len(terms) == 1 else And(tuple(terms))
+    return Filter(_json(term), _states(term), _parts(term))
 
 
-class _Compiler:
-    def __init__(self) -> None:
-        self.values: list[str] = []
-        self.parts: set[str] = set()
-
-    def path(self, term: Term) -> str:
-        if isinstance(term, Not):
-            return f"!({self.path(term.term)})"
-        if isinstance(term, And):
-            return " && ".join(f"({self.path(one)})" for one in term.terms)
-        if isinstance(term, Or):
-            return " || ".join(f"({self.path(one)})" for one in term.terms)
-        return self._comparison(term)
-
-    def _comparison(self, one: FieldComparison) -> str:
-        if one.field[0] in _PARTS:
-            self.parts.add(_PARTS[one.field[0]])
-        field = "$" + "".join(f".{json.dumps(name)}" for name in one.field)
-        if one.values == (None,):
-            return f'!exists({field}.type() ? (@ != "null"))'
-        if one.operator == "~":
-            return f'exists({field} ? (@ like_regex {json.dumps(one.values[0])} flag "q"))'
-        name = f"$v{len(self.values)}"
-        self.values.append(f"[{','.join(map(_json, one.values))}]")
-        return f"exists({field} ? (@ {_SYMBOLS[one.operator]} {name}[*]))"
+def _json(term: Term) -> str:
+    if isinstance(term, Not):
+        return f'["not",{_json(term.term)}]'
+    if isinstance(term, And | Or):
+        operator = "and" if isinstance(term, And) else "or"
+        return f"[{','.join([json.dumps(operator), *map(_json, term.terms)])}]"
+    operator = "=" if term.operator == "in" else term.operator
+    values = map(_value, term.values)
+    return f"[{','.join([json.dumps(operator), json.dumps(term.field), *values])}]"
 
 
-def _json(value: Value) -> str:
+def _value(value: Value) -> str:
     return str(value) if isinstance(value, Decimal) else json.dumps(value)
+
+
+def _parts(term: Term) -> frozenset[str]:
+    if isinstance(term, Not):
+        return _parts(term.term)
+    if isinstance(term, And | Or):
+        return frozenset().union(*map(_parts, term.terms))
+    return frozenset({_PARTS[term.field[0]]} if term.field[0] in _PARTS else ())
 
 
 def _states(term: Term) -> frozenset[str]:

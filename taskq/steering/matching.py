@@ -48,8 +48,7 @@ def pages(
         rows := database.rows(
             "find_tasks",
             campaign=campaign,
-            filter=chosen.path,
-            values=chosen.values,
+            filter=chosen.terms,
             states=wanted,
             parts=sorted(chosen.parts),
             payloads=payloads,

@@ -22,6 +22,8 @@ from taskq.steering.syntax import KINDS, STATES, And, FieldComparison, Not, Or, 
 
 MAX_DEPTH: Final = 20
 MAX_COMPARISONS: Final = 100
+#: Of these with `~`: the server keeps so many pieces of text prepared from one task to the next.
+MAX_PIECES: Final = 20
 
 _OPERATORS: Final = ("=", "!=", "<", "<=", ">", ">=", "~")
 _ORDERING: Final = ("<", "<=", ">", ">=")
@@ -48,6 +50,7 @@ class _Parser:
         self._place = 0
         self._depth = 0
         self._comparisons = 0
+        self._pieces = 0
 
     def whole(self) -> Term:
         if self._next.kind == "end":
@@ -120,6 +123,9 @@ class _Parser:
             return Not(chosen) if how == "not" else chosen
         if operator.kind != "mark" or how not in _OPERATORS:
             raise self._error(operator, "here follows one of = != < <= > >= ~ in")
+        self._pieces += how == "~"
+        if self._pieces > MAX_PIECES:
+            raise self._error(operator, f"a filter has at most {MAX_PIECES} comparisons with ~")
         value = self._value(field, how)
         if how == "!=":
             return Not(FieldComparison(field, "=", (value,)))

@@ -15,7 +15,7 @@ import requests
 
 from taskq import CampaignSpec, Client, Conflict, Handler, NotOverGateway, Seed, UsageError
 from taskq.errors import Forbidden, KeyConflict, NotFound, Unauthorized, Unavailable
-from taskq.gateway import manager_queries
+from taskq.gateway import manager_queries, manager_turns
 from taskq.remote.queries import GatewayQueries
 from taskq.views import Hedges
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
@@ -24,7 +24,7 @@ from tests.gateway.peers import Reply
 from tests.helpers.waiting import free_port, wait_until
 
 COUNTS = "/v1/manage/counts"
-FOUND = {"filter": "true", "values": "{}", "states": ["waiting"], "parts": [], "payloads": True}
+FOUND = {"filter": '["and"]', "states": ["waiting"], "parts": [], "payloads": True}
 
 
 def client(realm: Realm, kind: str = "submitter") -> Client:
@@ -135,7 +135,7 @@ def test_manager_steers_what_matches_a_filter(realm: Realm, manager: Client) -> 
     assert campaign.cancel(where="priority = 3") == 140
     assert campaign.retry(status="cancelled", where="payload.n = 0") == 1
     words: dict[str, Any] = {"campaign": campaign.campaign_id, "after": 0, "limit": 9} | FOUND
-    for wrong in ({"filter": "exists("}, {"values": "{"}, {"parts": "x"}):
+    for wrong in ({"filter": "exists("}, {"filter": '["eval", ["key"], "x"]'}, {"parts": "x"}):
         with pytest.raises(UsageError):
             manager.queries.rows("find_tasks", **words | wrong)
 
@@ -262,13 +262,13 @@ def test_requests_of_one_token_are_bounded(realm: Realm) -> None:
     )
     peers = []
     body = json.dumps({"path": realm.path, "depth": 0}).encode()
-    for _ in range(10 * manager_queries.MOST_OF_TOKEN):  # one may be refused beside the next
+    for _ in range(10 * manager_turns.MOST_OF_TOKEN):  # one may be refused beside the next
         peers.append(realm.gateway.peer())
         peers[-1].send(head.encode())
         reply = asked(realm, COUNTS, body)
         if reply.status != requests.codes.ok:
             break
-    assert len(peers) >= manager_queries.MOST_OF_TOKEN
+    assert len(peers) >= manager_turns.MOST_OF_TOKEN
     assert error(reply) == (503, "busy")
     assert "retry-after" in reply.headers
     assert asked(realm, COUNTS, body, realm.token("manager")).status == requests.codes.ok

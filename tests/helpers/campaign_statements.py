@@ -278,8 +278,7 @@ class Scene:
                     PAGE,
                     {
                         **page,
-                        "filter": 'exists($."class" ? (@ == $v[*]))',
-                        "values": '{"v": ["exit-1"]}',
+                        "filter": '["=", ["class"], "exit-1"]',
                         "states": states,
                         "parts": ["attempt", "payload", "result"],
                         "payloads": True,

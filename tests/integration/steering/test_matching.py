@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from itertools import islice
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -207,6 +209,43 @@ def test_matching_task_is_shown_as_any_other(standing: Campaign) -> None:
 
 
 @pytest.mark.thorough
+def test_what_a_filter_says_reaches_the_path_as_literals_only(postgres: Postgres) -> None:
+    """Whatever is in a text or in the name of a field, it ends neither."""
+    hostile = "') || true; drop table taskq.task --"
+    evil = json.dumps(hostile)
+    found = compiled(f"payload.{evil} = {evil} and error ~ {evil}")
+    path = value(postgres, "select taskq.filter_path(%s)::jsonpath::text", found.terms)
+    assert re.sub(r'"(?:[^"\\]|\\.)*"', "", path) == (
+        "(exists ($..?(@ == $[1][2 to last])) && exists ($.?(@ like_regex  flag )))"
+    )
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        "null",
+        "[]",
+        '["=", ["key"]',
+        '["$.** == 1"]',
+        '["not"]',
+        '["not", ["and"], ["and"]]',
+        '["or"]',
+        '["=", "key", 1]',
+        '["=", [], 1]',
+        '["like_regex", ["key"], "(a*)*\\\\1"]',
+        json.dumps(["and", *[["=", ["key"], "x"]] * 101]),
+        json.dumps(["and", *[["~", ["key"], "x"]] * 21]),
+        '["not", ' * 52 + '["and"]' + "]" * 52,
+        json.dumps(["=", ["key"], *["x" * 1_000] * 132]),
+    ],
+)
+def test_server_takes_nothing_but_filters(postgres: Postgres, terms: str) -> None:
+    """Whoever sends them: a path of one's own may have back-references, or walk for hours."""
+    with pytest.raises((psycopg.errors.DatabaseError,)) as caught:
+        postgres.execute("select taskq.filter_path(%s)", (terms,))
+    assert caught.value.sqlstate in {"TQ400", "22P02"}
+
+
 @pytest.mark.parametrize("states", [["waiting", "done"], ["waiting"], ["failed"], ["done"]])
 def test_page_reads_no_more_than_its_tasks(
     states: list[str], campaign: Campaign, hire: Hire, postgres: Postgres
@@ -222,8 +261,7 @@ def test_page_reads_no_more_than_its_tasks(
     found = compiled("payload.n < 0 and error ~ 'x' and result.y = 1")
     values = {
         "campaign": campaign.campaign_id,
-        "filter": found.path,
-        "values": found.values,
+        "filter": found.terms,
         "states": states,
         "parts": sorted(found.parts),
         "payloads": True,

@@ -1,0 +1,131 @@
+"""Which requests of managers are read, run and answered: bounded for each token and in all.
+
+A request keeps its place until its answer has been taken, and answers that are kept are counted.
+So who sends dear statements, or reads slowly, delays requests of his own token, and the memory that
+all answers need is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from taskq.gateway.errors import Busy
+
+#: Statements at a time, each on a connection of its own: in all, and of one token.
+MOST_AT_ONCE: Final = 4
+MOST_AT_ONCE_OF_TOKEN: Final = 2
+#: Requests that are read, wait, run, or are answered: in all, and of one token.
+MOST_ADMITTED: Final = 16
+MOST_OF_TOKEN: Final = 4
+#: Bytes of answers that are not taken yet, from which on no further statement begins: in all,
+#: and of one token.
+MOST_KEPT_BYTES: Final = 64 << 20
+MOST_KEPT_BYTES_OF_TOKEN: Final = 8 << 20
+
+_PIECE_BYTES: Final = 64 << 10
+
+
+@dataclass(slots=True)
+class _Token:
+    """What is under way with a token."""
+
+    requests: int = 0
+    kept: int = 0
+    turns: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(MOST_AT_ONCE_OF_TOKEN)
+    )
+
+
+class Place:
+    """The place of an admitted request; `leave` it when the answer has been taken."""
+
+    def __init__(self, turns: ManagerTurns, name: str, token: _Token) -> None:
+        self._turns = turns
+        self._name = name
+        self._token = token
+        self._kept = 0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until the token may have another statement run; raise `Busy` if it reads slowly."""
+        async with self._token.turns:
+            self._turns.check(self._token)
+            yield
+
+    def keep(self, size: int) -> None:
+        """Note that an answer has so many bytes, which are kept until it has been taken."""
+        self._kept += size
+        self._token.kept += size
+        self._turns.kept += size
+
+    def leave(self) -> None:
+        """Make room for another request."""
+        self.keep(-self._kept)
+        self._turns.leave(self._name, self._token)
+
+
+class ManagerTurns:
+    """Admits requests of managers; for one asyncio loop. kept: bytes of answers."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, _Token] = {}
+        self._requests = 0
+        self.kept = 0
+
+    def admit(self, name: str) -> Place:
+        """Admit a request, before its body is read; raise `Busy` if there is too much already."""
+        token = self._tokens.get(name) or _Token()
+        if self._requests >= MOST_ADMITTED or token.requests >= MOST_OF_TOKEN:
+            raise Busy
+        self.check(token)
+        self._tokens[name] = token
+        self._requests += 1
+        token.requests += 1
+        return Place(self, name, token)
+
+    def check(self, token: _Token) -> None:
+        """Raise `Busy` if answers that are not taken yet have too many bytes."""
+        if self.kept >= MOST_KEPT_BYTES or token.kept >= MOST_KEPT_BYTES_OF_TOKEN:
+            raise Busy
+
+    def leave(self, name: str, token: _Token) -> None:
+        """Forget a request; see `Place.leave`."""
+        self._requests -= 1
+        token.requests -= 1
+        if not token.requests:
+            del self._tokens[name]
+
+
+class PlacedAnswer(Response):
+    """An answer that is sent as it is taken, and then gives up its place."""
+
+    def __init__(
+        self, body: bytearray, place: Place, headers: dict[str, str], media_type: str
+    ) -> None:
+        super().__init__(None, 200, headers, media_type)
+        self.headers["content-length"] = str(len(body))
+        self._left = memoryview(body)
+        self._place = place
+        place.keep(len(body))
+
+    async def __call__(self, _: Scope, __: Receive, send: Send) -> None:
+        """Send it; each piece waits until the client has taken most of those before."""
+        try:
+            start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+            await send(start)
+            while True:
+                piece, self._left = self._left[:_PIECE_BYTES], self._left[_PIECE_BYTES:]
+                more = bool(self._left)
+                part = {"type": "http.response.body", "body": bytes(piece), "more_body": more}
+                await send(part)
+                if not more:
+                    break
+        finally:
+            self._place.leave()
