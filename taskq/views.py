@@ -363,8 +363,10 @@ class PilotJob:
     status: submitting, queued, running or ended. began_at, submitted_at, started_at, ended_at: when
     the loop wrote it down, and saw it so. heard_at: when its agent opened a session; at_work:
     whether one is open; left_why: why the agent left. outcome: served; died (before its agent was
-    heard); refused (by the batch system); cancelled (before its agent was heard); None: it has not
-    ended. why: the batch system's words. tail: the end of its output, of one that was never heard.
+    heard); refused (by the batch system); cancelled (before its agent was heard); vanished (the
+    batch system knows it no more, and nobody saw its end); None: it has not ended. why: the batch
+    system's words. tail: the end of its output, of one that was never heard. missing_polls: how
+    many of the batch system's last answers did not have it, the first of them missing_s ago.
     """
 
     number: int
@@ -388,3 +390,5 @@ class PilotJob:
     at_work: bool
     host: str | None
     left_why: str | None
+    missing_polls: int
+    missing_s: float | None

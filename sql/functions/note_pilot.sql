@@ -1,9 +1,10 @@
 -- note_pilot(pilot, holder, jobs, failures, trouble, retry_s, pause_why): writes down what the loop has seen.
 --
 -- jobs: JSON array of objects with `number` and `status`, and, where they are known, `native_id`, `place`,
---     `outcome`, `why`, `exit_code`, `tail` and `cancelled` (the loop has asked for its end). What is left out
---     stays. The instants of what has become of a job are taken here, when it first is so; heard_at is that of
---     its agent's session. One that ended without having been seen, and is seen after all, goes on.
+--     `outcome`, `why`, `exit_code`, `tail`, `cancelled` (the loop has asked for its end) and `missing` (the
+--     batch system's answer did not have it). What is left out stays. The instants of what has become of a job
+--     are taken here, when it first is so; heard_at is that of its agent's session. One that was given up
+--     without evidence, and is seen after all, goes on.
 -- failures: how many in a row; null: as before. trouble: the batch system's words; null: as before; empty:
 --     none. retry_s: there was a failure, so submit nothing for so long. pause_why: pause the pilot, for this reason.
 -- Result: whether the pilot is gone, since it was being removed and its last job has ended.
@@ -33,7 +34,7 @@ begin
         select n.*
           from jsonb_to_recordset(p_jobs) as n (
                    number integer, status text, native_id text, place text, outcome text, why text,
-                   exit_code integer, tail text, cancelled boolean)
+                   exit_code integer, tail text, cancelled boolean, missing boolean)
          order by n.number
     loop
         update taskq.pilot_job j
@@ -51,6 +52,8 @@ begin
                        and s.agent = format('taskq-%s-%s-%s', p.name, p.key, j.number)
                        and s.agent like 'taskq-%')),
                cancelled_at = coalesce(j.cancelled_at, case when v_job.cancelled then v_now end),
+               missing_at = case when v_job.missing then coalesce(j.missing_at, v_now) end,
+               missing_polls = case when v_job.missing then j.missing_polls + 1 else 0 end,
                ended_at = case when v_job.status = 'ended' then coalesce(j.ended_at, v_now) end,
                outcome = case when v_job.status = 'ended' then v_job.outcome end,
                why = case when v_job.status = 'ended'

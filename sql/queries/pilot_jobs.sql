@@ -15,7 +15,8 @@ select j.number, format('taskq-%%s-%%s-%%s', p.name, p.key, j.number) as name, j
        extract(epoch from clock_timestamp() - j.started_at)::double precision as running_s,
        extract(epoch from clock_timestamp() - coalesce(j.heard_at, s.opened_at))::double precision
            as heard_ago_s,
-       j.outcome, j.why, j.exit_code, j.tail, s.at_work, s.host, s.left_why
+       j.outcome, j.why, j.exit_code, j.tail, s.at_work, s.host, s.left_why, j.missing_polls,
+       extract(epoch from clock_timestamp() - j.missing_at)::double precision as missing_s
   from chosen j
   join taskq.pilot p on p.pilot_id = j.pilot_id and taskq.token_covers(p.path)
  cross join lateral (

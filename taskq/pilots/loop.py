@@ -34,7 +34,7 @@ from taskq.pilots.drivers.kubernetes import Kubernetes
 from taskq.pilots.drivers.pbs import PBS
 from taskq.pilots.drivers.slurm import Slurm
 from taskq.pilots.planner import Plan
-from taskq.pilots.reconcile import Change, SeenJob, SubmissionHealth, health, reconcile
+from taskq.pilots.reconcile import Change, SeenJob, SubmissionHealth, health, looked_at, reconcile
 from taskq.pilots.settings import PilotSettings, pilot_settings
 from taskq.pilots.store import Pilots
 from taskq.views import PilotJob, PilotView
@@ -211,7 +211,7 @@ class PilotLoop:
 
     def _look(self, case: _Case, jobs: Sequence[PilotJob]) -> list[Change]:
         """Return what has changed, with the output of what died."""
-        looked = [job for job in jobs if job.status != "ended" or job.outcome == "refused"]
+        looked = looked_at(jobs)
         if not looked:
             return []
         names = [job.name for job in looked]
@@ -230,7 +230,7 @@ class PilotLoop:
         places = {job.name: job.place for job in jobs}
         return [
             replace(one, tail=case.driver.tail(one.name, places.get(one.name)))
-            if one.outcome == "died"
+            if one.outcome in ("died", "vanished") and not one.heard
             else one
             for one in reconcile(looked, seen)
         ]

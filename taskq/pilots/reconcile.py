@@ -17,6 +17,12 @@ from taskq_agent.text import clean
 #: Seconds after which a job that the batch system does not know was never submitted: longer than a
 #: submission may take, see `drivers/commands.py`, and a loop's term, see `loop.py`.
 NEVER_CAME_S: Final = 300.0
+#: Without evidence a job is taken for gone when so many answers in a row do not have it, the first
+#: of them so many seconds ago.
+MISSING_POLLS: Final = 5
+MISSING_S: Final = 180.0
+#: Ends of which nobody had evidence.
+UNPROVEN: Final = frozenset({"refused", "vanished"})
 #: Failures in a row after which a pilot pauses itself.
 MOST_FAILURES: Final = 5
 #: Seconds without a submission after a first failure; they double with each, up to `LAST_RETRY_S`.
@@ -49,7 +55,10 @@ class SeenJob:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be written down of a job; None: as before."""
+    """What is to be written down of a job; None: as before.
+
+    missing: the batch system's answer did not have it. heard: whether its agent ever was.
+    """
 
     number: int
     name: str
@@ -61,6 +70,8 @@ class Change:
     exit_code: int | None = None
     tail: str | None = None
     cancelled: bool = False
+    missing: bool = False
+    heard: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +84,16 @@ class SubmissionHealth:
     pause_why: str | None = None
 
 
+def looked_at(jobs: Sequence[PilotJob]) -> list[PilotJob]:
+    """Return the jobs to ask the batch system about: the live ones, and those that may be alive."""
+    return [job for job in jobs if job.status != "ended" or job.outcome in UNPROVEN]
+
+
 def reconcile(jobs: Sequence[PilotJob], seen: Mapping[str, SeenJob]) -> list[Change]:
     """Return what has changed, ordered as the jobs are.
 
-    jobs: all that are live, and the latest of the others. seen: what the batch system says, by
-    name; it may know jobs that are not ours, and forget those that ended.
+    jobs: those of `looked_at`. seen: what the batch system says, by name; it may know jobs that are
+    not ours, and forget those that ended.
     """
     changes = (_change(job, seen.get(job.name)) for job in jobs)
     return [change for change in changes if change is not None]
@@ -85,9 +101,9 @@ def reconcile(jobs: Sequence[PilotJob], seen: Mapping[str, SeenJob]) -> list[Cha
 
 def _change(job: PilotJob, seen: SeenJob | None) -> Change | None:
     if seen is None:
-        return None if job.status == "ended" else _unknown(job)
-    if job.status == "ended" and (job.outcome != "refused" or seen.state == "ended"):
-        return None  # else it was taken for one that never came, and came
+        return _turned_up(job) if job.status == "ended" else _missing(job)
+    if job.status == "ended" == seen.state:
+        return None
     change = Change(
         job.number,
         job.name,
@@ -98,32 +114,46 @@ def _change(job: PilotJob, seen: SeenJob | None) -> Change | None:
         exit_code=seen.exit_code,
     )
     if seen.state == "ended":
-        return replace(change, outcome=_outcome(job, seen))
-    same = (job.status, job.why) == (seen.state, seen.why)
+        return _over(job, change, cancelled=seen.cancelled)
+    same = (job.status, job.why, job.missing_polls) == (seen.state, seen.why, 0)
     return None if same and seen.native_id in {"", job.native_id} else change
 
 
-def _unknown(job: PilotJob) -> Change | None:
-    """Return what has become of a live job that the batch system does not know."""
+def _turned_up(job: PilotJob) -> Change | None:
+    """Return that a job which was given up lives, since its agent does."""
+    return Change(job.number, job.name, "running") if job.at_work else None
+
+
+def _missing(job: PilotJob) -> Change | None:
+    """Return what is known of a live job that the batch system's answer does not have."""
+    same = Change(job.number, job.name, job.status, why=job.why)
     if job.at_work:  # its agent is there, whatever the batch system says
-        return None
-    gone = Change(job.number, job.name, "ended")
-    if job.status != "submitting":
-        why = "the batch system does not know it any more"
-        return replace(gone, outcome=_outcome(job, None), why=why)
-    if job.heard_at is not None:
-        return replace(gone, outcome="served")
-    if job.age_s < NEVER_CAME_S:
-        return None
-    return replace(gone, outcome="refused", why="it never reached the batch system")
+        return same if job.missing_polls else None
+    gone = replace(same, status="ended", why="the batch system does not know it any more")
+    if job.left_why is not None:  # its agent has said goodbye
+        return _over(job, gone)
+    asked = job.cancelled_at is not None and job.status == "queued"
+    if job.status == "submitting":
+        is_long = job.age_s >= NEVER_CAME_S
+    else:
+        is_long = asked or (job.missing_s or 0.0) >= MISSING_S
+    if job.missing_polls + 1 < MISSING_POLLS or not is_long:
+        return replace(same, missing=True)
+    if asked:
+        return _over(job, gone)
+    if job.status == "submitting" and job.heard_at is None:
+        return replace(gone, outcome="refused", why="it never reached the batch system")
+    return replace(gone, outcome="vanished", heard=job.heard_at is not None)
 
 
-def _outcome(job: PilotJob, seen: SeenJob | None) -> str:
+def _over(job: PilotJob, change: Change, *, cancelled: bool = False) -> Change:
+    """Return the end of a job of which there is evidence."""
+    outcome = "died"
     if job.heard_at is not None:
-        return "served"
-    if job.cancelled_at is not None or (seen is not None and seen.cancelled):
-        return "cancelled"
-    return "died"
+        outcome = "served"
+    elif job.cancelled_at is not None or cancelled:
+        outcome = "cancelled"
+    return replace(change, outcome=outcome, heard=job.heard_at is not None)
 
 
 def health(
@@ -138,9 +168,12 @@ def health(
 
     before: as they were. heard: whether an agent was heard for the first time since the last.
     refusal: the batch system's words, where a submission has failed. alone: whether no job is live;
-    where some are, a refusal may be a limit of the site, so the pilot only waits.
+    where some are, a refusal may be a limit of the site, so the pilot only waits. Jobs that vanish
+    at a time, unheard, are one failure: rather one of the batch system's than one of each.
     """
     died = [change for change in changes if change.outcome in ("died", "refused")]
+    vanished = [one for one in changes if one.outcome == "vanished" and not one.heard][:1]
+    died += vanished
     if not died and refusal is None:
         return SubmissionHealth(0, "") if heard and before else None
     failures = (0 if heard else before) + len(died) + (refusal is not None)
@@ -157,7 +190,7 @@ def health(
 
 def _obituary(change: Change) -> str:
     """Return what is known of a job that its agent never spoke for."""
-    died = "" if change.outcome == "refused" else " died before its agent was heard"
+    died = "" if change.outcome in UNPROVEN else " died before its agent was heard"
     code = None if change.exit_code is None else f"exit code {change.exit_code}"
     lines = (change.tail or "").strip().splitlines()
     last_line = lines[-1].strip()[:500] if lines else None

@@ -16,11 +16,26 @@ PILOTS: Final = (
     Mutant(
         "job-is-submitted-before-it-is-written-down",
         "taskq/pilots/reconcile.py",
-        '    if seen is None:\n        return None if job.status == "ended" else _unknown(job)\n',
-        '    if seen is None:\n        return None if job.status == "ended" else _unknown(job)\n'
-        '    if job.status == "submitting":\n        return None\n',
+        '    if job.status == "ended" == seen.state:\n        return None\n',
+        '    if job.status in ("ended", "submitting"):\n        return None\n',
         "A job whose submitter died is not found again, though the batch system has it.",
         _LOOP,
+    ),
+    Mutant(
+        "one-answer-orphans-jobs",
+        "taskq/pilots/reconcile.py",
+        "    if job.missing_polls + 1 < MISSING_POLLS or not is_long:\n",
+        "    if False:\n",
+        "A job that is missing in one answer runs on unwatched, and another is submitted.",
+        ("tests/unit/test_pilot_reconcile.py", "tests/property/test_pilot_answers.py"),
+    ),
+    Mutant(
+        "job-that-turns-up-is-left-alone",
+        "taskq/pilots/reconcile.py",
+        'job.status != "ended" or job.outcome in UNPROVEN]',
+        'job.status != "ended"]',
+        "A job that was given up, and is there after all, runs on unwatched.",
+        ("tests/unit/test_pilot_reconcile.py", "tests/property/test_pilot_answers.py"),
     ),
     Mutant(
         "two-loops-act-for-a-pilot",

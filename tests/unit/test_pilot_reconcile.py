@@ -9,11 +9,14 @@ import pytest
 
 from taskq.pilots.reconcile import (
     LAST_RETRY_S,
+    MISSING_POLLS,
+    MISSING_S,
     MOST_FAILURES,
     NEVER_CAME_S,
     Change,
     SeenJob,
     health,
+    looked_at,
     reconcile,
 )
 from taskq.views import PilotJob
@@ -26,6 +29,7 @@ def job(status: str, **values: Any) -> PilotJob:
     """Return a job as it is written down."""
     known: dict[str, Any] = dict.fromkeys(PilotJob.__dataclass_fields__)
     known |= {"number": 7, "name": NAME, "began_at": NOW, "age_s": 10.0, "at_work": False}
+    known |= {"missing_polls": 0}
     known |= {"native_id": None if status == "submitting" else "42"}
     return PilotJob(**{**known, "status": status, **values})
 
@@ -51,8 +55,11 @@ def test_job_whose_submitter_died_is_found_by_its_name() -> None:
 
 def test_job_that_never_came_is_given_up_after_a_while() -> None:
     """Not at once: somebody may be submitting it."""
-    assert change(job("submitting", age_s=NEVER_CAME_S - 1), None) is None
-    assert outcome(job("submitting", age_s=NEVER_CAME_S), None) == "refused"
+    early = job("submitting", age_s=NEVER_CAME_S - 1, missing_polls=MISSING_POLLS)
+    assert outcome(early, None) is None
+    assert outcome(job("submitting", age_s=NEVER_CAME_S), None) is None, "one answer is none"
+    late = job("submitting", age_s=NEVER_CAME_S, missing_polls=MISSING_POLLS - 1)
+    assert outcome(late, None) == "refused"
 
 
 def test_job_that_came_after_all_goes_on() -> None:
@@ -71,9 +78,7 @@ def test_job_that_came_after_all_goes_on() -> None:
         (job("running"), SeenJob("42", "ended", "FAILED"), "died"),
         (job("queued"), SeenJob("42", "ended", "COMPLETED"), "died"),
         (job("queued"), SeenJob("42", "ended", "CANCELLED", cancelled=True), "cancelled"),
-        (job("queued", cancelled_at=NOW), None, "cancelled"),
-        (job("running"), None, "died"),
-        (job("running", heard_at=NOW), None, "served"),
+        (job("running", heard_at=NOW, left_why="nothing to do"), None, "served"),
     ],
 )
 def test_end_is_judged_by_whether_the_agent_was_heard(
@@ -81,6 +86,64 @@ def test_end_is_judged_by_whether_the_agent_was_heard(
 ) -> None:
     """Then by who ended it."""
     assert outcome(written, seen) == expected
+
+
+LONG: dict[str, Any] = {"missing_polls": MISSING_POLLS - 1, "missing_s": MISSING_S}
+
+
+@pytest.mark.parametrize("status", ["queued", "running"])
+def test_a_job_that_is_missing_is_where_it_was(status: str) -> None:
+    """For several answers and some minutes, both: then it has vanished, which nobody saw."""
+    for known in ({}, {**LONG, "missing_s": MISSING_S - 1}, {**LONG, "missing_polls": 1}):
+        changed = change(job(status, **known), None)
+        assert changed is not None
+        assert (changed.status, changed.missing) == (status, True)
+    assert outcome(job(status, **LONG), None) == "vanished"
+    assert outcome(job(status, heard_at=NOW, **LONG), None) == "vanished"
+
+
+def test_a_job_that_is_seen_again_is_not_missing_any_more() -> None:
+    """Nor one whose agent is at work; the count begins anew."""
+    here = SeenJob("42", "running", "RUNNING")
+    for changed in (
+        change(job("running", why="RUNNING", missing_polls=2), here),
+        change(job("running", why="RUNNING", missing_polls=2, at_work=True), None),
+    ):
+        assert changed is not None
+        assert (changed.status, changed.why, changed.missing) == ("running", "RUNNING", False)
+
+
+def test_a_job_that_was_to_be_cancelled_is_not_waited_for_so_long() -> None:
+    """Its end was asked for."""
+    asked = job("queued", cancelled_at=NOW)
+    assert outcome(asked, None) is None
+    assert outcome(job("queued", cancelled_at=NOW, missing_polls=MISSING_POLLS), None) == (
+        "cancelled"
+    )
+
+
+@pytest.mark.parametrize("outcome", ["vanished", "refused"])
+def test_what_was_given_up_and_turns_up_is_adopted(outcome: str) -> None:
+    """In the batch system's answer, or by its agent."""
+    given_up = job("ended", outcome=outcome, ended_at=NOW)
+    assert looked_at([given_up, job("ended", outcome="served")]) == [given_up]
+    for changed in (
+        change(given_up, SeenJob("42", "running")),
+        change(job("ended", outcome=outcome, ended_at=NOW, at_work=True), None),
+    ):
+        assert changed is not None
+        assert changed.status == "running"
+    assert change(given_up, None) is None
+
+
+def test_jobs_that_vanish_together_are_one_failure() -> None:
+    """And those whose agents were heard are none."""
+    gone = [Change(n, NAME, "ended", outcome="vanished") for n in range(8)]
+    after = health(0, gone, heard=False)
+    assert after is not None
+    assert (after.failures, after.pause_why) == (1, None)
+    heard = [Change(7, NAME, "ended", outcome="vanished", heard=True)]
+    assert health(0, heard, heard=False) is None
 
 
 def test_job_whose_agent_is_heard_has_not_ended() -> None:

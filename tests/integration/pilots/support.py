@@ -7,6 +7,7 @@ from typing import Any
 from taskq import Client
 from taskq.db.access import Queries
 from taskq.pilots.loop import PilotLoop, PilotRound
+from taskq.pilots.reconcile import MISSING_POLLS, MISSING_S
 from taskq.views import PilotJob, PilotView
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres
@@ -75,3 +76,13 @@ class PilotScene:
         self._postgres.execute(
             "update taskq.pilot_job set began_at = began_at - make_interval(secs => %s)", [seconds]
         )
+
+    def rounds_without_it(self, loop: PilotLoop | None = None) -> None:
+        """Let so many rounds and so much time pass that a job which is missing is given up."""
+        for _ in range(MISSING_POLLS):
+            self._postgres.execute(
+                "update taskq.pilot_job set missing_at = missing_at - make_interval(secs => %s)",
+                [MISSING_S],
+            )
+            self.let_the_wait_pass()
+            self.round(loop)

@@ -69,7 +69,7 @@ def test_loop_that_is_killed_at_a_submission_is_followed_by_one_that_knows(
         assert scene.statuses() == ["submitting"]
         scene.age(400)
         scene.let_the_wait_pass()
-        scene.round(second)
+        scene.rounds_without_it(second)
         assert scene.statuses()[0] == "refused"
         scene.let_the_wait_pass()
         scene.round(second)
@@ -233,8 +233,8 @@ def test_jobs_of_a_silent_host_keep_their_state_until_they_must_be_over(scene: P
     assert [job.place for job in scene.jobs()] == ["node1", "node2"]
     scene.age(1_300)
     scene.batch.known.pop(scene.jobs()[0].name)
-    scene.round()
-    assert scene.statuses()[:2] == ["died", "running"]
+    scene.rounds_without_it()
+    assert scene.statuses()[:2] == ["vanished", "running"]
 
 
 def test_submission_that_came_through_after_all_is_no_failure(scene: PilotScene) -> None:
@@ -353,3 +353,42 @@ def test_campaign_that_is_gone_is_said(scene: PilotScene, queue: Client) -> None
     assert (first.name, second.name, second.trouble) == ("a", "hpc", None)
     assert first.trouble is not None
     assert "no campaign /d" in first.trouble
+
+
+@pytest.mark.parametrize("known", [0, 1, 3], ids=["empty", "part", "most"])
+def test_an_answer_without_jobs_orphans_none(scene: PilotScene, known: int) -> None:
+    """Nothing is submitted in their place; what was given up for good and turns up is adopted."""
+    scene.add()
+    scene.seed(100)
+    scene.round()
+    scene.batch.become("running")
+    scene.round()
+    all_known = dict(scene.batch.known)
+    scene.batch.known = dict(list(all_known.items())[:known])
+    done = scene.round()
+    assert (done.submitted, done.ended) == (0, 0)
+    assert scene.statuses() == ["running"] * 4
+    scene.rounds_without_it()
+    assert scene.statuses()[:4] == ["running"] * known + ["vanished"] * (4 - known)
+    assert scene.pilot().failures == 1
+    scene.batch.known = all_known | scene.batch.known
+    scene.round()
+    assert scene.statuses()[:4] == ["running"] * 4
+
+
+def test_one_answer_that_lies_removes_no_pilot(scene: PilotScene) -> None:
+    """Its jobs would go on, and nobody would look after them."""
+    scene.add()
+    scene.seed(100)
+    scene.round()
+    scene.batch.become("running")
+    scene.round()
+    assert scene.queue.pilots.set_status("hpc", "removed") == 4
+    all_known, scene.batch.known = scene.batch.known, {}
+    scene.round()
+    assert scene.statuses() == ["running"] * 4
+    scene.batch.known = all_known
+    scene.batch.become("ended", why="COMPLETED")
+    scene.round()
+    with pytest.raises(NotFound):
+        scene.pilot()
