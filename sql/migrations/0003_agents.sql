@@ -260,10 +260,13 @@ create table taskq.pilot_job (
     why text,
     exit_code integer,
     tail text,
+    missing_at timestamptz,
+    missing_polls integer not null default 0,
     constraint pilot_job_pkey primary key (pilot_id, number),
     constraint pilot_job_pilot_fkey foreign key (pilot_id) references taskq.pilot on delete cascade,
     constraint pilot_job_status_known check (status in ('submitting', 'queued', 'running', 'ended')),
-    constraint pilot_job_outcome_known check (outcome in ('served', 'died', 'refused', 'cancelled')),
+    constraint pilot_job_outcome_known check (
+        outcome in ('served', 'died', 'refused', 'cancelled', 'vanished')),
     constraint pilot_job_ends_so check (
         (status = 'ended') = (ended_at is not null) and (status = 'ended') = (outcome is not null)),
     constraint pilot_job_texts_length check (
@@ -283,7 +286,9 @@ comment on column taskq.pilot_job.heard_at is 'When its agent opened a session.'
 comment on column taskq.pilot_job.cancelled_at is 'When the loop asked the batch system to end it.';
 comment on column taskq.pilot_job.outcome is
     'served: its agent was heard; died: it was not; refused: the batch system did not take the job; cancelled: '
-    'before its agent was heard.';
+    'before its agent was heard; vanished: missing for minutes, and nobody saw its end.';
+comment on column taskq.pilot_job.missing_at is
+    'Since when the batch system''s answers have not had it; missing_polls: how many in a row.';
 comment on column taskq.pilot_job.why is 'The batch system''s words.';
 comment on column taskq.pilot_job.exit_code is 'Of the agent.';
 comment on column taskq.pilot_job.tail is 'The end of what the job wrote.';
