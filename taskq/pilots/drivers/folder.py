@@ -35,6 +35,7 @@ class JobFolder:
         """Make the folder, with the agent's file if jobs need it."""
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_own(self._path)
             if self._has_agent:
                 _write_if_other(self._path / AGENT_FILE, built())
             probe = self._path / f".probe-{os.getpid()}"
@@ -94,6 +95,17 @@ def checked_token(file: str) -> bytes:
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise BatchSystemError(f"other users may use the token {file}: chmod 600")
     return token
+
+
+def _check_own(folder: Path) -> None:
+    """Raise `BatchSystemError` if others could replace the agent and the scripts in a folder."""
+    found = folder.stat()
+    if found.st_uid != os.geteuid():
+        raise BatchSystemError(f"{folder} is another user's, who could change what jobs run")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise BatchSystemError(
+            f"other users may write in {folder}, and change what jobs run: chmod go-w"
+        )
 
 
 def _write_if_other(file: Path, data: bytes) -> None:

@@ -38,6 +38,10 @@ set -eu
 umask 077
 mkdir -p {folder}
 cd {folder}
+if [ ! -O . ] || [ -n "$(find . -prune \\( -perm -020 -o -perm -002 \\))" ]; then
+    echo {folder}" is another user's, or others may write in it, who could change its jobs" >&2
+    exit 77
+fi
 probe=.probe-$$
 printf %4096s '' > "$probe" || {{ rm -f "$probe"; exit 73; }}
 rm -f "$probe"

@@ -135,6 +135,28 @@ def test_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         here(tmp_path / "jobs").prepare({})
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+def test_folder_in_which_others_write_is_refused(folder: Path, mode: int) -> None:
+    """Here and on other hosts: who made it first would have his agent run, and read the token."""
+    folder.mkdir()
+    folder.chmod(mode)
+    for driver in (here(folder), elsewhere(folder, ["node1"])):
+        with pytest.raises(BatchSystemError, match=r"write in .*jobs|others may write in it"):
+            driver.prepare({})
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes folders that are another's")
+def test_folder_of_another_user_is_refused(folder: Path) -> None:
+    """Though nobody else may write in it now."""
+    folder.mkdir(mode=0o755)
+    os.chown(folder, 12_345, 12_345)
+    for driver in (here(folder), elsewhere(folder, ["node1"])):
+        with pytest.raises(BatchSystemError, match="is another user's"):
+            driver.prepare({})
+    assert list(folder.iterdir()) == []
+
+
 def test_files_of_old_jobs_are_removed(folder: Path) -> None:
     """A folder does not grow for ever."""
     folder.mkdir()
