@@ -1,5 +1,5 @@
--- A part of a blob without its first bytes. Index: blob_digest, blob_part_pkey.
-select substr(p.data, %(skip)s + 1) as data
+-- At most so many bytes of a part of a blob, without its first ones. Index: blob_digest, blob_part_pkey.
+select substr(p.data, %(skip)s + 1, %(most)s) as data
   from taskq.blob b
   join taskq.blob_part p on p.blob_id = b.blob_id
  where b.digest = %(digest)s

@@ -39,14 +39,14 @@ class DatabaseBlobs(BlobStore):
             raise NotFound(f"the database has no blob {digest}")
         return int(row["size"])
 
-    def read(self, digest: str, offset: int = 0) -> Iterator[bytes]:
-        """Yield a blob from an offset to its end, in chunks of 1 MiB at most."""
+    def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
         size = self.size(digest)
-        while offset < size:
+        end = size if end is None else min(end, size)
+        while offset < end:
             part, skip = divmod(offset, CHUNK_BYTES)
-            chunk = self._database.value(
-                "blob_part", digest=bytes.fromhex(digest), part=part, skip=skip
-            )
+            place = {"part": part, "skip": skip, "most": min(CHUNK_BYTES, end - offset)}
+            chunk = self._database.value("blob_part", digest=bytes.fromhex(digest), **place)
             if not chunk:
                 raise NotFound(f"blob {digest} has just been removed from the database")
             yield chunk

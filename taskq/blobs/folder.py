@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Iterable, Iterator
@@ -28,12 +29,14 @@ class FolderBlobs(BlobStore):
         with self._translated(digest):
             return self._path(digest).stat().st_size
 
-    def read(self, digest: str, offset: int = 0) -> Iterator[bytes]:
-        """Yield a blob from an offset to its end, in chunks of 1 MiB at most."""
-        with self._translated(digest), self._path(digest).open("rb") as file:
+    def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
+        with self._translated(digest), self._path(digest).open("rb", buffering=0) as file:
             file.seek(offset)
-            while chunk := file.read(CHUNK_BYTES):
+            left = math.inf if end is None else end - offset
+            while left > 0 and (chunk := file.read(int(min(CHUNK_BYTES, left)))):
                 yield chunk
+                left -= len(chunk)
 
     def remove_archive(self, digest: str) -> None:
         """Remove a file; nothing if it is not here."""

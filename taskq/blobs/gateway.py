@@ -19,12 +19,14 @@ class GatewayBlobs(BlobStore):
 
     def size(self, digest: str) -> int:
         """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
-        with self._gateway.blob(check_digest(digest)) as response:
+        with self._gateway.blob(check_digest(digest), method="HEAD") as response:
             return int(response.getheader("Content-Length") or 0)
 
-    def read(self, digest: str, offset: int = 0) -> Iterator[bytes]:
-        """Yield a blob from an offset to its end, in chunks of 1 MiB at most."""
-        with self._gateway.blob(check_digest(digest), offset) as response:
+    def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
+        if end is not None and offset >= end:
+            return
+        with self._gateway.blob(check_digest(digest), offset, end) as response:
             yield from chunks_of(response)
 
     def remove_archive(self, digest: str) -> None:

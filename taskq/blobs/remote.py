@@ -38,12 +38,14 @@ class FsspecBlobs(BlobStore):
             self._storage.invalidate_cache(path)
             return int(self._storage.size(path))
 
-    def read(self, digest: str, offset: int = 0) -> Iterator[bytes]:
-        """Yield a blob from an offset to its end, in chunks of 1 MiB at most."""
+    def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
         path, size = self._path(digest), self.size(digest)
-        while offset < size:
+        end = size if end is None else min(end, size)
+        while offset < end:
+            upto = min(offset + CHUNK_BYTES, end)
             with self._translated(digest):
-                chunk = self._storage.cat_file(path, start=offset, end=offset + CHUNK_BYTES)
+                chunk = self._storage.cat_file(path, start=offset, end=upto)
             yield bytes(chunk)
             offset += len(chunk)
 

@@ -92,14 +92,17 @@ class S3Blobs(BlobStore):
         with self._translated(digest):
             return int(self._s3.head(self._store, _key(digest))["size"])
 
-    def read(self, digest: str, offset: int = 0) -> Iterator[bytes]:
-        """Yield a blob from an offset to its end, in chunks of 1 MiB at most."""
+    def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
         if offset and offset >= self.size(digest):  # a range that S3 refuses
             return
+        if end is not None and offset >= end:
+            return
+        part: Any = {"offset": offset} if end is None else (offset, end)
+        whole = not offset and end is None
         with self._translated(digest):
-            found = self._s3.get(
-                self._store, _key(digest), options={"range": {"offset": offset}} if offset else None
-            )
+            options: Any = None if whole else {"range": part}
+            found = self._s3.get(self._store, _key(digest), options=options)
             yield from parts(map(bytes, found.stream(min_chunk_size=1)))
 
     def remove_archive(self, digest: str) -> None:

@@ -79,8 +79,12 @@ class BlobStore(ABC):
         """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
 
     @abstractmethod
-    def read(self, digest: str, offset: int = 0) -> Iterator[bytes]:
-        """Yield a blob from an offset to its end, in chunks of 1 MiB at most; see `size`."""
+    def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield a blob from an offset on, in chunks of 1 MiB at most; see `size`.
+
+        end: the offset at which to stop, if the blob has so many bytes; None: at its end. Nothing
+        beyond it is read.
+        """
 
     @abstractmethod
     def remove_archive(self, digest: str) -> None:

@@ -35,7 +35,7 @@ from taskq_agent.transport import MAX_BLOB_BYTES
 from taskq_agent.update_messages import FollowingAnswer
 
 JSON: Final = "application/json"
-_RANGE: Final = re.compile(r"bytes=(\d{1,12})-")
+_RANGE: Final = re.compile(r"bytes=(\d{1,12})-(\d{0,12})", re.ASCII)
 _BEARER: Final = "bearer "
 
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Response]])
@@ -141,7 +141,7 @@ class App:
         in_parts=True,
     )
     async def read_blob(self, request: Request) -> Response:
-        """Fetch an input, from a place on."""
+        """Fetch an input, or a part of it."""
         identity = await self._identity(request, anew=True)
         digest = check_digest(request.path_params["digest"])
         if isinstance(identity, AgentSession):
@@ -149,15 +149,17 @@ class App:
         size = await asyncio.to_thread(self._management.blobs.size, digest)
         wanted = _RANGE.fullmatch(request.headers.get("range", ""))
         offset = int(wanted[1]) if wanted else 0
-        if wanted and offset >= size:
+        end = min(size, int(wanted[2]) + 1) if wanted and wanted[2] else size
+        if wanted and offset >= end:
             return Response(status_code=416, headers={"content-range": f"bytes */{size}"})
-        headers = {"content-length": str(size - offset), "accept-ranges": "bytes"}
+        headers = {"content-length": str(end - offset), "accept-ranges": "bytes"}
         if wanted:
-            headers["content-range"] = f"bytes {offset}-{size - 1}/{size}"
-        chunks = iterate_in_threadpool(self._management.blobs.read(digest, offset))
-        return StreamingResponse(
-            chunks, 206 if wanted else 200, headers, media_type="application/octet-stream"
-        )
+            headers["content-range"] = f"bytes {offset}-{end - 1}/{size}"
+        status, kind = 206 if wanted else 200, "application/octet-stream"
+        if request.method == "HEAD":
+            return Response(None, status, headers, kind)
+        chunks = iterate_in_threadpool(self._management.blobs.read(digest, offset, end))
+        return StreamingResponse(chunks, status, headers, kind)
 
     @_endpoint(
         "PUT",

@@ -68,8 +68,8 @@ DIGEST: Final = {
 RANGE: Final = {
     "name": "Range",
     "in": "header",
-    "description": "`bytes=N-`: from that place on.",
-    "schema": {"type": "string", "pattern": "^bytes=[0-9]{1,12}-$"},
+    "description": "`bytes=N-`: from that place on; `bytes=N-M`: to that one, which is included.",
+    "schema": {"type": "string", "pattern": "^bytes=[0-9]{1,12}-[0-9]{0,12}$"},
 }
 PATH: Final = {
     "name": "path",

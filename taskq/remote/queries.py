@@ -139,11 +139,14 @@ class GatewayQueries:
         return None if row is None else next(iter(row.values()))
 
     @contextmanager
-    def blob(self, digest: str, offset: int = 0) -> Iterator[HTTPResponse]:
+    def blob(
+        self, digest: str, offset: int = 0, end: int | None = None, *, method: str = "GET"
+    ) -> Iterator[HTTPResponse]:
         """Provide a blob from an offset on; raise `NotFound` if there is none."""
-        place = {"Range": f"bytes={offset}-"} if offset else {}
+        last = "" if end is None else end - 1
+        place = {"Range": f"bytes={offset}-{last}"} if offset or end is not None else {}
         headers = {**_headers(self._token), **place}
-        request = HttpRequest("GET", f"/v1/blobs/{digest}", headers=headers)
+        request = HttpRequest(method, f"/v1/blobs/{digest}", headers=headers)
         try:
             with self._asked(request, self._connections) as response:
                 yield response

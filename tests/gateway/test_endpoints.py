@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,17 @@ from starlette.routing import Route
 
 from taskq import Client
 from taskq.blobs.catalogue import DatabaseBlobs
+from taskq.blobs.folder import FolderBlobs
+from taskq.blobs.gateway import GatewayBlobs
+from taskq.errors import NotFound
 from taskq.gateway.app import App
 from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import ManagerQueries
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
+from taskq.remote.queries import GatewayQueries
 from taskq_agent.transport import MAX_BLOB_BYTES
-from tests.fixtures.gateways import GatewayProcess, Realm
+from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.gateway.peers import Agent, Reply
 
 GETS = ("/healthz", "/readyz", "/v1/openapi.json")
@@ -210,6 +215,35 @@ class TestBlobs:
         assert rest.headers["content-range"] == "bytes 99000-99999/100000"
         beyond = ask("GET", path, token=token, headers=("range: bytes=100000-",))
         assert beyond.status == 416
+
+    def test_no_more_of_a_blob_is_read_than_is_asked_for(
+        self, queue: Client, start_gateway: StartGateway, tmp_path: Path
+    ) -> None:
+        """Its head, or some bytes of it, cost what they are, however large it is."""
+        digest, size = FolderBlobs(tmp_path).put([os.urandom(32 << 20)])
+        gateway = start_gateway("--blobs", tmp_path)
+        realm, path = Realm(queue, gateway), f"/v1/blobs/{digest}"
+        assert gateway.ask("HEAD", path, token=realm.manager).status == 200
+        before = gateway.bytes_read()
+        head = gateway.ask("HEAD", path, token=realm.manager)
+        assert (head.status, head.headers["content-length"]) == (200, str(size))
+        for place, length in (
+            ("1-1000", 1_000),
+            (f"{size - 9}-{size + 9}", 9),
+            (f"{size - 1}-", 1),
+        ):
+            part = gateway.ask("GET", path, token=realm.manager, headers=(f"range: bytes={place}",))
+            assert (part.status, len(part.body)) == (206, length)
+        with closing(GatewayQueries(gateway.url, realm.manager, patience_s=0)) as queries:
+            blobs = GatewayBlobs(queries)
+            assert blobs.size(digest) == size
+            assert len(b"".join(blobs.read(digest, 5, 105))) == 100
+            with pytest.raises(NotFound, match="no blob 0000"):
+                blobs.size("0" * 64)
+        assert gateway.bytes_read() < before + (1 << 20)
+        for wrong in ("9-8", f"{size}-"):
+            headers = (f"range: bytes={wrong}",)
+            assert gateway.ask("GET", path, token=realm.manager, headers=headers).status == 416
 
     def test_other_bytes_than_the_digest_says_are_refused(self, agent: Agent) -> None:
         """Nobody can put something in the place of something else."""

@@ -71,6 +71,8 @@ def test_a_blob_is_read_from_any_offset(blobs: BlobStore) -> None:
     digest, size = blobs.put([data])
     for offset in (1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, size - 1, size):
         assert b"".join(blobs.read(digest, offset)) == data[offset:]
+        for end in (offset, offset + 1, CHUNK_BYTES, CHUNK_BYTES + 2, size, size + 9):
+            assert b"".join(blobs.read(digest, offset, end)) == data[offset:end]
 
 
 def test_a_blob_put_again_is_stored_once(blobs: BlobStore) -> None:
