@@ -35,7 +35,7 @@ declare
     v_rows tid[];
 begin
     if p_tasks is null then
-        perform pg_advisory_xact_lock(hashtextextended('taskq.seed', p_campaign));
+        perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));
     end if;
     -- The first tasks that wait, and all that is in hand: so that no id below `last` is left behind. In this order: a
     -- claim that is under way is waited for at its span, and what it took is then in a bundle.

@@ -43,7 +43,7 @@ begin
         end;
     end loop;
 
-    perform pg_advisory_xact_lock_shared(hashtextextended(v_owner, -3));
+    perform pg_advisory_xact_lock_shared(-3, hashtext(v_owner));
     insert into taskq.campaign (parent_id, path, lineage, owner, running_quota)
     values (v_parent.campaign_id, p_path, '{}', v_owner, taskq.running_quota(v_owner))
     on conflict (path) do nothing

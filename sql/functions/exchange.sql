@@ -3,7 +3,7 @@
 --
 -- Parameters and results: see settle() and take(). Null stands for no reports, for no claims.
 -- Atomic and idempotent: a repetition with the same arguments changes nothing more. Error TQ400:
--- arrays of different lengths, or with a null in them.
+-- arrays of different lengths, with a null in them, or a session that claims twice.
 --
 -- Locks, beside those of settle() and take(): an advisory lock for each claim, until the commit.
 --
@@ -81,10 +81,17 @@ begin
             raise exception 'a claim needs a session, a lease and how much it wants'
                 using errcode = 'TQ400';
         end if;
+        if cardinality(p_sessions) > 1
+           and (select count(distinct c.session_id) < count(*)
+                  from unnest(p_sessions) as c (session_id))
+        then
+            raise exception 'a session claims once in an exchange' using errcode = 'TQ400';
+        end if;
         -- A claim that is asked again while its first asking is under way elsewhere waits for that to
         -- end, and then is answered alike. Several are locked in one order, against waits in a circle.
         -- The lock is per session and lease id, so that a session that uses another's lease id, even
-        -- on purpose, delays nobody.
+        -- on purpose, delays nobody. All other advisory locks have two keys, so that no lease id can
+        -- be chosen that meets one.
         if cardinality(p_leases) > 1
            or not pg_try_advisory_xact_lock(uuid_hash_extended(p_leases[1], p_sessions[1]))
         then

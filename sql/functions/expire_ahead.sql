@@ -55,7 +55,7 @@ begin
     -- Before the tasks are looked for: whatever is leased from now on is younger than v_due.
     -- What is undone lets go of the lock at once, whatever becomes of this call.
     begin
-        v_leasing := not pg_try_advisory_xact_lock(hashtextextended('taskq.lease_ahead', 0));
+        v_leasing := not pg_try_advisory_xact_lock(hashtext('taskq.lease_ahead'), 0);
         raise exception 'undone' using errcode = 'TQ001';
     exception
         when sqlstate 'TQ001' then

@@ -20,7 +20,7 @@ begin
     if (length(p_owner) between 1 and 100) is not true then
         raise exception 'the name of an owner has 1 to 100 characters' using errcode = 'TQ400';
     end if;
-    perform pg_advisory_xact_lock_shared(hashtextextended(p_owner, -3));
+    perform pg_advisory_xact_lock_shared(-3, hashtext(p_owner));
     v_campaigns := array(
         select c.campaign_id
           from taskq.campaign c

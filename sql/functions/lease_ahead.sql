@@ -67,7 +67,7 @@ begin
         return;
     end if;
     -- Before the clock is read.
-    perform pg_advisory_xact_lock_shared(hashtextextended('taskq.lease_ahead', 0));
+    perform pg_advisory_xact_lock_shared(hashtext('taskq.lease_ahead'), 0);
     select c.revision into v_revision from taskq.campaign c where c.campaign_id = p_campaign;
     v_hint := nullif(current_setting('taskq.position_' || p_campaign, true), '')::bigint[];
     if p_before is null

@@ -34,7 +34,7 @@ begin
     if p_status not in ('failed', 'cancelled') then
         raise exception 'only failed and cancelled tasks can be retried' using errcode = 'TQ400';
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('taskq.seed', p_campaign));
+    perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));
     if taskq.status_after(p_campaign, 'waiting') = 'cancelled' then
         raise exception 'cancelled: %; resume it before retrying', taskq.cancelled_by(p_campaign)
             using errcode = 'TQ409';

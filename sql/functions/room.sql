@@ -26,7 +26,7 @@ begin
         raise exception 'campaign % limits how many tasks run: claim under read committed', p_campaign
             using errcode = 'TQ400';
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('taskq.room', p_campaign));
+    perform pg_advisory_xact_lock(hashtext('taskq.room'), hashint8(p_campaign));
 
     select c.working + coalesce(u.working, 0), c.waiting + coalesce(u.waiting, 0),
            o.owner, o.running_quota
@@ -45,7 +45,7 @@ begin
     end if;
     v_room := p_limit - (v_working - p_freed);
     if v_quota is not null and v_room > 0 then
-        perform pg_advisory_xact_lock(hashtextextended(v_owner, -1));
+        perform pg_advisory_xact_lock(-1, hashtext(v_owner));
         v_room := least(v_room, v_quota - ((select o.working from taskq.owned(v_owner) o) - p_freed));
     end if;
     return greatest(0, v_room);

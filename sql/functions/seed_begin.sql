@@ -14,7 +14,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform pg_advisory_xact_lock(hashtextextended('taskq.seed', p_campaign));
+    perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));
     -- Shared with other seeds, held against remove_campaign().
     perform from taskq.campaign c where c.campaign_id = p_campaign for key share;
     if not found then

@@ -23,7 +23,7 @@ begin
           join taskq.quota q on q.owner = c.owner
          where c.campaign_id = p_campaign;
         if v_most is not null then
-            perform pg_advisory_xact_lock(hashtextextended(v_owner, -2));
+            perform pg_advisory_xact_lock(-2, hashtext(v_owner));
             select o.waiting + o.delayed into v_waiting from taskq.owned(v_owner) o;
             if v_waiting + v_seeded > v_most then
                 raise exception 'the quota of % allows % waiting tasks; % wait, so there is no room for % more. '

@@ -22,7 +22,7 @@ begin
     if jsonb_typeof(p_quota) is distinct from 'object' then
         raise exception 'a quota is a JSON object' using errcode = 'TQ400';
     end if;
-    perform pg_advisory_xact_lock(hashtextextended(p_owner, -3));
+    perform pg_advisory_xact_lock(-3, hashtext(p_owner));
     if (select count(*) from taskq.quota) >= v_most
        and not exists (select from taskq.quota q where q.owner = p_owner) then
         raise exception 'there are % quotas; remove some', v_most using errcode = 'TQ409';

@@ -21,7 +21,7 @@ begin
     for v_owner in
         select q.owner from taskq.quota q where q.max_bytes is not null order by q.owner
     loop
-        continue when not pg_try_advisory_xact_lock(hashtextextended(v_owner, -3));
+        continue when not pg_try_advisory_xact_lock(-3, hashtext(v_owner));
         select not q.is_full, case when q.is_full then q.max_running else 0 end
           into v_full, v_running
           from taskq.quota q

@@ -122,7 +122,7 @@ begin
     end if;
     -- One element for each task wanted: the n-th task found goes to the n-th element.
     v_packed := 1 < any (p_wants);
-    if not v_packed then
+    if 1 = all (p_wants) then
         v_sessions := p_sessions;
         v_leases := p_leases;
     elsif cardinality(p_wants) = 1 then

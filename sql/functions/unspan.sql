@@ -43,7 +43,7 @@ begin
     then
         return;
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('taskq.unspan', p_campaign));
+    perform pg_advisory_xact_lock(hashtext('taskq.unspan'), hashint8(p_campaign));
     -- In a snapshot taken behind the lock. What v_first has been split into since begins no lower.
     for v_span in
         select s.first_id, s.next_id, s.last_id

@@ -1,2 +1,2 @@
 -- One migration at a time.
-select pg_advisory_xact_lock(hashtextextended('taskq.migrate', 0))
+select pg_advisory_xact_lock(hashtext('taskq.migrate'), 0)

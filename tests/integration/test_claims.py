@@ -361,9 +361,15 @@ def test_exchange_with_nothing_to_say_changes_nothing(
             "{00000000-0000-7000-8000-000000000001,00000000-0000-7000-8000-000000000002}",
             [1, 1],
         ),
+        # Of two claims of a session the bundles would overlap.
+        (
+            "{%s,%s}",
+            "{00000000-0000-7000-8000-000000000001,00000000-0000-7000-8000-000000000002}",
+            [2, 2],
+        ),
     ],
 )
-def test_claim_without_a_lease_or_a_session_is_refused(
+def test_claim_without_a_lease_or_a_session_of_its_own_is_refused(
     claim: tuple[str, str | None, list[int | None]],
     campaign: Campaign,
     hire: Hire,

@@ -161,3 +161,45 @@ def test_only_who_offers_what_is_required_gets_tasks(
     assert sessions_of(small, fit) == [fit.session] * want
     assert sessions_of(fit, small, other) == [fit.session] * want + [other.session] * want
     assert campaign.status().working == 7 * want
+
+
+@pytest.mark.parametrize(("wants", "got"), [([0], []), ([0, 1], [1]), ([0, 3, 0], [1, 1, 1])])
+def test_claim_for_nothing_gets_nothing(
+    wants: list[int],
+    got: list[int],
+    campaign: Campaign,
+    agents: list[ScriptedAgent],
+    postgres: Postgres,
+) -> None:
+    """By itself, and among others. got: whose the tasks are."""
+    campaign.seed({"n": n} for n in range(9))
+    some = agents[: len(wants)]
+    claims = [[agent.session for agent in some], [agent.draw_lease() for agent in some], wants]
+    row = postgres.execute(TOGETHER, [campaign.campaign_id, *claims]).fetchone()
+    assert row is not None
+    assert [task[5] for task in row["tasks"] or []] == [agents[n].session for n in got]
+
+
+def test_no_lease_id_can_be_chosen_that_meets_another_lock(
+    campaign: Campaign, agents: list[ScriptedAgent], postgres: Postgres
+) -> None:
+    """Advisory locks of claims have one key, of the caller's choice; all others have two."""
+    held = (
+        "select array_agg(distinct objsubid) from pg_locks"
+        " where locktype = 'advisory' and pid = pg_backend_pid()"
+    )
+    others = [
+        f"select taskq.seed_begin({campaign.campaign_id})",
+        f"select taskq.cancel({campaign.campaign_id}, null, 0, 1)",
+        f"select taskq.room({campaign.campaign_id}, 1, 0)",
+        "select taskq.give_campaign('/c', 'ada')",
+        "select taskq.set_quota(owner, '{}') from taskq.campaign where path = '/c'",
+    ]
+    for statement in others:
+        with postgres.transaction(force_rollback=True):
+            postgres.execute(statement)
+            assert value(postgres, held) == [2], statement
+    with postgres.transaction():
+        claims = [[agents[0].session], [agents[0].draw_lease()], [1]]
+        postgres.execute(TOGETHER, [campaign.campaign_id, *claims])
+        assert value(postgres, held) == [1]

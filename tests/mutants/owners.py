@@ -22,7 +22,7 @@ OWNERS: Final = (
     Mutant(
         "quota-counted-without-a-lock",
         "sql/functions/room.sql",
-        "        perform pg_advisory_xact_lock(hashtextextended(v_owner, -1));\n",
+        "        perform pg_advisory_xact_lock(-1, hashtext(v_owner));\n",
         "",
         "Claims in several campaigns of an owner find the same room.",
         _OWNERS,

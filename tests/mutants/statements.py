@@ -297,7 +297,7 @@ STATEMENTS: Final = (
     Mutant(
         "limit-without-lock",
         "sql/functions/room.sql",
-        "    perform pg_advisory_xact_lock(hashtextextended('taskq.room', p_campaign));\n",
+        "    perform pg_advisory_xact_lock(hashtext('taskq.room'), hashint8(p_campaign));\n",
         "",
         "Two claims at once both find the same room.",
         _CLAIMS,
@@ -321,7 +321,7 @@ STATEMENTS: Final = (
     Mutant(
         "seeding-without-lock",
         "sql/functions/seed_begin.sql",
-        "    perform pg_advisory_xact_lock(hashtextextended('taskq.seed', p_campaign));\n",
+        "    perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));\n",
         "",
         "Two that seed a campaign at once meet each other's keys.",
         ("tests/interleavings/test_seeds.py", "tests/integration/test_seeding.py"),

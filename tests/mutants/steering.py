@@ -108,7 +108,7 @@ STEERING: Final = (
     Mutant(
         "two-split-a-span-at-once",
         "sql/functions/unspan.sql",
-        "    perform pg_advisory_xact_lock(hashtextextended('taskq.unspan', p_campaign));\n",
+        "    perform pg_advisory_xact_lock(hashtext('taskq.unspan'), hashint8(p_campaign));\n",
         "",
         "Who comes second finds none of its tasks, and does nothing to them.",
         _SPANS,
