@@ -1,12 +1,12 @@
 -- No task is working for a session that has ended or does not exist. The keeper hands out again the
--- tasks of ended sessions, for an hour after their end and for as long as there was no keeper, see keep():
--- tasks that are left after that would stay for ever.
+-- tasks of ended sessions, in a minute or so, see keep(): of those that ended an hour before it last acted nothing
+-- should be left.
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, session_pkey. Time is that of the snapshot: changes
 -- that the keeper has made since cannot be seen in it.
 select h.task_id,
        case when h.known
-            then format('it is stuck: its session %%s ended at %%s, and nobody looks for it there',
+            then format('it is stuck: its session %%s ended at %%s, and no keeper has handed it out',
                         h.session_id, h.ended_at)
             else format('it is stuck: there is no session %%s', h.session_id)
        end as text

@@ -32,14 +32,15 @@ declare
 begin
     select b.* into v_was from taskq.brake b where b.only_one;
     v_is := v_was;
+    v_is.heard_at := taskq.believed(v_was.heard_at, v_now);
     select count(*),
            count(*) filter (where o.heard_at + 0.5 * o.lease < v_now),
-           count(*) filter (where greatest(o.heard_at, v_was.heard_at) + o.lease < v_now),
+           count(*) filter (where greatest(o.heard_at, v_is.heard_at) + o.lease < v_now),
            max(o.lease_s) filter (where o.heard_at + 0.5 * o.lease < v_now)
       into v_is.open, v_is.silent, v_due, v_longest
       from (
           select s.lease_s, make_interval(secs => s.lease_s) as lease,
-                 greatest(s.heartbeat_at, v_serving_since) as heard_at
+                 greatest(taskq.believed(s.heartbeat_at, v_now), v_serving_since) as heard_at
             from taskq.session s
            where s.ended_at is null
       ) o;

@@ -25,7 +25,8 @@ begin
        from taskq.pilot p
       where p.pilot_id = p_pilot
         and taskq.token_covers(p.path)
-        and (p.holder = p_holder or p.held_until is null or p.held_until < v_now)
+        and (p.holder = p_holder or p.held_until < v_now
+             or taskq.believed(p.held_until, v_now) is null)
         for update skip locked;
     if not found then
         return false;

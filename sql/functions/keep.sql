@@ -33,6 +33,7 @@ begin
     select k.until into v_until
       from taskq.keeper k
      where k.holder = p_holder or k.until < clock_timestamp()
+        or taskq.believed(k.until, clock_timestamp()) is null
        for update skip locked;
     acting := found;
     if not acting then
@@ -41,9 +42,12 @@ begin
     update taskq.keeper
        set holder = p_holder,
            until = clock_timestamp() + make_interval(secs => p_term_s);
-    perform taskq.note_serving();
-    -- An hour back, and all of the time in which there was no keeper.
-    lost := taskq.expire(least(v_until, clock_timestamp()) - interval '1 hour');
+    perform taskq.note_serving(v_until);
+    v_until := coalesce(taskq.believed(v_until, clock_timestamp()), clock_timestamp());
+    -- A little back, and all of the time in which there was no keeper; once a minute or so, whatever is left.
+    lost := taskq.expire(
+        case when random() < 0.015 then '-infinity'
+             else least(v_until, clock_timestamp()) - interval '10 s' end);
     perform taskq.expire_ahead();
     promoted := taskq.promote();
     folded := taskq.fold();

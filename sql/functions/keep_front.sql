@@ -42,13 +42,15 @@ begin
     select r.until into v_until
       from taskq.front_refiller r
      where r.holder = p_holder or r.until < v_now
+        or taskq.believed(r.until, v_now) is null
        for no key update skip locked;
     acting := found;
     if not acting then
         return;
     end if;
     p_term_s := least(p_term_s, 3600);
-    if v_until < v_now + make_interval(secs => p_term_s / 2) then
+    if v_until not between v_now + make_interval(secs => p_term_s / 2)
+                       and v_now + interval '1 hour' then
         update taskq.front_refiller
            set holder = p_holder,
                until = v_now + make_interval(secs => p_term_s);

@@ -1,18 +1,26 @@
--- note_serving(): records when another server has taken over: a standby from the primary, or one whose
--- timelines begin anew. Called by the keeper before it expires sessions.
+-- note_serving(until): records since when this server has been serving: after another was taken over from, a standby
+-- or one whose timelines begin anew; after a time in which no keeper acted, as when the machine was suspended; and
+-- after the clock was set back. Called by the keeper before it expires sessions.
+--
+-- until: when the term of the last keeper ended or ends; -infinity: there was none. Another keeper takes over within
+-- half a minute, see taskq/keeper.py, so a longer time without one is no such change.
 --
 -- Locks: the row of `serving`, after such a change; else nothing is written.
-create or replace function taskq.note_serving()
+create or replace function taskq.note_serving(p_until timestamptz)
 returns void
 language plpgsql
 as $$
 declare
     v_own constant bigint := taskq.wal_timeline();
+    v_now constant timestamptz := clock_timestamp();
 begin
     update taskq.serving s
-       set earlier = s.earlier + case when v_own < s.timeline then s.timeline else 0 end,
-           timeline = v_own,
-           since = clock_timestamp()
-     where v_own not in (0, s.timeline);
+       set earlier = s.earlier
+               + case when v_own between 1 and s.timeline - 1 then s.timeline else 0 end,
+           timeline = coalesce(nullif(v_own, 0), s.timeline),
+           since = v_now
+     where v_own not in (0, s.timeline)
+        or p_until <> '-infinity' and p_until < v_now - interval '30 s'
+        or taskq.believed(p_until, v_now) is null;
 end
 $$;

@@ -1,5 +1,6 @@
 -- recover(path, site, silent_s, lost_since, dry_run): recovers from a crashed farm at once: ends the sessions
--- of silent agents and hands their tasks out again, counted neither as failure nor as loss.
+-- of silent agents and hands their tasks out again, counted neither as failure nor as loss; so are tasks that
+-- sessions still have which have ended already.
 --
 -- path: of agents that serve this campaign or one below it. site: only those of this site; null: of any.
 -- silent_s: seconds without a heartbeat, not counting time in which the server was down; null: half of the
@@ -46,6 +47,7 @@ declare
     v_failed record;
     v_silent bigint[];
     v_ended bigint[];
+    v_left bigint[];
     v_session bigint;
 begin
     perform taskq.campaign_id(p_path);
@@ -87,7 +89,7 @@ begin
          where s.ended_at is null
            and s.site = coalesce(p_site, s.site)
            and (c.path = p_path or starts_with(c.path, rtrim(p_path, '/') || '/'))
-           and greatest(s.heartbeat_at, v_serving_since)
+           and greatest(taskq.believed(s.heartbeat_at, v_now), v_serving_since)
                + make_interval(secs => coalesce(p_silent_s, s.lease_s / 2)) < v_now);
     with silent as materialized (
         select s.session_id
@@ -95,7 +97,8 @@ begin
          where s.session_id = any (v_silent)
            and s.ended_at is null
            -- It may have been heard since.
-           and s.heartbeat_at < v_now - make_interval(secs => coalesce(p_silent_s, s.lease_s / 2))
+           and coalesce(taskq.believed(s.heartbeat_at, v_now), '-infinity')
+               < v_now - make_interval(secs => coalesce(p_silent_s, s.lease_s / 2))
          order by s.session_id
            for no key update skip locked
     ), ended as (
@@ -106,7 +109,16 @@ begin
      returning s.session_id
     )
     select coalesce(array_agg(e.session_id order by e.session_id), '{}') into v_ended from ended e;
-    foreach v_session in array v_ended loop
+    v_left := array(
+        select s.session_id
+          from taskq.ended_with_work() e
+          join taskq.session s on s.session_id = e
+          join taskq.campaign c on c.campaign_id = s.campaign_id
+         where s.session_id <> all (v_ended)
+           and s.site = coalesce(p_site, s.site)
+           and (c.path = p_path or starts_with(c.path, rtrim(p_path, '/') || '/'))
+         order by s.session_id);
+    foreach v_session in array v_ended || v_left loop
         perform taskq.give_back(v_session, 'released');
     end loop;
     perform taskq.brake();
@@ -114,7 +126,7 @@ begin
     sessions := cardinality(v_ended);
     sessions_left := cardinality(v_silent) - sessions;
     select coalesce(sum(taskq.in_hand(e.session_id)), 0) into tasks_left
-      from unnest(v_ended) as e (session_id);
+      from unnest(v_ended || v_left) as e (session_id);
     select b.since is not null into braked from taskq.brake b;
     -- Whoever moves tasks says how many: in rows of their own, those that were in somebody's hands.
     select coalesce(jsonb_agg(to_jsonb(m) order by m.path), '[]') into campaigns

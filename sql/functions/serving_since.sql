@@ -1,9 +1,11 @@
 -- serving_since(): since when this server has been answering as the primary: the instant from which on
--- silence counts. Until then agents could not be heard, however long that was.
+-- silence counts. Until then agents could not be heard, however long that was: the server was down, a standby,
+-- or suspended with its machine.
 --
 -- A standby that is promoted may have been started long ago, and does not record when it was promoted. So
 -- the keeper notes the timeline, see note_serving(); where that is not the one noted, the server has just
--- taken over: since this very moment. Where the server does not tell its timeline, its start has to do.
+-- taken over: since this very moment. Where the server does not tell its timeline, its start has to do. An instant
+-- far in the future is not believed: the clock was wrong when it was noted.
 create or replace function taskq.serving_since()
 returns timestamptz
 language plpgsql
@@ -13,8 +15,10 @@ declare
 begin
     return (
         select greatest(
-                   pg_postmaster_start_time(),
-                   case when v_own in (0, s.timeline) then s.since else clock_timestamp() end)
+                   taskq.believed(pg_postmaster_start_time(), clock_timestamp()),
+                   case when v_own in (0, s.timeline)
+                        then taskq.believed(s.since, clock_timestamp())
+                        else clock_timestamp() end)
           from taskq.serving s);
 end
 $$;

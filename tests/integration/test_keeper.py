@@ -14,6 +14,7 @@ from taskq.db.connections import Database
 from taskq.keeper import TERM_S, Keeper
 from tests.fixtures.queues import Hire
 from tests.helpers.meanwhile import meanwhile
+from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, assert_counts_are_true, silence, statuses, value
 from tests.helpers.waiting import wait_until
 
@@ -140,3 +141,60 @@ def test_what_was_left_behind_is_found_however_long_no_keeper_ran(
     postgres.execute("update taskq.keeper set until = clock_timestamp() - interval '3 d'")
     assert keepers[1].round().lost == 1
     assert campaign.status().waiting == 1
+
+
+def test_round_reads_few_of_the_sessions_that_have_ended(
+    keepers: list[Keeper], campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """Of ten thousand none that ended more than seconds ago, and what they still have is found."""
+    campaign.seed([{"n": 1}])
+    agent = hire()
+    agent.claim(1)
+    assert keepers[0].round().acting
+    postgres.execute("update taskq.session set ended_at = clock_timestamp() - interval '5 min'")
+    postgres.execute(
+        "insert into taskq.session (key, campaign_id, opened_at, heartbeat_at, lease_s, slots, pid,"
+        " agent, host, site, release, ended_at)"
+        " select gen_random_uuid(), 1, now(), now(), 60, 1, 1, '', '', '', '',"
+        "        clock_timestamp() - n * interval '0.3 s' - interval '11 s'"
+        "   from generate_series(1, 10000) n"
+    )
+    for since, met in (("clock_timestamp() - interval '10 s'", 0), ("'-infinity'", 1)):
+        with watched(postgres) as seen:
+            assert value(postgres, f"select taskq.expire({since})") == 0
+        widest = seen.to("session", "task", "bundle").widest
+        assert widest is not None
+        assert widest.rows <= 1
+        assert (campaign.status().waiting == 1) is (met == 1)
+
+
+def test_round_finds_in_the_end_what_any_ended_session_has(
+    keepers: list[Keeper], campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """Now and then a round looks at all that is in hand."""
+    campaign.seed([{"n": 1}])
+    hire().claim(1)
+    assert keepers[0].round().acting
+    postgres.execute("update taskq.session set ended_at = clock_timestamp() - interval '5 d'")
+
+    def found() -> bool:
+        keepers[0].round()
+        return campaign.status().waiting == 1
+
+    wait_until(found)
+
+
+def test_term_of_a_keeper_from_the_future_is_not_believed(
+    keepers: list[Keeper], campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """The clock was wrong, and has been set back by a day: who is silent from now on is lost."""
+    campaign.seed([{"n": 1}])
+    agent = hire()
+    agent.claim(1)
+    assert keepers[0].round().acting
+    for column in ("keeper set until", "session set heartbeat_at", "serving set since"):
+        postgres.execute(f"update taskq.{column} = clock_timestamp() + interval '1 d'")
+    done = keepers[1].round()
+    assert (done.acting, done.lost) == (True, 0)
+    postgres.execute("update taskq.session set lease_s = 1")
+    wait_until(lambda: keepers[1].round().lost == 1)

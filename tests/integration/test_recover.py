@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import psycopg
@@ -236,6 +238,22 @@ def test_what_somebody_has_locked_is_passed_over_and_told(
     assert set(statuses(postgres).values()) == {"waiting"}
     assert task_row(postgres, tasks[0].task)["losses"] == 0
     assert agent.done(tasks[0]) == "superseded"
+
+
+def test_what_an_ended_session_still_has_is_handed_out(
+    gone: tuple[ScriptedAgent, list[Claimed]], queue: Client, hire: Hire, postgres: Postgres
+) -> None:
+    """Its claim committed after its end, and no keeper has seen it; others keep theirs."""
+    agent, _ = gone
+    assert len(hire().claim(1)) == 1
+    postgres.execute(
+        "update taskq.session set ended_at = clock_timestamp() - interval '3 d'"
+        " where session_id = %s",
+        [agent.session],
+    )
+    assert queue.recover(site="elsewhere") == NOTHING
+    assert queue.recover("/c") == replace(NOTHING, campaigns=[moved("/c", 2)])
+    assert Counter(statuses(postgres).values()) == {"waiting": 3, "working": 1}
 
 
 def test_recovering_goes_by_key(

@@ -57,6 +57,34 @@ def test_silence_before_a_promotion_costs_no_lease(
     assert set(statuses(postgres).values()) == {"waiting"}
 
 
+def test_silence_of_a_suspended_server_costs_no_lease(
+    keeper: Keeper, campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """No keeper has acted for an hour: its machine slept, and nobody could be heard."""
+    campaign.seed([{"n": 1}])
+    agent = hire()
+    (task,) = agent.claim(1)
+    keeper.round()
+    silence(postgres, agent.session)
+    postgres.execute("update taskq.keeper set until = until - interval '1 h'")
+    assert keeper.round().lost == 0
+    assert agent.heartbeat([task]) == set()
+    wait_until(lambda: keeper.round().lost == 1)
+
+
+def test_another_keeper_in_time_changes_nothing_about_silence(
+    keeper: Keeper, campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """Where keepers come and go, who is silent is lost all the same."""
+    campaign.seed([{"n": 1}])
+    agent = hire()
+    agent.claim(1)
+    keeper.round()
+    silence(postgres, agent.session)
+    postgres.execute("update taskq.keeper set until = clock_timestamp() - interval '20 s'")
+    assert keeper.round().lost == 1
+
+
 def test_what_was_leased_ahead_survives_a_promotion(
     keeper: Keeper, queue: Client, postgres: Postgres
 ) -> None:

@@ -40,8 +40,8 @@ PILOTS: Final = (
     Mutant(
         "two-loops-act-for-a-pilot",
         "sql/functions/hold_pilot.sql",
-        "and (p.holder = p_holder or p.held_until is null or p.held_until < v_now)",
-        "and p_term_s >= 0",
+        "and (p.holder = p_holder or p.held_until < v_now\n",
+        "and (p_term_s >= 0\n",
         "Each loop takes the pilot from the other in the midst of its work.",
         _LOOP,
     ),
