@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from taskq.db.audit import audit
 from taskq.db.connections import Database
 from taskq.db.owners import Owners
 from taskq.db.standby import StandbyReads
-from taskq.errors import Conflict, NotOverGateway, UnknownCampaign
+from taskq.errors import Conflict, NotOverGateway, UnknownCampaign, UsageError
 from taskq.fleet.fleet import Fleet
 from taskq.funnel.best import Best
 from taskq.funnel.live import Fed, Feeder
@@ -50,7 +51,7 @@ def connect(
 
     address: of PostgreSQL, or `https://...` of a gateway, or of several, joined by commas; without
     one, that in `TASKQ_DSN` or `TASKQ_URL`; without these, the embedded server of this user, which
-    is started if it does not run and set up if it is new.
+    is started if it does not run and set up if it is new. Within a task there must be one.
     token_file: has the manager's token for a gateway; by default `TASKQ_TOKEN_FILE` names it, or
     `TASKQ_TOKEN` is the token. ca: file with the authorities to trust instead of the system's; by
     default what `TASKQ_CA` says.
@@ -64,6 +65,13 @@ def connect(
         return Client(open_gateway(found, token_file=token_file, ca=ca))
     if found is not None:
         database = Database(found).open()
+    elif "TASKQ_TASK" in os.environ:
+        raise UsageError(
+            "connect() within a task has no address: an agent keeps that of its queue, and its "
+            "token, from what it runs, and a server of this node's own would be another queue. "
+            "Return what is to be computed next, and submit it where the results are read; or give "
+            "connect() an address, and a token in a file that the task may read"
+        )
     else:
         info = embedded.Server().up()
         database = Database(info.dsn, server="the embedded PostgreSQL").open()
