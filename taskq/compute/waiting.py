@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Seconds without an end and without work after which somebody should be told why.
 QUIET_S: Final = 10.0
+#: With so many agents, one of them will do.
+_AGENTS: Final = 100
 
 
 class Deadline:
@@ -115,9 +117,14 @@ class _Complaints:
         for row in self._database.rows("refusals", path=self._path):
             if row["hosts"] and row["path"] == self._path:
                 return f"agents cannot run {self._path}: {row['error_class']}: {row['error']}"
-        if not self._database.rows("agents", path=self._path, limit=1):
+        agents = self._database.rows("agents", path=self._path, limit=_AGENTS)
+        if not agents:
             return (
                 f"no agent serves {self._path}: run `taskq agent run` somewhere, or wait within "
                 "`with taskq.local_agents(queue, slots=8):`"
             )
+        slowed = [one for one in agents if one["trouble"] or one["suspect"]]
+        if len(slowed) == len(agents) < _AGENTS:
+            why = slowed[0]["suspect"] or "attempts that failed within seconds"
+            return f"all agents that serve {self._path} are slowed: {why} (`taskq agents list`)"
         return None

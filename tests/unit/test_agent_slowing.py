@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from taskq_agent.core import events as ev
-from taskq_agent.core.throttle import COMPARED_ATTEMPTS, FAILURES, FAST_S
+from taskq_agent.core.throttle import ANSWERS, COMPARED_ATTEMPTS, FAILURES, FAST_S
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED, CampaignOutcomes, Orders, Trouble
 from tests.helpers.core_harness import CoreHarness, queue_of, started_harness
@@ -45,6 +45,43 @@ def test_pause_doubles_with_each_further_fast_failure() -> None:
     trouble = harness.heartbeat().trouble
     assert trouble is not None
     assert trouble.failures == FAILURES + 9
+
+
+def answered(harness: CoreHarness, suspect: str = "") -> None:
+    """Have a heartbeat answered."""
+    heartbeat = harness.heartbeat()
+    harness.feed(ev.HeartbeatAnswered(heartbeat.session, Orders(), suspect=suspect))
+
+
+def test_exceptions_of_payload_code_slow_no_agent() -> None:
+    """However many there are: they are the campaign's, and hosts are not compared by them."""
+    harness = started_harness(10_000, slots=1)
+    raised = Ended(FAILED, error_class="ValueError", error="", raised=True)
+    harness.run_quickly(0.01, 10 * FAILURES, raised)
+    assert harness.running
+    assert harness.heartbeat().trouble is None
+    assert harness.heartbeat().tally == ()
+
+
+def test_campaign_that_fails_elsewhere_as_well_slows_the_agent_once() -> None:
+    """When the queue knows of the row and suspects nothing, the agent goes on as usual."""
+    harness = slowed_world(slots=1)
+    for _ in range(ANSWERS):
+        assert not harness.running
+        answered(harness)
+    harness.deliver_all()
+    assert any("others fare no better" in line for line in harness.logged)
+    assert harness.heartbeat().trouble is None
+    harness.run_quickly(0.01, 10 * FAILURES, BROKEN)
+    assert harness.running
+
+
+def test_agent_stays_slowed_while_the_queue_suspects_its_host() -> None:
+    """Its answers end no row then; and what was thought of a campaign before is forgotten."""
+    harness = slowed_world(slots=1)
+    for _ in range(3 * ANSWERS):
+        answered(harness, "8 of 8 failed here, 0 of 30 elsewhere")
+    assert harness.heartbeat().trouble is not None
 
 
 def test_tasks_that_have_failed_before_make_no_pause_longer() -> None:

@@ -225,7 +225,7 @@ class AgentCore:
             self._calls.renewed(self._now)
             self._delivery.saw_timeline(event.timeline, self._now)
             self._trouble_reported = self._trouble_in_heartbeat
-            self._task_flow.set_suspect(event.suspect)
+            self._task_flow.set_suspect(event.suspect, asked=self._trouble_in_heartbeat)
             self._follow_orders(event.orders)
 
     def _follow_orders(self, orders: Orders) -> None:

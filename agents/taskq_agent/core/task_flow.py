@@ -103,7 +103,8 @@ class TaskFlow:
         if not running.revoked:
             self._report(report)
             self._out.add(self._progress.ended(running, report, now))
-            self._update_throttle(report, running, now)
+            if not ended.raised:
+                self._update_throttle(report, running, now)
 
     def revoke(self, held: Held) -> None:
         """Drop an attempt whose lease is no longer valid."""
@@ -136,10 +137,14 @@ class TaskFlow:
             self._hand_back(queued.task)
         self._held_tasks.queue.clear()
 
-    def set_suspect(self, why: str) -> None:
-        """Record why the queue suspects this host, if it does; then hand back what is queued."""
+    def set_suspect(self, why: str, *, asked: bool) -> None:
+        """Record why the queue suspects this host, if it does; then hand back what is queued.
+
+        asked: whether the heartbeat that is answered told of trouble.
+        """
         was, throttle = self._claiming.throttle.suspect, self._claiming.throttle
-        throttle.set_suspect(why)
+        if throttle.set_suspect(why, asked=asked):
+            self._out.log(logging.WARNING, "others fare no better: claiming as usual")
         if why and not was:
             self.hand_back_queue()
             self._out.log(

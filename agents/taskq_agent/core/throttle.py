@@ -2,9 +2,15 @@
 
 A host with a full disk or a broken library is a black hole: it fails tasks faster than all other
 hosts complete them, and so gets most of them. After some fast failures in a row the agent makes one
-attempt at a time, and waits longer after each further fast failure. A host that fails tasks slowly
-is found by the queue, which compares hosts (see `outcomes`); the agent is then throttled in the
-same way, however long its attempts take.
+attempt at a time, and waits longer after each further fast failure.
+
+Whether the host is to blame, the queue knows, which compares hosts (see `outcomes`). If it has been
+told and suspects nothing, since all fail alike or there is no other host, then the campaign is
+to blame: the agent goes on, and failures of this campaign are no reason to be throttled any more.
+Where the queue suspects the host, the agent is throttled however long its attempts take.
+
+What payload code says of itself, by raising an exception or answering with an error, is not counted
+at all: a program was found, started and could look at its task.
 
 What is left of a campaign at its end are tasks that fail wherever they run, and a healthy host
 fails them in a row as well. So only first attempts make the pause longer and are compared.
@@ -14,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from typing import Callable, Deque, Optional, Tuple
+from typing import Callable, Deque, Optional, Set, Tuple
 
 from taskq_agent.protocol import DONE, FAILED, CampaignOutcomes, Report, Trouble
 
@@ -22,6 +28,9 @@ from taskq_agent.protocol import DONE, FAILED, CampaignOutcomes, Report, Trouble
 FAILURES = 8
 #: A failure after fewer seconds than this is a fast one.
 FAST_S = 10.0
+#: Answers to heartbeats that told of a row, after which it is over if they name no suspicion: the
+#: queue compares hosts every few seconds, so that the first one comes too early.
+ANSWERS = 2
 #: The newest first attempts that are compared; older ones are forgotten.
 COMPARED_ATTEMPTS = 32
 _FIRST_PAUSE_S = 5.0
@@ -34,8 +43,8 @@ class Throttle:
 
     Only transient failures count: when the handler says that no attempt can help, it has examined
     the task and found it bad, which says nothing about the host; nor does an attempt that was
-    handed back. A success ends a row of fast failures, and so does a slow failure. A suspicion by
-    the queue lasts until the queue withdraws it.
+    handed back. A success ends a row of fast failures, and so do a slow failure and answers of the
+    queue. A suspicion by the queue lasts until the queue withdraws it.
 
     try_at: no attempt before; -inf: not throttled. suspect: why the queue suspects the host; empty:
     it does not.
@@ -47,6 +56,11 @@ class Throttle:
         self._uniform = uniform
         self._failures = 0
         self._error_class: Optional[str] = None
+        self._campaigns: Set[int] = set()  # whose failures are in the row
+        self._blamed: Set[int] = (
+            set()
+        )  # campaigns that fail on other hosts as well, for all we know
+        self._answers = 0
         self._pause_s = _FIRST_PAUSE_S
         # Campaign of each of the last first attempts, and whether it failed.
         self._first_attempts: Deque[Tuple[int, bool]] = deque(maxlen=COMPARED_ATTEMPTS)
@@ -72,11 +86,23 @@ class Throttle:
             for campaign in campaigns
         )
 
-    def set_suspect(self, why: str) -> None:
-        """Record why the queue suspects the host; empty: it no longer does."""
+    def set_suspect(self, why: str, *, asked: bool = False) -> bool:
+        """Record why the queue suspects the host; empty: it does not. Tell whether a row is over.
+
+        asked: whether the heartbeat that is answered told of the row.
+        """
         if self.suspect and not why:
             self._reset()
         self.suspect = why
+        if why:
+            self._blamed.clear()
+        elif asked and self.active:
+            self._answers += 1
+        if self._answers < ANSWERS:
+            return False
+        self._blamed |= self._campaigns
+        self._reset()
+        return True
 
     def ended(self, report: Report, attempt: int, begun: float, now: float) -> bool:
         """Count the end of an attempt that ran from `begun`; tell whether the throttle engages now.
@@ -91,9 +117,10 @@ class Throttle:
         if report.outcome == DONE or (report.outcome == FAILED and not fast):
             self._reset()
             return False
-        if not transient:
+        if not transient or (report.campaign in self._blamed and not self.suspect):
             return False
         self._failures += 1
+        self._campaigns.add(report.campaign)
         self._error_class = report.error_class
         if not self.active or begun < self.try_at:
             return False
@@ -105,5 +132,6 @@ class Throttle:
 
     def _reset(self) -> None:
         self.try_at = -math.inf
-        self._failures = 0
+        self._failures = self._answers = 0
+        self._campaigns.clear()
         self._pause_s = _FIRST_PAUSE_S

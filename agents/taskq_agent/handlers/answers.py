@@ -60,7 +60,7 @@ def ended(answer: Mapping[str, Any], question_id: int, folder: str) -> Ended:
         known = "retry, fail, continue or node-broken"
         raise BadAnswer(f"gave the verdict {verdict!r}; it must be {known}")
     exception = _exception(answer)
-    end = failed(error_class, text, retry=verdict == RETRY)
+    end = replace(failed(error_class, text, retry=verdict == RETRY), raised=True)
     return replace(end, result={"exception": exception}) if exception is not None else end
 
 

@@ -54,6 +54,7 @@ class Ended:
     node_broken: the fault is that of this node or this agent: it should take no more tasks.
     refused: tasks of this campaign cannot run here, which says nothing about other campaigns.
     started: whether the handler had begun, if the task is handed back.
+    raised: the payload itself says that it failed: by an exception, or an error that it answered.
     continues: the handler says that another attempt is to go on from the checkpoint.
     large: in place of `result`, one above `MAX_RESULT_BYTES`, as JSON; output: the archive of the
     files that it leaves with its result. A runner never returns these.
@@ -71,6 +72,7 @@ class Ended:
     refused: bool = False
     started: bool = True
     continues: bool = False
+    raised: bool = False
     large: Optional[bytes] = None
     output: Optional[bytes] = None
 
