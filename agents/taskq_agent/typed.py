@@ -2,11 +2,12 @@
 
 What JSON says stays as it is. Anything else becomes an object with one name that begins with `$`:
 
-    {"$tuple": [1, 2]}   {"$npy": "k05VTVBZ..."}   {"$float": "nan"}   {"$datetime": "2026-11-22"}
+    {"$tuple": [1, 2]}   {"$array": ["<f8", [2], "AA..."]}   {"$float": "nan"}   {"$uuid": "..."}
 
 and an object of the user's with such a name, or with names that are no text, becomes
 `{"$dict": [[name, value], ...]}`. A scalar of NumPy becomes a number, so that it can be ranked and
-exported. Nothing is executed by reading any of these, but `$pickle`, which the caller reads.
+exported. Nothing is executed by reading any of these, and what is made is no larger than what was
+stored allows; `$pickle` is the caller's to read.
 
 The elements of a set come in the order of their JSON, since keys of calls are made of it, and its
 own order is another one in each process. Names of a `$dict` stay in theirs, which functions see.
@@ -18,21 +19,27 @@ itself if it is an object, else as `{"value": ...}`.
 from __future__ import annotations
 
 import base64
-import importlib
-import io
 import json
 import math
 import sys
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path, PurePath
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, Optional, Tuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
+from taskq_agent import arrays
 from taskq_agent.protocol import RESULT_REFERENCE
 from taskq_agent.text import is_unicode
 
 Pickle = Callable[[Any], List[str]]
 Unpickle = Callable[[List[str]], Any]
+
+#: Elements of a set, and names of an object, that may have the hash of another one: with more of
+#: them, made up to be alike, it would take hours to build.
+MOST_ALIKE = 1_000
 
 _MARK = "$"
 _ARGS = "args"
@@ -117,10 +124,43 @@ def _encode_numpy(numpy: Any, value: Any) -> Any:
             return encode(plain(value))
     if isinstance(value, numpy.complexfloating):
         return encode(complex(value))
+    return _encode_array(numpy, value)
+
+
+def _encode_array(numpy: Any, value: Any) -> Any:
     array = numpy.asarray(value)
-    if array.dtype.hasobject or (isinstance(value, numpy.ndarray) and array is not value):
+    if not arrays.storable(array.dtype) or (
+        isinstance(value, numpy.ndarray) and array is not value
+    ):
         return None
-    return {"$npy" if array is value else "$scalar": _npy(numpy, array)}
+    return {"$array" if array is value else "$scalar": arrays.encoded(array)}
+
+
+def exact(value: Any) -> Any:
+    """Return a value of one of these types as JSON, or a type of NumPy's elements; None for others.
+
+    For pickles, in which all comes back with its very type: scalars of NumPy, and zones of times.
+    """
+    kind = type(value)
+    if kind in _ENCODERS:
+        plain_zone = type(getattr(value, "tzinfo", None)) in (type(None), timezone)
+        if not plain_zone or getattr(value, "fold", False):
+            return None
+        return {f"${kind.__name__.lower()}": _ENCODERS[kind](value)}
+    if kind is type(Path()):
+        return {"$path": encode(str(value))}
+    if kind is ZoneInfo and value.key is not None:
+        return {"$zone": value.key}
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
+        return _encode_array(numpy, value)
+    if (
+        numpy is not None
+        and isinstance(value, numpy.dtype)
+        and (value.kind == "O" or arrays.storable(value))
+    ):
+        return {"$dtype": arrays.described(value)}
+    return None
 
 
 def decode(value: Any, unpickle: Optional[Unpickle] = None) -> Any:
@@ -146,14 +186,25 @@ def _decode_marked(name: str, inner: Any, unpickle: Optional[Unpickle]) -> Any:
                 raise ValueError("a pickled object, which may not be read here")
             return unpickle(inner)
         if name == "$dict":
-            return {decode(key, unpickle): decode(one, unpickle) for key, one in inner}
+            pairs = [(decode(key, unpickle), decode(one, unpickle)) for key, one in inner]
+            refuse_alike([key for key, _ in pairs])
+            return dict(pairs)
         if name in _COLLECTIONS:
-            return _COLLECTIONS[name](decode(one, unpickle) for one in inner)
+            values = [decode(one, unpickle) for one in inner]
+            if name != "$tuple":
+                refuse_alike(values)
+            return _COLLECTIONS[name](values)
         if name in _PLAIN:
             return _PLAIN[name](inner)
-    except (TypeError, KeyError, AttributeError, ArithmeticError) as error:
+    except (TypeError, KeyError, AttributeError, ArithmeticError, MemoryError) as error:
         raise ValueError(f"{name} with {inner!r:.80}: {error}") from None
     raise ValueError(f"{name!r:.80} is no type of value; is this release older than the other's?")
+
+
+def refuse_alike(values: Collection[Any]) -> None:
+    """Raise ValueError if very many values share their hashes, as no values do by chance."""
+    if len(values) - len(set(map(hash, values))) > MOST_ALIKE:
+        raise ValueError(f"more than {MOST_ALIKE} elements of a set, or names, are alike")
 
 
 def encode_call(
@@ -191,12 +242,13 @@ def encode_result(value: Any, pickle: Optional[Pickle] = None) -> Dict[str, Any]
 
 
 def decode_result(result: Optional[Mapping[str, Any]], unpickle: Optional[Unpickle] = None) -> Any:
-    """Return the value of a stored result."""
+    """Return the value of a stored result; ValueError if it is none."""
     if result is None:
         return None
-    if result.keys() == {_VALUE}:
-        return decode(result[_VALUE], unpickle)
-    return decode(dict(result), unpickle)
+    try:
+        return decode(result[_VALUE] if result.keys() == {_VALUE} else dict(result), unpickle)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def _is_text(text: str) -> bool:
@@ -220,23 +272,15 @@ def _bytes(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-def _npy(numpy: Any, array: Any) -> str:
-    file = io.BytesIO()
-    numpy.save(file, array, allow_pickle=False)
-    return _base64(file.getvalue())
-
-
-def _array(text: str) -> Any:
-    file = io.BytesIO(_bytes(text))
-    try:
-        return importlib.import_module("numpy").load(file, allow_pickle=False)
-    except (EOFError, MemoryError) as error:  # of a head that promises more than there is
-        raise ValueError(f"no array: {error}") from None
-
-
 def _complex(parts: List[Any]) -> complex:
     real, imaginary = (decode(part) for part in parts)
     return complex(real, imaginary)
+
+
+def _int(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r:.80} is no whole number")
+    return value
 
 
 def _article(kind: type) -> str:
@@ -252,7 +296,10 @@ _ENCODERS: Dict[type, Callable[[Any], Any]] = {
     datetime: datetime.isoformat,
     date: date.isoformat,
     timedelta: lambda value: [value.days, value.seconds, value.microseconds],
+    time: time.isoformat,
     Decimal: str,
+    Fraction: lambda value: [value.numerator, value.denominator],
+    UUID: str,
 }
 _COLLECTIONS: Dict[str, Callable[[Any], Any]] = {
     "$tuple": tuple,
@@ -268,8 +315,13 @@ _PLAIN: Dict[str, Callable[[Any], Any]] = {
     "$datetime": datetime.fromisoformat,
     "$date": date.fromisoformat,
     "$timedelta": lambda parts: timedelta(*parts),
+    "$time": time.fromisoformat,
     "$decimal": Decimal,
+    "$fraction": lambda parts: Fraction(*map(_int, parts)),
+    "$uuid": UUID,
+    "$zone": ZoneInfo,
     "$path": lambda text: Path(decode(text)),
-    "$npy": _array,
-    "$scalar": lambda text: _array(text)[()],
+    "$array": arrays.decoded,
+    "$scalar": lambda stored: arrays.decoded(stored)[()],
+    "$dtype": arrays.dtype_of,
 }

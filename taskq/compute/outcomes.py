@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from taskq.compute.fingerprint import named_object
-from taskq.compute.unpickling import ResultReader
+from taskq.compute.unpickling import ResultReader, exception_class
 from taskq.db.access import Queries
-from taskq.errors import ResultNotTrusted, TaskFailed, TaskqError, UsageError
-from taskq_agent import typed
+from taskq.errors import TaskFailed, UsageError
+from taskq_agent import raised, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +65,7 @@ class OutcomeReader:
     def value(self, result: Mapping[str, Any] | None) -> Any:
         """Return the value of an accepted result; raise `ResultNotTrusted` if it must not be."""
         try:
-            return typed.decode_result(result, self._read)
-        except ValueError as error:  # no agent of taskq has stored it
-            raise ResultNotTrusted(f"a result cannot be read: {error}") from error
+            return self._read.decoded(result)
         except ModuleNotFoundError as error:
             raise UsageError(f"a result cannot be read without the module {error.name}") from None
 
@@ -119,25 +115,15 @@ def exception_of(about: Mapping[str, Any]) -> BaseException | None:
     module, _, name = str(about.get("class")).partition(":")
     if module == "taskq_agent.errors":
         __import__(module)
-    kind = named_object(module, name) if module in sys.modules else None
-    if not (isinstance(kind, type) and issubclass(kind, Exception)):
-        return None
-    if (kind.__module__, kind.__qualname__) != (module, name):
+    kind = exception_class(module, name)
+    if kind is None:
         return None
     trace = str(about.get("traceback", ""))
     try:
         args = typed.decode(about.get("args", [_last_line(trace)]))
-        try:
-            error = kind(*args)
-        except TypeError:
-            error = kind.__new__(kind, *args)
-        state = typed.decode(about.get("state", {}))
-        if isinstance(state, dict):
-            vars(error).update(state)
-    except TaskqError:
-        raise
-    except Exception:  # noqa: BLE001  # the class's own code
-        return None
+        error = raised.rebuilt(kind, args, typed.decode(about.get("state", {})))
+    except (TypeError, ValueError, AttributeError, RecursionError, ImportError):
+        return None  # they do not fit the class here
     error.__cause__ = RemoteTraceback(trace)
     return error
 

@@ -46,6 +46,7 @@ def start(
 ) -> Run:
     """Seed the campaign `name` with a call for each argument; see `Client.map`."""
     called = Function.of(function)
+    read = ResultReader(trust, by_value=called.target is None)
     with arguments if isinstance(arguments, Source) else nullcontext():  # a file
         plan = FunctionPlan(
             database,
@@ -65,7 +66,7 @@ def start(
     if campaign.tree()[0].cancelled:
         how = {"status": "cancelled", "error_class": None}
         move(database, "retry", campaign.campaign_id, tasks, **how)
-    return Run(database, campaign, called.name, tasks, read=ResultReader(trust), agents=agents)
+    return Run(database, campaign, called.name, tasks, read=read, agents=agents)
 
 
 def _seeded(database: Queries, campaign: Campaign, arguments: Iterable[Any]) -> array[int]:
@@ -127,7 +128,8 @@ class Calls:
         number = campaign.campaign_id
         (row,) = self._database.rows("task_ids", campaign=number, keys=[key])
         future = TaskFuture(campaign, row["task_id"], key)
-        self._watcher.watch(campaign, ResultReader(), [future])
+        read = ResultReader(by_value=called.target is None)
+        self._watcher.watch(campaign, read, [future])
         return future
 
 

@@ -168,6 +168,20 @@ def test_large_results_come_back(served_queue: Client, name: str) -> None:
     assert len(text) == 1_000_000
 
 
+def test_exceptions_slow_nobody(served_queue: Client, name: str) -> None:
+    """Neither the calls behind them, nor other campaigns of the same agents."""
+    run = served_queue.map(called.refuse, [1] * 50 + [0] * 50, name=name)
+    status = run.wait(WAIT_S)
+    assert (status.done, status.failed) == (50, 50)
+    assert all(one.trouble is None for one in served_queue.agents())
+
+
+def test_a_task_starts_no_server(served_queue: Client, name: str) -> None:
+    """It would be another queue than the one that the task came from."""
+    with pytest.raises(taskq.UsageError, match="within a task"):
+        served_queue.map(called.connect, ["here"], name=name).result(WAIT_S)
+
+
 @pytest.mark.thorough
 def test_results_that_need_trust_stop_nothing(served_queue: Client, name: str) -> None:
     """The others come; with trust all do."""
@@ -183,7 +197,9 @@ def test_results_that_need_trust_stop_nothing(served_queue: Client, name: str) -
     assert str(known.value) == "1/2"
     with pytest.raises(taskq.ResultNotTrusted, match=r"http\.cookies"):
         _ = other.value
-    trusting = served_queue.map(make, ["other"], name=name, trust=["http.cookies"])
+    import http.cookies  # noqa: PLC0415  # as the function does
+
+    trusting = served_queue.map(make, ["other"], name=name, trust=[http.cookies.Morsel])
     assert trusting.result()[0].__name__ == "Morsel"
 
 

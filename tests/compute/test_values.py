@@ -106,7 +106,7 @@ def test_any_value_of_json_comes_back(value: Any) -> None:
         json_values,
         lambda inner: st.dictionaries(
             st.sampled_from(
-                ["$npy", "$tuple", "$pickle", "$dict", "$float", "$scalar", "$path", "$what"]
+                ["$array", "$tuple", "$pickle", "$dict", "$float", "$scalar", "$path", "$what"]
             ),
             inner,
         ),

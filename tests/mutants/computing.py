@@ -38,8 +38,8 @@ COMPUTING: Final = (
     Mutant(
         "trust-without-metaclasses",
         "taskq/compute/unpickling.py",
-        "for one in named if isinstance(one, type)",
-        "for one in named if type(one) is type",
+        "            if isinstance(one, type):\n",
+        "            if type(one) is type:\n",
         "A result of an Enum is refused though its class is trusted.",
         ("tests/compute/test_trust.py",),
     ),

@@ -66,6 +66,13 @@ def die(_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def connect(_: object) -> None:
+    """Ask for the queue."""
+    import taskq  # noqa: PLC0415  # it takes long
+
+    taskq.connect().close()
+
+
 def generate(n: int) -> object:
     """Return what cannot be stored."""
     return (i for i in range(n))

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Optional
 
-from taskq_agent import typed
+from taskq_agent import arrays, raised, typed
 from taskq_agent.errors import NodeBroken
 from taskq_agent.handlers import results
 from taskq_agent.handlers.function import ARCHIVE
@@ -94,7 +94,7 @@ def call(payload: Mapping[str, Any], prepared: Prepared) -> Dict[str, Any]:
             raise NodeBroken(missing(prepared.name, error.name)) from error
         raise
     try:
-        return typed.encode_result(value, _pickled if prepared.seal is not None else None)
+        return typed.encode_result(value, pickled if prepared.seal is not None else None)
     except RecursionError:
         raise results.BadResult("the result is nested too deeply, or contains itself") from None
     except Exception as error:  # pickling runs payload code
@@ -122,11 +122,10 @@ def described(error: BaseException, lines: str) -> Dict[str, Any]:
     kind = type(error)
     about = {"class": f"{kind.__module__}:{kind.__qualname__}", "traceback": lines}
     try:
-        parts = error.__reduce_ex__(2)
-        if isinstance(parts, tuple) and parts[0] is kind:
-            about["args"] = typed.encode(list(parts[1]))
-            for state in filter(None, parts[2:3]):
-                about["state"] = typed.encode(state)
+        args, state = raised.parts(error)
+        about["args"] = typed.encode(list(args))
+        if state:
+            about["state"] = typed.encode(state)
         results.encoded(about)
     except Exception:  # noqa: BLE001 - payload code; its text remains
         about.pop("args", None)
@@ -173,15 +172,29 @@ class _Archive:
 
 
 class _ResultPickler(pickle.Pickler):
-    """Refers to classes of `__main__` by name: the reader of results has them, or refuses."""
+    """Says as data what readers of results take as data only, and refers to classes by name."""
 
     def persistent_id(self, value: Any) -> Any:
+        """Refer to a class of `__main__` by its name there: the reader has it, or refuses."""
         if isinstance(value, type) and value.__module__ == "__main__":
             return ("class", value.__qualname__)
         return None
 
+    def reducer_override(self, value: Any) -> Any:
+        """Say dates, numbers and arrays as JSON, and exceptions by their parts."""
+        if isinstance(value, BaseException):
+            return raised.rebuilt, (type(value), *raised.parts(value))
+        stored = typed.exact(value)
+        if stored is not None:
+            return typed.decode, (stored,)
+        kind = type(value)
+        if (kind.__module__, kind.__name__) == ("numpy", "ndarray") and value.dtype.kind == "O":
+            return arrays.of_objects, (value.shape, list(value.flat))
+        return NotImplemented
 
-def _pickled(value: Any) -> List[str]:
+
+def pickled(value: Any) -> List[str]:
+    """Return a result, or part of one, as a pickle."""
     file = io.BytesIO()
     _ResultPickler(file, 4).dump(value)
     return [base64.b64encode(file.getvalue()).decode()]

@@ -1,0 +1,102 @@
+"""Arrays of NumPy as JSON, without a pickle: type of elements, shape, and their bytes as Base64.
+
+    ["<f8", [2, 3], "AAAA..."]    [[["n", "<i4"], ["x", "<f8"]], [1], "AAAA..."]
+
+The reader knows numbers, truth values, dates, text and bytes of fixed length, and records of them.
+There are exactly as many bytes as type and shape say, which is checked before room is made.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import math
+import re
+from typing import Any
+
+_ELEMENT = re.compile(r"[<>|][biufcmMSUV][0-9]{1,9}(\[[0-9]{0,9}[A-Za-z]{1,8}\])?")
+_OBJECT = "|O"
+_MAX_CODE_POINT = 0x10FFFF
+
+
+def storable(dtype: Any) -> bool:
+    """Tell whether arrays of a type can be stored: neither objects nor elements without bytes."""
+    return dtype.kind in "biufcmMSUV" and not dtype.hasobject and dtype.itemsize > 0
+
+
+def encoded(array: Any) -> Any:
+    """Return an array as JSON, whose type is `storable`."""
+    return [described(array.dtype), list(array.shape), base64.b64encode(array.tobytes()).decode()]
+
+
+def decoded(stored: Any) -> Any:
+    """Return the array, which may be written to. ValueError if it is none."""
+    numpy = importlib.import_module("numpy")
+    described_type, shape, text = stored
+    dtype = dtype_of(described_type)
+    if dtype.hasobject:
+        raise ValueError("bytes are no objects")
+    data = bytearray(base64.b64decode(text, validate=True))
+    if not all(type(one) is int and one >= 0 for one in shape):
+        raise ValueError(f"no shape of an array: {shape!r:.80}")
+    if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != len(data):
+        raise ValueError(f"{len(data)} bytes are no array of {dtype!r:.80} and {shape!r:.80}")
+    if not data:
+        return numpy.zeros(shape, dtype)
+    array = numpy.frombuffer(data, dtype)
+    _check(numpy, array)
+    return array.reshape(shape)
+
+
+def of_objects(shape: Any, values: Any) -> Any:
+    """Return the array of objects; ValueError if there are not as many as its shape says."""
+    numpy = importlib.import_module("numpy")
+    if math.prod(shape) != len(values):
+        raise ValueError(f"{len(values)} objects are no array of {shape!r:.80}")
+    array = numpy.empty(len(values), object)
+    for place, value in enumerate(values):
+        array[place] = value
+    return array.reshape(shape)
+
+
+def described(dtype: Any) -> Any:
+    """Return a type of elements as JSON; it is `storable`, or that of objects."""
+    if dtype.kind == "O":
+        return _OBJECT
+    return importlib.import_module("numpy.lib.format").dtype_to_descr(dtype)
+
+
+def dtype_of(stored: Any) -> Any:
+    """Return the type of elements; ValueError if it is none of those that are stored."""
+    if stored == _OBJECT:
+        return importlib.import_module("numpy").dtype(_OBJECT)
+    try:
+        return importlib.import_module("numpy.lib.format").descr_to_dtype(_checked(stored))
+    except TypeError as error:
+        raise ValueError(f"no type of an array: {error}") from None
+
+
+def _checked(stored: Any) -> Any:
+    """Return what NumPy makes a type of: text, or the fields of a record."""
+    if isinstance(stored, str) and _ELEMENT.fullmatch(stored):
+        return stored
+    if not isinstance(stored, list):
+        raise TypeError(f"{stored!r:.80}")
+    fields = []
+    for name, kind, *shape in stored:
+        names = tuple(name) if isinstance(name, list) else name
+        fields.append((names, _checked(kind), *map(tuple, shape)))
+    return fields
+
+
+def _check(numpy: Any, array: Any) -> None:
+    """Refuse truth values and characters that NumPy trusts to be some, and that are none."""
+    if array.dtype.names is not None:
+        for name in array.dtype.names:
+            _check(numpy, array[name])
+        return
+    unit, most = {"b": ("u1", 1), "U": (array.dtype.byteorder + "u4", _MAX_CODE_POINT)}.get(
+        array.dtype.kind, ("", 0)
+    )
+    if unit and array.size and numpy.ascontiguousarray(array).view(unit).max() > most:
+        raise ValueError(f"no {array.dtype.name}: values above {most:#x}")

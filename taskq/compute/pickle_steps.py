@@ -1,0 +1,236 @@
+"""Reads the pickle of a result step by step, as data.
+
+Python's own reader does what a pickle says: it calls what it names, sets attributes of classes and
+modules, and makes room for whatever size is written. This one knows the steps by which agents say
+a value, and no others. What may be named, and what is called, say its rules.
+"""
+
+from __future__ import annotations
+
+import pickletools
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, ClassVar, Final, Protocol
+
+from taskq.compute import extent
+from taskq_agent.typed import MOST_ALIKE
+
+#: Steps of all pickles of one result; each makes some 64 bytes, and takes a microsecond.
+MOST_STEPS: Final = 10_000_000
+#: Those that make an object of several times that size.
+_DEAR: Final = dict.fromkeys(("EMPTY_SET", "FROZENSET", "REDUCE", "NEWOBJ", "NEWOBJ_EX"), 4)
+#: What a name of an object, or an element of a set, may hold.
+MOST_OF_KEY: Final = 10_000
+_NO_OBJECTS: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+_PLAIN_KEYS: Final = (str, bytes, float, bool, type(None))
+
+
+class Rules(Protocol):
+    """What a pickle may name and make."""
+
+    def named(self, module: str, name: str) -> Any:
+        """Return what has a name."""
+
+    def referred(self, reference: Any) -> Any:
+        """Return the class of `__main__` that is referred to."""
+
+    def called(self, what: Any, args: tuple[Any, ...]) -> Any:
+        """Return what a function or class makes of arguments."""
+
+    def new(self, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return a new object of a class."""
+
+    def give_state(self, thing: Any, state: Any) -> None:
+        """Set the attributes of an object."""
+
+
+class Steps:
+    """How many steps the pickles of one result may still have."""
+
+    def __init__(self) -> None:
+        self._left = MOST_STEPS
+
+    def take(self, number: int) -> None:
+        """Count steps; raise `TooLarge` if there were too many."""
+        self._left -= number
+        if self._left < 0:
+            raise extent.TooLarge(
+                f"its objects take more than {MOST_STEPS:,} steps: return arrays of NumPy, or JSON"
+            )
+
+
+class PickleReading:
+    """One reading of one pickle."""
+
+    def __init__(self, rules: Rules, steps: Steps) -> None:
+        self._rules = rules
+        self._steps = steps
+        self._stack: list[Any] = []
+        self._below: list[list[Any]] = []  # the stacks below the marks
+        self._memo: list[Any] = []
+        self._alike: dict[int, Counter[int]] = {}
+        self._states: list[Any] = []
+
+    def value(self, data: bytes) -> Any:
+        """Return the value; raise whatever is wrong with the pickle."""
+        for step, argument, _ in pickletools.genops(data):
+            self._steps.take(_DEAR.get(step.name, 1))
+            if step.name == "STOP":
+                break
+            if step.name not in self._BY_NAME:
+                raise ValueError(f"no agent takes the step {step.name}")
+            self._BY_NAME[step.name](self, argument)
+        (value,) = self._stack
+        self._check([value, *self._states])
+        return value
+
+    def _check(self, value: Any, **how: Any) -> None:
+        self._steps.take(extent.check(value, **how))
+
+    def _push(self, value: Any) -> None:
+        self._stack.append(value)
+
+    def _mark(self, _: Any) -> None:
+        self._below.append(self._stack)
+        self._stack = []
+
+    def _since_mark(self) -> list[Any]:
+        items, self._stack = self._stack, self._below.pop()
+        return items
+
+    def _last(self, number: int) -> tuple[Any, ...]:
+        items = tuple(self._stack[-number:])
+        if len(items) < number:
+            raise ValueError("it ends early")
+        del self._stack[-number:]
+        return items
+
+    def _append(self, items: Sequence[Any]) -> None:
+        target = self._stack[-1]
+        if isinstance(target, list):
+            list.extend(target, items)
+        elif isinstance(target, deque):
+            deque.extend(target, items)
+        else:
+            raise TypeError(f"{type(target).__qualname__} is no list")
+
+    def _set_items(self, items: Sequence[Any]) -> None:
+        target = self._stack[-1]
+        if not isinstance(target, dict):
+            raise TypeError(f"{type(target).__qualname__} is no dictionary")
+        self._check_keys(items[::2], target)
+        put: Any = OrderedDict if isinstance(target, OrderedDict) else dict
+        for name, value in zip(items[::2], items[1::2], strict=True):
+            put.__setitem__(target, name, value)
+
+    def _add_items(self, items: Sequence[Any]) -> None:
+        target = self._stack[-1]
+        if not isinstance(target, set):
+            raise TypeError(f"{type(target).__qualname__} is no set")
+        self._check_keys(items, target)
+        set.update(target, items)
+
+    def _frozenset(self, _: Any) -> None:
+        items = self._since_mark()
+        self._check_keys(items, items)
+        del self._alike[id(items)]
+        self._push(frozenset(items))
+
+    def _check_keys(self, keys: Sequence[Any], target: Any) -> None:
+        """Refuse names and elements whose hashes take long to compute, or are all alike."""
+        alike = self._alike.setdefault(id(target), Counter())
+        for key in keys:
+            if type(key) in _PLAIN_KEYS or (type(key) is int and -(1 << 60) < key < 1 << 60):
+                continue
+            self._check(key, most=MOST_OF_KEY, hashing=True)
+            alike[hash(key)] += 1
+            if alike[hash(key)] > MOST_ALIKE:
+                raise ValueError("its keys are made up to be alike")
+
+    def _named(self, _: Any) -> None:
+        module, name = self._last(2)
+        if type(module) is not str or type(name) is not str:
+            raise ValueError("a name that is no text")
+        self._push(self._rules.named(module, name))
+
+    def _referred(self, _: Any) -> None:
+        (reference,) = self._last(1)
+        self._push(self._rules.referred(reference))
+
+    def _reduce(self, _: Any) -> None:
+        what, args = self._last(2)
+        self._check(args)
+        self._push(self._rules.called(what, _tuple(args)))
+
+    def _new(self, _: Any) -> None:
+        kind, args = self._last(2)
+        self._push(self._rules.new(kind, _tuple(args), {}))
+
+    def _new_with_names(self, _: Any) -> None:
+        kind, args, kwargs = self._last(3)
+        if type(kwargs) is not dict:
+            raise ValueError("names of arguments are no dictionary")
+        self._push(self._rules.new(kind, _tuple(args), kwargs))
+
+    def _build(self, _: Any) -> None:
+        (state,) = self._last(1)
+        thing = self._stack[-1]
+        if isinstance(thing, _NO_OBJECTS):
+            raise TypeError(f"attributes of {thing!r:.80} are not set")
+        self._rules.give_state(thing, state)
+        self._states.append(state)
+
+    def _memoize(self, _: Any) -> None:
+        self._memo.append(self._stack[-1])
+
+    def _get(self, place: int) -> None:
+        self._push(self._memo[place])
+
+    _BY_NAME: ClassVar[dict[str, Callable[[Any, Any], object]]] = {
+        "NONE": lambda self, _: self._push(None),
+        "NEWTRUE": lambda self, _: self._push(True),
+        "NEWFALSE": lambda self, _: self._push(False),
+        "EMPTY_TUPLE": lambda self, _: self._push(()),
+        "EMPTY_LIST": lambda self, _: self._push([]),
+        "EMPTY_DICT": lambda self, _: self._push({}),
+        "EMPTY_SET": lambda self, _: self._push(set()),
+        "TUPLE1": lambda self, _: self._push(self._last(1)),
+        "TUPLE2": lambda self, _: self._push(self._last(2)),
+        "TUPLE3": lambda self, _: self._push(self._last(3)),
+        "MARK": _mark,
+        "TUPLE": lambda self, _: self._push(tuple(self._since_mark())),
+        "APPEND": lambda self, _: self._append(self._last(1)),
+        "APPENDS": lambda self, _: self._append(self._since_mark()),
+        "SETITEM": lambda self, _: self._set_items(self._last(2)),
+        "SETITEMS": lambda self, _: self._set_items(self._since_mark()),
+        "ADDITEMS": lambda self, _: self._add_items(self._since_mark()),
+        "FROZENSET": _frozenset,
+        "POP": lambda self, _: self._last(1),
+        "POP_MARK": lambda self, _: self._since_mark(),
+        "MEMOIZE": _memoize,
+        "BINGET": _get,
+        "LONG_BINGET": _get,
+        "STACK_GLOBAL": _named,
+        "BINPERSID": _referred,
+        "REDUCE": _reduce,
+        "NEWOBJ": _new,
+        "NEWOBJ_EX": _new_with_names,
+        "BUILD": _build,
+        **dict.fromkeys(
+            (
+                *("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT"),
+                *("SHORT_BINBYTES", "BINBYTES", "BINBYTES8"),
+                *("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
+            ),
+            _push,
+        ),
+        "PROTO": lambda *_: None,
+        "FRAME": lambda *_: None,
+    }
+
+
+def _tuple(args: Any) -> tuple[Any, ...]:
+    if type(args) is not tuple:
+        raise ValueError("arguments are no tuple")
+    return args
