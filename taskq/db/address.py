@@ -3,7 +3,8 @@
 psycopg's errors are translated here only: a lost server becomes `Unavailable`, a refused login
 `LoginRefused`, and the private error codes of the server-side functions (`TQ...`) the exception
 that they stand for. Anything else that the server refuses is a mistake of the caller and becomes
-`ValueRefused`, a `UsageError`. Only this module and `connections` import psycopg.
+`ValueRefused`, a `UsageError`. Only this module, `connections` and `silence` import
+psycopg.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import psycopg_pool
 from psycopg.rows import dict_row
 from typing_extensions import Self
 
+from taskq.db.silence import Watched, WatchedAsyncConnection, WatchedConnection
 from taskq.errors import (
     BY_SQLSTATE,
     Clash,
@@ -57,7 +59,6 @@ READ_TIMEOUT_S: Final = 3
 PREPARE_THRESHOLD: Final = 1
 
 Row = dict[str, Any]
-Connection = psycopg.Connection[Row] | psycopg.AsyncConnection[Row]
 
 
 @contextmanager
@@ -135,13 +136,13 @@ class DatabaseAddress:
             },
         )
 
-    def connect(self) -> psycopg.Connection[Row]:
+    def connect(self) -> WatchedConnection:
         """Open a connection."""
-        return psycopg.Connection[Row].connect(self.conninfo, **self.options)
+        return WatchedConnection.connect(self.conninfo, **self.options)
 
-    async def connect_async(self) -> psycopg.AsyncConnection[Row]:
+    async def connect_async(self) -> WatchedAsyncConnection:
         """Open a connection for asyncio."""
-        return await psycopg.AsyncConnection[Row].connect(self.conninfo, **self.options)
+        return await WatchedAsyncConnection.connect(self.conninfo, **self.options)
 
 
 def reading(dsn: str) -> str:
@@ -155,7 +156,7 @@ def reading(dsn: str) -> str:
     return psycopg.conninfo.make_conninfo(dsn, **missing)
 
 
-def note_backend(connection: Connection, pid: int) -> None:
+def note_backend(connection: Watched, pid: int) -> None:
     """Disable prepared statements if `pid` is not the process that the connection was opened to.
 
     A pooler is in between then: the next transaction may run on another server connection, where

@@ -30,6 +30,7 @@ from taskq.db.address import (
     translated,
 )
 from taskq.db.queries import statement
+from taskq.db.silence import WatchedAsyncConnection, WatchedConnection
 
 __all__ = ["AsyncConnection", "Connection", "Database", "JsonText", "Row", "Statements"]
 
@@ -63,7 +64,7 @@ class _JsonTextLoader(Loader):
 class Statements:
     """Runs named statements on one connection, in or outside a transaction."""
 
-    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+    def __init__(self, connection: WatchedConnection) -> None:
         self._connection = connection
         # One cursor for all statements: creating one costs as much as using it.
         self._cursor = connection.cursor()
@@ -140,7 +141,7 @@ class Statements:
             copy.write(lines)
 
 
-def _look(connection: psycopg.Connection[Row]) -> None:
+def _look(connection: WatchedConnection) -> None:
     """Detect a pooler behind a new connection of the pool; see `note_backend`."""
     note_backend(connection, Statements(connection).value("backend"))
 
@@ -155,7 +156,7 @@ class Connection:
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
         self._process = os.getpid()
-        self._connection: psycopg.Connection[Row] | None = None
+        self._connection: WatchedConnection | None = None
         self._statements: Statements | None = None
         self.timeline = 0
         self._stale_at = 0.0
@@ -199,7 +200,7 @@ class AsyncConnection:
 
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
-        self._connection: psycopg.AsyncConnection[Row] | None = None
+        self._connection: WatchedAsyncConnection | None = None
         self._cursor: psycopg.AsyncCursor[Row] | None = None
         self.timeline = 0
         self._stale_at = 0.0
@@ -262,7 +263,7 @@ class Database:
         self._address = DatabaseAddress.of(dsn, self.server)
         self._pool = psycopg_pool.ConnectionPool(
             self._address.conninfo,
-            connection_class=psycopg.Connection[Row],
+            connection_class=WatchedConnection,
             kwargs=self._address.options,
             min_size=0,
             max_size=most,
@@ -299,7 +300,7 @@ class Database:
         return Database(self.dsn, server="the database", most=most).open()
 
     @contextmanager
-    def _lent(self) -> Iterator[psycopg.Connection[Row]]:
+    def _lent(self) -> Iterator[WatchedConnection]:
         check_process(self._process)
         with translated(self.server), self._pool.connection() as connection:
             try:

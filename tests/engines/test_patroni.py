@@ -9,7 +9,7 @@ import signal
 import tempfile
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from taskq.embedded.account import Account, server_account
 from tests.engines.load import LATER_S, SAID, Load, configured, program
 from tests.fixtures.gateways import StartGateway, opened
 from tests.gateway.site import upkeep
+from tests.helpers.freezing import frozen
 from tests.helpers.waiting import free_port, wait_until
 
 MEMBERS = 3
@@ -65,6 +66,12 @@ class Member:
         self._process.wait(LATER_S)
         with suppress(OSError, ValueError):
             os.kill(int((self.data / "postmaster.pid").read_text().splitlines()[0]), signal.SIGQUIT)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let both do nothing meanwhile, while their connections stay open."""
+        with frozen(self.data, self._process.pid):
+            yield
 
     def ask(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return what Patroni answers; nothing while it does not."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -14,6 +11,7 @@ from tests.engines.load import LATER_S, SAID, Load
 from tests.engines.test_patroni import MEMBERS, Member, Patroni, patroni  # noqa: F401  # a fixture
 from tests.fixtures.gateways import StartGateway, opened
 from tests.gateway.site import upkeep
+from tests.helpers.freezing import frozen
 from tests.helpers.waiting import wait_until
 
 WAITING = "select from pg_stat_activity where wait_event = 'SyncRep'"
@@ -24,30 +22,6 @@ def synchronous(cluster: Patroni) -> Member | None:
     """Return the synchronous standby, if there is one."""
     ports = [one["port"] for one in cluster.cluster() if one["role"] == "sync_standby"]
     return next((one for one in cluster.members if one.port in ports), None)
-
-
-@contextmanager
-def stopped(member: Member) -> Iterator[None]:
-    """Let PostgreSQL of a member do nothing meanwhile; its connections stay open."""
-    pids = [int((member.data / "postmaster.pid").read_text().splitlines()[0])]
-    os.kill(pids[0], signal.SIGSTOP)
-    pids += [int(one.name) for one in Path("/proc").iterdir() if _parent(one) == pids[0]]
-    try:
-        for pid in pids[1:]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
-        yield
-    finally:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-
-
-def _parent(process: Path) -> int:
-    try:
-        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError):
-        return 0
 
 
 def rows(cluster: Patroni, query: str) -> int:
@@ -78,13 +52,13 @@ def test_synchronous_standby_that_stalls_costs_no_task(
         with load.running():
             stalled = synchronous(patroni)
             assert stalled is not None
-            with stopped(stalled):
+            with frozen(stalled.data):
                 load.until(lambda: rows(patroni, WAITING) > 0, patroni.said)
             load.goes_on()
             load.until(lambda: both_follow(patroni), patroni.said)
             stalled = synchronous(patroni)
             assert stalled is not None
-            with stopped(stalled):
+            with frozen(stalled.data):
                 load.until(lambda: synchronous(patroni) not in {None, stalled}, patroni.said)
                 load.goes_on()
             load.until(lambda: both_follow(patroni), patroni.said)

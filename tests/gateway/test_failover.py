@@ -112,6 +112,36 @@ def test_nothing_is_lost_or_done_twice_with_a_synchronous_standby(
         assert queue.agents() == []
 
 
+def test_agents_go_on_when_the_primary_is_frozen(
+    pair: Pair,  # noqa: F811  # the fixture
+    start_gateway: StartGateway,
+    site: Site,
+) -> None:
+    """Its connections stay open and answer nothing, and it is the first in the DSN."""
+    pair.make_synchronous()
+    gateway = start_gateway(*site.certificate, on=pair.primary_first_dsn, expected=SAID)
+    with opened(pair.dsn) as queue, ExitStack() as stack:
+        place = Realm(queue, gateway)
+        handler = Handler("python", target="unhurried:run")
+        campaign = queue.create_campaign(
+            CampaignSpec(f"{place.path}/c", handler=handler, params=site.params(takes_s=TAKES_S))
+        )
+        campaign.seed({"n": n} for n in range(TASKS))
+        options = {"ca": site.ca, "path": PAYLOADS, "until_empty": True}
+        node = site.node(place.site)
+        agents = [
+            stack.enter_context(node.at_work(gateway.url, spool="spool", **options)),
+            stack.enter_context(beside(pair.primary_first_dsn, place.path, 1)),
+        ]
+        wait_until(lambda: site.executions().total() > TASKS / 8, timeout_s=LATER_S)
+        with pair.primary_frozen():
+            pair.promote()
+            ran = [AgentResult(agent) for agent in agents]
+            assert [agent.code for agent in ran] == [0, 0], [agent.err for agent in ran]
+            assert_sound(pair.standby_dsn, queue.campaign(campaign.path), TASKS)
+        assert site.executions() == dict.fromkeys(range(TASKS), 1)
+
+
 def test_reports_that_an_asynchronous_standby_has_not_received_are_sent_again(
     pair: Pair,  # noqa: F811  # the fixture
     start_gateway: StartGateway,
