@@ -240,7 +240,7 @@ class Answer:
     unfinished: when nothing was claimed, the number of tasks still waiting, delayed or working in
     what the agent serves; at zero it can shut down. unservable: those of them that it will not be
     given.
-    timeline: of the server that gave the verdicts; it rises when a standby takes over, which may
+    timeline: of the server that gave the verdicts; it changes when another takes over, which may
     not know the last of what the former server had acknowledged. 0: unknown. It does not count when
     answers are compared.
     """
@@ -295,8 +295,8 @@ class Heartbeat:
     to the session, whose lease is not younger than this one and that neither `held` nor `pending`
     names, is given to another agent. A heartbeat says nothing of younger leases: their claims may
     have overtaken it on the way.
-    timeline: the newest that the agent has seen; 0: none. A server of another timeline gives
-    nothing to other agents: it may not know which attempts the agent has finished.
+    timeline: that of the server that answered the agent last; 0: none. A server of another timeline
+    gives nothing to other agents: it may not know which attempts the agent has finished.
     trouble: for those who look after agents; None: all is well.
     tally: outcomes from which the queue learns whether more fails on this host than on others;
     empty: unchanged.

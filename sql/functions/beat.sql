@@ -5,7 +5,7 @@
 --     session once.
 --     held: array of [campaign, task, lease], all attempts that the agent holds; null: only renew the
 --         session. pending: array of lease ids of claims whose answer the agent still waits for.
---     timeline: the newest timeline() that the agent knows; missing or 0: none.
+--     timeline: the timeline() of the answer that the agent had last; missing or 0: none.
 --     drawn: the newest lease id that the agent had drawn when it made this heartbeat, or null; its
 --         lease ids rise. trouble: null, or {"failures", "error_class", "try_in_s"}: why the agent
 --         makes one attempt at a time only, see taskq_agent.protocol.Trouble; shown to

@@ -1,5 +1,6 @@
--- timeline(): the number by which agents know this server: it rises when a standby is promoted, and never
--- falls. 0: not known, since the server does not tell. Error 55000 on a standby.
+-- timeline(): the number by which agents know this server: it rises when a standby is promoted, and falls
+-- only if a server that was replaced comes back in its successor's place, with what was done there undone.
+-- 0: not known, since the server does not tell. Error 55000 on a standby.
 --
 -- It is that of wal_timeline(), to which the earlier ones are added where the server's own began anew, as
 -- with pg_upgrade: agents that lived through it would take a lower number for a server that is gone. What

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import psycopg
@@ -110,6 +110,20 @@ def _out_of_reach(what: str, error: psycopg.Error) -> LoginRefused | Unavailable
     )
 
 
+@dataclass(slots=True)
+class Takeovers:
+    """How often another server than before has answered, by its timeline, on any connection."""
+
+    count: int = 0
+    timeline: int = 0
+
+    def note(self, timeline: int) -> None:
+        """Note the timeline that a server has just told; 0: it does not tell."""
+        if timeline and timeline != self.timeline:
+            self.timeline = timeline
+            self.count += 1
+
+
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
     """Parameters of a connection; `conninfo` may contain a password."""
@@ -117,6 +131,7 @@ class DatabaseAddress:
     conninfo: str
     server: str
     options: dict[str, Any]
+    takeovers: Takeovers = field(default_factory=Takeovers)
 
     @classmethod
     def of(cls, dsn: str, server: str) -> Self:

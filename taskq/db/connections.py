@@ -150,7 +150,7 @@ class Connection:
     """A dedicated connection, for a caller that uses it all the time. Not thread-safe.
 
     It is opened when first needed, and again after it broke. timeline: that of the server, which
-    rises when a standby takes over; up to date while `connected`.
+    changes when another takes over; up to date while `connected`.
     """
 
     def __init__(self, address: DatabaseAddress) -> None:
@@ -175,6 +175,7 @@ class Connection:
                 if time.monotonic() >= self._stale_at:
                     (row,) = self._statements.rows("timeline")
                     self.timeline = row["timeline"]
+                    self._address.takeovers.note(self.timeline)
                     note_backend(connection, row["pid"])
                     self._stale_at = time.monotonic() + TIMELINE_FRESH_S
                 yield self._statements
@@ -230,6 +231,7 @@ class AsyncConnection:
                 await self._cursor.execute(statement("timeline"))
                 (row,) = await self._cursor.fetchall()
                 self.timeline = row["timeline"]
+                self._address.takeovers.note(self.timeline)
                 note_backend(self._connection, row["pid"])
                 self._stale_at = time.monotonic() + TIMELINE_FRESH_S
             await self._cursor.execute(statement(name), values)
@@ -294,6 +296,11 @@ class Database:
     def is_closed(self) -> bool:
         """Whether it was closed, so that nothing can be asked any more."""
         return self._pool.closed
+
+    @property
+    def takeovers(self) -> int:
+        """How often another server has answered its dedicated connections: a change is news."""
+        return self._address.takeovers.count
 
     def anonymous(self, *, most: int = 8) -> Database:
         """Return the same database, opened, under a name that may be shown to anybody."""

@@ -105,8 +105,6 @@ class Batcher(Closing):
         self._batch_at = -BUSY_S
         self._rounds: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        #: The highest of the servers that have answered; see `AsyncConnection`.
-        self.timeline = 0
 
     async def close(self) -> None:
         """Finish all exchanges that were submitted, then close the connections."""
@@ -309,7 +307,6 @@ class Batcher(Closing):
                 while True:
                     rows = await connection.rows(query.name, **query.values)
                     timelines.add(connection.timeline)
-                    self.timeline = max(self.timeline, connection.timeline)
                     query = steps.send(rows)
             except StopIteration as end:
                 answers: list[Answer | SessionLost] = end.value

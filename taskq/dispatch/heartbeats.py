@@ -184,11 +184,6 @@ class HeartbeatBatcher(Closing):
         self._large_turns = LargeTurns(REST_FACTOR)
 
     @property
-    def timeline(self) -> int:
-        """The timeline of the server that answered last; see `AsyncConnection`."""
-        return self._connection.timeline
-
-    @property
     def waiting(self) -> int:
         """How many sessions' heartbeats wait for a statement."""
         return len(self._waiting)

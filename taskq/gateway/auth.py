@@ -70,13 +70,14 @@ Identity: TypeAlias = AgentSession | Manager
 class TokenCache:
     """The identities of the tokens that this gateway has seen. The key is the whole token.
 
-    timeline: returns the highest timeline of the servers that have answered; see `AsyncConnection`.
+    takeovers: returns how often another server has answered, which may not know a session, or know
+    another one by its number.
     """
 
-    def __init__(self, statements: StatementPool, timeline: Callable[[], int]) -> None:
+    def __init__(self, statements: StatementPool, takeovers: Callable[[], int]) -> None:
         self._statements = statements
-        self._timeline = timeline
-        self._known_on = 0
+        self._takeovers = takeovers
+        self._known_since = 0
         self._known: dict[str, Identity] = {}
         self._asked: dict[str, asyncio.Future[Identity]] = {}
         self._asking: asyncio.Task[None] | None = None
@@ -87,8 +88,8 @@ class TokenCache:
         return known if isinstance(known, AgentSession) else None
 
     def _remembered(self, token: str) -> Identity | None:
-        if self._known_on != self._timeline():
-            self._known_on = self._timeline()
+        if self._known_since != self._takeovers():
+            self._known_since = self._takeovers()
             self._known.clear()
         return self._known.get(token)
 
@@ -126,7 +127,7 @@ class TokenCache:
         """Look up the requested tokens in batches, until none is left."""
         try:
             while self._asked:
-                tokens, known_on = list(self._asked)[:_MOST_AT_ONCE], self._known_on
+                tokens, known_on = list(self._asked)[:_MOST_AT_ONCE], self._known_since
                 try:
                     found = await self._looked_up(tokens)
                 except Exception as error:  # noqa: BLE001  # raised for each caller
@@ -138,7 +139,7 @@ class TokenCache:
                         asked.exception()  # mark as retrieved: all callers may have gone
                     else:
                         # Otherwise the answer may be of a server that was replaced meanwhile.
-                        if self._known_on == known_on:
+                        if self._known_since == known_on:
                             self.remember(token, identity)
                         asked.set_result(identity)
         finally:

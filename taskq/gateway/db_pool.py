@@ -28,8 +28,6 @@ class StatementPool:
         self._taken = 0
         self._clients = clients
         self._pace = Pace(time.monotonic)
-        #: The highest timeline of the servers that have answered; see `AsyncConnection`.
-        self.timeline = 0
 
     async def rows(self, name: str, **values: object) -> list[Row]:
         """Return all rows of a statement; raise `Busy` if too many wait already."""
@@ -44,7 +42,6 @@ class StatementPool:
                 try:
                     return await connection.rows(name, **values)
                 finally:
-                    self.timeline = max(self.timeline, connection.timeline)
                     self._free.append(connection)
         finally:
             self._waiting -= 1

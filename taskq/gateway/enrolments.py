@@ -47,11 +47,6 @@ class Enrolments:
         self._rounds: set[asyncio.Task[None]] = set()
         self._pace = Pace(time.monotonic)
 
-    @property
-    def timeline(self) -> int:
-        """The highest timeline of the servers that have answered; see `AsyncConnection`."""
-        return self._statements.timeline
-
     async def open(self, token: str, session: str, hello: Hello, address: str) -> Row:
         """Open a session, or find the one that this hello has opened.
 

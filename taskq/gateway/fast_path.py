@@ -75,7 +75,7 @@ class AgentConnection(ClientConnection):
     _authorization = b""
     _known_authorization = b""
     _agent: AgentSession | None = None
-    _timeline = 0
+    _takeovers = -1
     _lease = ""
 
     def on_headers_complete(self) -> None:
@@ -141,7 +141,7 @@ class AgentConnection(ClientConnection):
             service = self.service
             known = (
                 self._authorization == self._known_authorization
-                and self._timeline == service.timeline()
+                and self._takeovers == service.takeovers()
             )
             agent = self._agent if known else None
             if agent is None:
@@ -176,12 +176,12 @@ class AgentConnection(ClientConnection):
         self._succeed(call, await self.service.finish(agent, token, message, answer))
 
     async def _identify_and_exchange(self, call: _Call, header: bytes) -> None:
-        timeline = self.service.timeline()
+        takeovers = self.service.takeovers()
         agent = await self.service.agent(_token(header))
         message = call.read()
         # The next request on this connection will most likely send the same header, byte for byte.
         self._known_authorization, self._agent, self._lease = header, agent, message.lease
-        self._timeline = timeline
+        self._takeovers = takeovers
         answer = await self.service.exchange(agent, message)
         await self._finish(call, agent, message, answer)
 

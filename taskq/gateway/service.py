@@ -63,11 +63,12 @@ class Service:
         self, database: Database, settings: Settings, connections: Callable[[], int]
     ) -> None:
         self.settings = settings
+        self._database = database
         self.metrics = metrics.Metrics()
         self.statements = StatementPool(database, OTHER_CONNECTIONS, connections)
         self._stored = MetricReader(self.statements)
         self._enrolments = Enrolments(database, settings.lease_s, connections)
-        self.identities = TokenCache(self.statements, self.timeline)
+        self.identities = TokenCache(self.statements, self.takeovers)
         self.draining = False
         #: Limits the large bodies that are in memory at the same time.
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
@@ -108,14 +109,9 @@ class Service:
         self.draining = True
         self._long_poll.drain()
 
-    def timeline(self) -> int:
-        """Return the highest timeline of the servers that have answered; see `AsyncConnection`."""
-        return max(
-            self._batcher.timeline,
-            self._heartbeats.timeline,
-            self._enrolments.timeline,
-            self.statements.timeline,
-        )
+    def takeovers(self) -> int:
+        """Return how often another server of the database has answered."""
+        return self._database.takeovers
 
     def failed(self, error: Exception) -> ErrorAnswer:
         """Return the answer for an error, which is counted, and logged if it is a defect.
@@ -135,10 +131,10 @@ class Service:
         if self.draining:
             raise Draining
         session = session_token(token, hello.key)
-        timeline, lease_s = self.timeline(), self.settings.lease_s
+        takeovers, lease_s = self.takeovers(), self.settings.lease_s
         row = await self._enrolments.open(token, session, hello, address)
         self.metrics.opened += 1
-        if self.timeline() == timeline:  # else a standby that has taken over may not know it
+        if self.takeovers() == takeovers:  # else a standby that has taken over may not know it
             scope = Scope(row["path"], tuple(row["offers"]))
             self.identities.remember(session, AgentSession(row["session_id"], scope))
         heartbeat_s = lease_s / 4

@@ -12,9 +12,10 @@ from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, NO_ORDERS, Report
 from tests.helpers.core_harness import CoreHarness, started_harness
 
 
-def reported() -> CoreHarness:
+def reported(timeline: int = 1) -> CoreHarness:
     """Return an agent with two slots; its report on task 1 was accepted, 2 and 3 run."""
     harness = started_harness(3, slots=2, ahead_s=0)
+    harness.queue.timeline = timeline
     harness.end(0)
     harness.deliver()
     assert harness.queue.outcomes(1) == [DONE]
@@ -97,8 +98,8 @@ def test_older_reports_are_let_go() -> None:
     assert not harness.spool
 
 
-def test_answers_of_the_server_before_are_no_news() -> None:
-    """For a moment gateways disagree. What the old one accepts then is said to the new one."""
+def test_answers_of_two_servers_in_turn_repeat_nothing() -> None:
+    """For a moment gateways disagree. What one of them accepts is told to the other, once."""
     harness = reported()
     old, harness.queue.timeline = harness.queue.timeline, 7
     hear(harness)
@@ -107,10 +108,25 @@ def test_answers_of_the_server_before_are_no_news() -> None:
     harness.end(0)
     harness.deliver_all()
     assert harness.queue.verdicts == {ACCEPTED: 2, DUPLICATE: 1}
-    harness.queue.timeline = 7
+    for timeline in (7, old, 7, old):
+        harness.queue.timeline = timeline
+        hear(harness)
+        harness.deliver_all()
+        assert harness.queue.verdicts == {ACCEPTED: 2, DUPLICATE: 2}
+
+
+def test_lost_report_is_sent_again_when_a_replaced_server_is_back() -> None:
+    """Its timeline is lower: it took the place of its successor, whose work is undone."""
+    harness = reported(timeline=7)
+    harness.queue.fail_over(1)
+    harness.queue.timeline = 6
     hear(harness)
+    assert not harness.queue.given_away
     harness.deliver_all()
-    assert harness.queue.verdicts == {ACCEPTED: 2, DUPLICATE: 2}
+    assert harness.queue.outcomes(1) == [DONE]
+    assert harness.queue.verdicts == {ACCEPTED: 2}
+    hear(harness)
+    assert harness.heartbeat().timeline == harness.queue.timeline
 
 
 def test_queue_that_does_not_tell_its_timeline_is_no_reason_for_anything() -> None:

@@ -41,7 +41,7 @@ class Delivery:
 
     @property
     def timeline(self) -> int:
-        """The highest timeline of any server that answered; 0: none yet."""
+        """The timeline of the server that answered last; 0: none has told one yet."""
         return self._replay.timeline
 
     def is_isolating(self) -> bool:

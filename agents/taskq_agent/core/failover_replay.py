@@ -1,16 +1,17 @@
 """Reports that were accepted recently, to be sent again after a failover of the database.
 
-A standby may take over that had not yet received the last commits: what these acknowledged is lost.
-The standby has a higher timeline; then the reports that servers of lower timelines accepted are
-sent again. A report that was not lost is a duplicate.
+A standby may take over that had not yet received the last commits, and a server that was replaced
+may come back without what its successor has accepted: what these acknowledged is lost. Each server
+has another timeline. A report is sent again to a server whose timeline has not accepted it yet; one
+that was not lost is a duplicate there.
 
 Time counts from answer to answer, so that an outage, however long, expires nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Dict, List, Tuple
+from dataclasses import dataclass, replace
+from typing import Dict, FrozenSet, List, Optional, Tuple
 
 from taskq_agent.core.reports import fence
 from taskq_agent.protocol import Held, Report
@@ -22,17 +23,20 @@ MOST_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class _Accepted:
+    """A report, and the timelines that have accepted it. under_way: it is being sent again."""
+
     report: Report
     size: int
-    timeline: int
+    timelines: FrozenSet[int]
     at: float
+    under_way: bool = False
 
 
 class FailoverReplay:
     """The reports that were accepted in the last minute before the last answer, oldest first.
 
-    Bounded by number and bytes: the oldest are dropped first. timeline: the highest that was seen;
-    0: none yet.
+    Bounded by number and bytes: the oldest are dropped first. timeline: that of the last answer
+    that told one; 0: none yet.
     """
 
     def __init__(self) -> None:
@@ -43,8 +47,9 @@ class FailoverReplay:
     def keep(self, report: Report, size: int, timeline: int, now: float) -> None:
         """Keep a report of `size` bytes that a server of this timeline has accepted."""
         if timeline:
-            self._drop(fence(report))
-            self._kept[fence(report)] = _Accepted(report, size, timeline, now)
+            before = self._drop(fence(report))
+            timelines = frozenset({timeline}) | (before.timelines if before else frozenset())
+            self._kept[fence(report)] = _Accepted(report, size, timelines, now)
             self._bytes += size
             while len(self._kept) > MOST_REPORTS or self._bytes > MOST_BYTES:
                 self._drop(next(iter(self._kept)))
@@ -52,19 +57,23 @@ class FailoverReplay:
     def saw_timeline(self, timeline: int, now: float) -> List[Tuple[Report, int]]:
         """Record the timeline of an answer; return the reports to send again, with their sizes.
 
-        Only a rise of the timeline counts: a gateway may have a connection left to the former
-        server.
+        A gateway may have a connection left to the former server, so timelines may alternate for a
+        while: no report goes to the same one again and again.
         """
-        self.timeline = max(self.timeline, timeline)
-        again = [one for one in self._kept.values() if one.timeline < self.timeline]
-        if timeline == self.timeline:
-            old = [one for one in self._kept.values() if now - one.at > KEPT_S]
-            for one in again + old:
-                self._drop(fence(one.report))
-            return [(one.report, one.size) for one in again]
-        return []
+        if not timeline:
+            return []
+        self.timeline = timeline
+        again = []
+        for held, one in list(self._kept.items()):
+            if timeline not in one.timelines and not one.under_way:
+                self._kept[held] = replace(one, at=now, under_way=True)
+                again.append((one.report, one.size))
+            elif now - one.at > KEPT_S:
+                self._drop(held)
+        return again
 
-    def _drop(self, held: Held) -> None:
+    def _drop(self, held: Held) -> Optional[_Accepted]:
         accepted = self._kept.pop(held, None)
         if accepted is not None:
             self._bytes -= accepted.size
+        return accepted
