@@ -9,6 +9,7 @@ psycopg.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -200,9 +201,12 @@ def display_name(dsn: str) -> str:
             f"not a PostgreSQL address: {reason}; write "
             "postgresql://user@host:5432/database or host=... dbname=..."
         ) from None
-    host = parts.get("host") or parts.get("hostaddr") or "the local socket"
-    port = f":{parts['port']}" if parts.get("port") else ""
-    return f"the database {parts.get('dbname') or '(default)'} at {host}{port}"
+    hosts = str(parts.get("host") or parts.get("hostaddr") or "the local socket").split(",")
+    ports = str(parts.get("port") or "").split(",")
+    # One port is that of all hosts. A wrong number of them is refused when it is connected to.
+    each = itertools.zip_longest(hosts, ports if ports[1:] else ports * len(hosts), fillvalue="")
+    places = ",".join(f"{host}:{port}" if port else host for host, port in each)
+    return f"the database {parts.get('dbname') or '(default)'} at {places}"
 
 
 _DEFAULTS: Final[dict[str, Any]] = {

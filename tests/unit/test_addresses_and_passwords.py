@@ -71,3 +71,21 @@ def test_password_that_is_written_as_it_should_is_taken(password: str) -> None:
         display_name(f"postgresql://me:{password}@host:5432/queue")
         == "the database queue at host:5432"
     )
+
+
+@pytest.mark.parametrize(
+    ("dsn", "places"),
+    [
+        ("postgresql://db1,db2,db3/queue", "db1,db2,db3"),
+        ("postgresql://db1:5432,db2:5433/queue", "db1:5432,db2:5433"),
+        ("postgresql://db1:5432,db2/queue", "db1:5432,db2"),
+        ("host=db1,db2 port=6000 dbname=queue", "db1:6000,db2:6000"),
+        ("host=db1,db2 port=6000,6001 dbname=queue", "db1:6000,db2:6001"),
+        ("hostaddr=127.0.1.1,127.0.1.2 dbname=queue", "127.0.1.1,127.0.1.2"),
+        ("host=/run/a,/run/b dbname=queue", "/run/a,/run/b"),
+        ("dbname=queue", "the local socket"),
+    ],
+)
+def test_each_host_of_several_is_named_with_its_port(dsn: str, places: str) -> None:
+    """As it would be written in an address; nothing where no port is said."""
+    assert display_name(dsn) == f"the database queue at {places}"
