@@ -23,7 +23,8 @@
     │   ├── SchemaMissing
     │   ├── SchemaOlder
     │   ├── SchemaNewer
-    │   └── SchemaUnreleased
+    │   ├── SchemaUnreleased
+    │   └── MigrationFailed
     ├── SessionEnded          open another session: this one has expired or was ended
     ├── Unavailable           try later: no server, connection lost, disk full
     │   ├── AgentsDied          mend what the message says: agents of this machine have ended
@@ -246,6 +247,10 @@ class SchemaNewer(SchemaError):
 
 class SchemaUnreleased(SchemaError):
     """The schema was made by a version that was not released, and cannot be upgraded."""
+
+
+class MigrationFailed(SchemaError):
+    """The server has refused a statement of the migration; nothing was changed."""
 
 
 class Unavailable(TaskqError):

@@ -1,5 +1,6 @@
 -- Functions of an earlier release under arguments that this one does not know: all that the running
--- transaction has not put in place. What remains keeps its grants.
+-- transaction has not put in place, itself (of age 0) or in a savepoint (later still). What remains keeps its
+-- grants.
 do $$
 declare
     v_stale regprocedure;
@@ -8,7 +9,7 @@ begin
         select p.oid
           from pg_catalog.pg_proc p
          where p.pronamespace = 'taskq'::regnamespace
-           and p.xmin <> pg_current_xact_id()::xid
+           and age(p.xmin) > 0
     loop
         execute 'drop routine ' || v_stale;
     end loop;

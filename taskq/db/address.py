@@ -62,6 +62,16 @@ PREPARE_THRESHOLD: Final = 1
 Row = dict[str, Any]
 
 
+#: Errors that pass, with what to do.
+_NOT_NOW: Final[dict[type[psycopg.Error], str]] = {
+    psycopg.errors.DiskFull: "free some space",
+    psycopg.errors.LockNotAvailable: (
+        "another transaction uses what this needs; repeat it, or end that one: pg_stat_activity "
+        "and pg_locks show it"
+    ),
+}
+
+
 @contextmanager
 def translated(what: str) -> Iterator[None]:
     """Translate psycopg's errors to taskq's; `what` is the server's name in messages."""
@@ -76,8 +86,8 @@ def translated(what: str) -> Iterator[None]:
         raise _not_allowed(what, error) from error
     except psycopg.errors.ReadOnlySqlTransaction as error:
         raise Unavailable(f"{what} takes no writes now: {_first_line(error)}") from error
-    except psycopg.errors.DiskFull as error:
-        raise Unavailable(f"{what}: {_first_line(error)}; free some space") from error
+    except tuple(_NOT_NOW) as error:
+        raise Unavailable(f"{what}: {_first_line(error)}; {_NOT_NOW[type(error)]}") from error
     except (psycopg.errors.DataError, psycopg.errors.IntegrityError) as error:
         raise ValueRefused(f"{what} refuses a value: {_first_line(error)}") from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:

@@ -52,6 +52,13 @@ _STANDBY: Final = (
 )
 
 
+#: Errors of `create or replace` where a function of the same arguments has to be dropped first.
+_IRREPLACEABLE: Final = (
+    psycopg.errors.InvalidFunctionDefinition,
+    psycopg.errors.WrongObjectType,
+)
+
+
 class JsonText(bytes):
     """A JSON value as the server wrote it."""
 
@@ -116,6 +123,19 @@ class Statements:
     def script(self, text: str) -> None:
         """Run a shipped script of several statements."""
         self._connection.execute(text.encode())
+
+    def replace_function(self, name: str, text: str) -> None:
+        """Run the script that creates or replaces a function; only in a transaction.
+
+        PostgreSQL cannot replace a function by one with another result or other names of
+        parameters: it is dropped first, and loses its grants.
+        """
+        try:
+            with self._connection.transaction():
+                self.script(text)
+        except _IRREPLACEABLE:
+            self.define("drop_function", routine=name)
+            self.script(text)
 
     def copy(self, name: str, rows: Iterable[Sequence[object]]) -> None:
         """Stream rows into a COPY statement."""

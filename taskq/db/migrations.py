@@ -21,14 +21,22 @@ from typing import Final
 from taskq.db.connections import Database, Statements
 from taskq.db.roles import ROLES, grant_anew
 from taskq.errors import (
+    MigrationFailed,
     SchemaMissing,
     SchemaNewer,
     SchemaOlder,
     SchemaUnreleased,
     ServerUnsuitable,
+    UsageError,
 )
 
 OLDEST_SERVER: Final = 14
+#: How long a migration waits for a table that others use, while all who come later wait behind it.
+LOCK_TIMEOUT_S: Final = 5.0
+
+
+#: PostgreSQL's code for a statement that the login may not run.
+_NO_RIGHT: Final = "42501"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +110,38 @@ def _inspect(statements: Statements) -> Schema:
     )
 
 
-def migrate(database: Database) -> tuple[Schema, Schema]:
+def migrate(database: Database, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> tuple[Schema, Schema]:
     """Bring the schema up to date; return its states before and after.
 
     Atomic; a concurrent caller waits for the first. Raise `SchemaNewer` if a newer release has
-    migrated the database, `SchemaUnreleased` if an unreleased version has made it.
+    migrated the database, `SchemaUnreleased` if an unreleased version has made it, `Unavailable` if
+    another transaction keeps a table for longer than `lock_timeout_s`, `MigrationFailed` if the
+    server refuses a statement, `ServerUnsuitable` if the login may not do this. None changes
+    anything.
     """
+    try:
+        return _migrate(database, lock_timeout_s)
+    except (UsageError, ServerUnsuitable) as error:
+        # None: the server was not asked, for it is too old.
+        if getattr(error.__cause__, "sqlstate", None) in (None, _NO_RIGHT):
+            raise
+        raise MigrationFailed(
+            f"{database.server}: the migration has failed and changed nothing: {error}"
+        ) from error
+
+
+def _migrate(database: Database, lock_timeout_s: float) -> tuple[Schema, Schema]:
     with database.transaction() as statements:
         statements.execute("lock_installation")
         before = _inspect(statements)
         _refuse_unknown(database, before)
         if before.current:
             return before, before
+        statements.execute("begin_migration", lock_timeout=f"{round(lock_timeout_s * 1000)}ms")
         for _, text in _files("migrations")[before.version :]:
             statements.script(text)
-        for _, text in _files("functions"):
-            statements.script(text)
+        for file, text in _files("functions"):
+            statements.replace_function(file.removesuffix(".sql"), text)
         statements.execute("drop_stale_functions")
         statements.script(_rights())
         grant_anew(statements)

@@ -23,8 +23,8 @@ from tests.helpers.rights import MAY
 
 #: Not about what is in the schema.
 OTHERS = re.compile(
-    "create_database|drop_database|drop_stale_functions|lock_installation|login|take_grants"
-    "|spent|vacuum"
+    "begin_migration|create_database|drop_database|drop_function|drop_stale_functions"
+    "|lock_installation|login|take_grants|spent|vacuum"
 )
 TABLES = """
     select c.relname from pg_class c

@@ -19,10 +19,10 @@ import taskq
 from taskq.db import migrations
 from taskq.db.connections import Database
 from taskq.errors import (
+    MigrationFailed,
     SchemaMissing,
     SchemaNewer,
     SchemaOlder,
-    ServerUnsuitable,
     Unavailable,
     UsageError,
 )
@@ -73,15 +73,15 @@ def test_every_table_says_what_it_is_for(postgres: Postgres) -> None:
 
 def test_every_function_is_a_file_of_its_name(postgres: Postgres) -> None:
     """Whoever looks for one finds it, and a removed file does not live on in new databases."""
-    names = {
+    names = [
         row["proname"]
         for row in postgres.execute(
             "select proname from pg_proc where pronamespace = 'taskq'::regnamespace"
         )
-    }
+    ]
     folder = importlib.resources.files("taskq.sql.functions")
     files = {Path(entry.name).stem for entry in folder.iterdir() if entry.name.endswith(".sql")}
-    assert names == files
+    assert sorted(names) == sorted(files)  # one of each: a release may have to drop it by name
 
 
 def test_functions_with_the_owners_rights_look_nothing_up_elsewhere(postgres: Postgres) -> None:
@@ -183,7 +183,7 @@ def test_migration_that_fails_leaves_nothing(empty: Database) -> None:
     """All of it happens, or nothing."""
     with psycopg.connect(empty.dsn) as blocker:
         blocker.execute("create schema taskq")
-    with pytest.raises(ServerUnsuitable, match='schema "taskq" already exists'):
+    with pytest.raises(MigrationFailed, match='changed nothing: schema "taskq" already exists'):
         migrations.migrate(empty)
     assert migrations.inspect(empty).version == 0
     with psycopg.connect(empty.dsn) as look:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
@@ -10,7 +10,7 @@ import pytest
 import taskq
 from taskq.db import migrations
 from taskq.db.connections import Database
-from taskq.errors import SchemaUnreleased
+from taskq.errors import SchemaUnreleased, Unavailable
 from tests.helpers.command_line import CommandLine
 from tests.helpers.schema import described
 
@@ -69,3 +69,84 @@ def test_unreleased_schema_with_more_migrations_is_not_taken_for_a_newer_one(
     """A newer release has all migrations of this one, and then its own."""
     admin.execute("update taskq.installation set migrations = array_fill('of yore'::text, '{9}')")
     refused(dsn)
+
+
+@pytest.fixture
+def released(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that makes this process a later release, with files of its own."""
+    shipped = vars(migrations)["_files"]
+
+    def release(migration: str = "select 1", **functions: str) -> None:
+        def files(folder: str) -> tuple[tuple[str, str], ...]:
+            if folder == "migrations":
+                return (*shipped(folder), ("0099_later.sql", migration))
+            if folder == "functions":
+                changed = {f"{name}.sql": text for name, text in functions.items()}
+                return tuple(sorted({**dict(shipped(folder)), **changed}.items()))
+            return shipped(folder)
+
+        monkeypatch.setattr(migrations, "_files", files)
+        for name in ("_migrations", "_digest"):
+            monkeypatch.setattr(migrations, name, vars(migrations)[name].__wrapped__)
+
+    return release
+
+
+def test_function_with_another_result_is_replaced(
+    database: Database, admin: psycopg.Connection, released: Callable[..., None]
+) -> None:
+    """Whatever has changed of it: columns, type, names, defaults, what kind of routine it is."""
+    released(
+        counts="""create or replace function taskq.counts(p_path text, p_most integer)
+                  returns table (path text, news integer) language sql as $$ select 'x', 1 $$""",
+        state_of="""create or replace function taskq.state_of(p_id bigint) returns text
+                    language sql as $$ select 'renamed' $$""",
+        submit="""create or replace function taskq.submit(
+                      p_path text, p_tasks jsonb, p_on_conflict text)
+                  returns integer language sql as $$ select 7 $$""",
+        total="""create or replace function taskq.total(p_of bigint) returns bigint
+                 language sql as $$ select p_of $$""",
+        # It comes before the one that it calls, of which the old one has no such parameters.
+        add_input="create or replace function taskq.add_input() returns text language sql"
+        " as $$ select taskq.value_at(1, 2) $$",
+        value_at="create or replace function taskq.value_at(p_a integer, p_b integer) returns text"
+        " language sql as $$ select 'both' $$",
+    )
+    before, after = migrations.migrate(database)
+    assert (before.version + 1, after.current) == (after.version, True)
+    assert admin.execute("select * from taskq.counts('/', 1)").fetchone() == ("x", 1)
+    assert admin.execute("select taskq.state_of(1), taskq.total(3)").fetchone() == ("renamed", 3)
+    assert admin.execute("select taskq.submit('/', '[]', '')").fetchone() == (7,)
+    assert admin.execute("select taskq.add_input()").fetchone() == ("both",)
+    found = admin.execute(
+        "select count(*), count(distinct proname) from pg_proc"
+        " where pronamespace = 'taskq'::regnamespace"
+    ).fetchone()
+    assert found is not None
+    assert found[0] == found[1], "a function of the release before is still there"
+
+
+def test_migration_gives_up_a_table_that_others_keep(
+    database: Database, admin: psycopg.Connection, released: Callable[..., None]
+) -> None:
+    """Else all agents would wait behind it for a reader that takes its time."""
+    released("alter table taskq.task add column news integer")
+    with admin.transaction(), psycopg.connect(database.dsn) as reader:
+        reader.execute("select count(*) from taskq.task")
+        with pytest.raises(Unavailable, match="pg_stat_activity"):
+            migrations.migrate(database, lock_timeout_s=0.05)
+        assert migrations.inspect(database).version == migrations.inspect(database).needed - 1
+    assert migrations.migrate(database)[1].current
+
+
+def test_migration_that_the_server_refuses_says_so(
+    database: Database, released: Callable[..., None]
+) -> None:
+    """With the code for schemas, and nothing is half done."""
+    released("create table taskq.news (); alter table taskq.task add column status text")
+    line = CommandLine(database.dsn)
+    code, error = line.refused("db", "migrate")
+    assert code == 78
+    assert 'changed nothing: column "status" of relation "task" already exists' in error
+    assert database.value("server") is not None
+    assert not database.rows("installation")[0]["migrations"][5:]
