@@ -25,6 +25,7 @@ Kind: TypeAlias = Literal["site", "manager", "submitter", "pickler"]
 
 DAYS: Final = 30.0
 MAX_NAME_CHARS: Final = 100
+MAX_SITE_CHARS: Final = 200
 _BYTES: Final = 32
 _SITE_PREFIX: Final = "tqe_"
 _MANAGER_PREFIX: Final = "tqm_"
@@ -38,8 +39,9 @@ class Token:
 
     paths: the campaigns that it permits, each with all below it. networks: networks from which
     sessions may be opened; empty: any. uses: sessions opened with it, `max_uses` at most; sessions:
-    those still open. max_output_bytes: of output files that its agents may have stored. state:
-    valid, used up, expired or revoked.
+    those still open. max_output_bytes: of output files that its agents may have stored. at_site:
+    the site of its agents, whatever they say; None: as they say. state: valid, used up, expired or
+    revoked.
     """
 
     token_id: int
@@ -55,6 +57,7 @@ class Token:
     revoked_at: datetime | None
     state: str
     max_output_bytes: int
+    at_site: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class Tokens:
         max_uses: int | None = None,
         networks: Sequence[str] = (),
         max_output_bytes: int | None = None,
+        at_site: str | None = None,
     ) -> tuple[str, Token]:
         """Create a token; return its text, which is stored nowhere, and its record.
 
@@ -89,7 +93,8 @@ class Tokens:
         name: unique among the tokens that are not revoked. paths: campaigns that exist. days: until
         it expires, ten years at most. max_uses, networks: how many sessions a site's token can
         open, and from which networks or addresses, as `192.0.2.0/24`. max_output_bytes: how much
-        of output files its agents may have stored; 100 GiB by default.
+        of output files its agents may have stored; 100 GiB by default. at_site: the site of its
+        agents, whatever they say; without it, bans and limits of sites go by what agents say.
 
         Raise `UsageError` for an invalid value, `NotFound` if there is no such campaign,
         `Conflict` if the name is taken.
@@ -99,10 +104,14 @@ class Tokens:
         check_text("the name", name)
         if not paths:
             raise UsageError("a token is for at least one campaign; / stands for all")
-        if kind != "site" and (max_uses is not None or networks):
+        if kind != "site" and (max_uses is not None or networks or at_site is not None):
             raise UsageError(
-                "a manager's token opens no sessions: it has neither uses nor networks"
+                "a manager's token opens no sessions: it has neither uses, networks nor a site"
             )
+        if at_site is not None:
+            check_text("the site", at_site)
+            if not 1 <= len(at_site) <= MAX_SITE_CHARS or not at_site.isprintable():
+                raise UsageError(f"{at_site!r:.120} is no site's name; use up to 200 characters")
         prefix = _SITE_PREFIX if kind == "site" else _MANAGER_PREFIX
         text = prefix + _encoded(secrets.token_bytes(_BYTES))
         token_id = self._database.value(
@@ -115,6 +124,7 @@ class Tokens:
             networks=[_network(one) for one in networks],
             max_uses=max_uses,
             max_output_bytes=max_output_bytes,
+            at_site=at_site,
         )
         (row,) = self._database.rows("tokens", token=token_id)
         return text, Token(**row)

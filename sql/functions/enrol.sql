@@ -4,7 +4,8 @@
 -- token_hash, session_hash: SHA-256 of the site's token and of the session's own, which the caller
 --     derives from the former and the key. address: where the agent speaks from. path: the campaign
 --     that the agent asks for. See open_session() for the others.
---     An agent that names no site is at that of its token: the site's name is the token's.
+--     The agent is at the site that its token is bound to, else at the one that it names, else at one of the
+--     token's name.
 -- session: its id. path: the campaign that it serves: what was asked for if the token is for that
 --     or something above; else the one campaign below it that the token is for.
 -- Error TQ401: the token is unknown, not a site's, expired or revoked. Error TQ403: not for this
@@ -71,7 +72,7 @@ begin
 
     select a.session, a.opened into session, v_opened
       from taskq.admit(v_path, p_key, p_lease_s, p_agent, p_host,
-                       coalesce(nullif(p_site, ''), v_token.name), p_pid, p_slots,
+                       coalesce(v_token.at_site, nullif(p_site, ''), v_token.name), p_pid, p_slots,
                        p_release, p_offers, v_token.token_id, p_session_hash, v_address) a;
     select c.path into path
       from taskq.session s

@@ -86,6 +86,7 @@ create table taskq.token (
     expires_at timestamptz not null,
     revoked_at timestamptz,
     max_output_bytes bigint not null default 107374182400,
+    at_site text,
     constraint token_pkey primary key (token_id),
     constraint token_hash_key unique (hash),
     constraint token_hash_length check (length(hash) = 32),
@@ -96,7 +97,8 @@ create table taskq.token (
     constraint token_uses_range check (uses between 0 and coalesce(max_uses, 0)),
     constraint token_max_output_range check (max_output_bytes between 0 and 1125899906842624),
     constraint token_limits_of_sites
-        check (kind = 'site' or networks = '{}' and max_uses is null)
+        check (kind = 'site' or networks = '{}' and max_uses is null and at_site is null),
+    constraint token_at_site_length check (length(at_site) between 1 and 200)
 );
 
 create unique index token_name on taskq.token (name) where revoked_at is null;
@@ -109,6 +111,8 @@ comment on column taskq.token.paths is 'Campaigns that it is for, each with all 
 comment on column taskq.token.networks is 'Where its sessions may be opened from; empty: anywhere.';
 comment on column taskq.token.uses is
     'Sessions that it has opened, counted under max_uses only: enrolments that change one row wait for each other.';
+comment on column taskq.token.at_site is
+    'The site of its agents, whatever they say; null: as they say, or else the token''s name.';
 comment on column taskq.token.max_output_bytes is
     'How many bytes of output files its agents may have stored, in all campaigns.';
 

@@ -6,7 +6,7 @@ select t.token_id, t.kind::text, t.name, t.paths, t.networks::text[], t.max_uses
            when t.expires_at <= clock_timestamp() then 'expired'
            when t.uses >= t.max_uses then 'used up'
            else 'valid'
-       end as state, t.max_output_bytes
+       end as state, t.max_output_bytes, t.at_site
   from taskq.token t
  cross join lateral (
        select count(*) as uses, count(*) filter (where s.ended_at is null) as sessions

@@ -29,6 +29,6 @@ grant select (session_id, campaign_id, opened_at, heartbeat_at, lease_s, ended_a
     agent, host, site, release, offers, token_id, drain, address,
     trouble, left_why, exit_code, suspect) on taskq.session to {login};
 grant select (token_id, kind, name, paths, networks, max_uses, uses, created_at, expires_at, revoked_at,
-    max_output_bytes)
+    max_output_bytes, at_site)
     on taskq.token to {login};
 grant select (name, epoch, pool_s, begun_at) on taskq.front to {login};

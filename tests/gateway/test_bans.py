@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from tests.fixtures.gateways import Realm
-from tests.gateway.peers import hello
+from tests.gateway.peers import Reply, hello
 
 
 @pytest.mark.thorough
@@ -39,3 +39,22 @@ def test_agent_that_waits_for_a_task_is_told_too(realm: Realm) -> None:
     realm.queue.fleet.ban("host", host, why="x")
     assert agent.claim(1, wait_s=30.0) == []
     assert agent.beat().json["orders"]["drain"]
+
+
+def test_agents_of_a_bound_token_are_at_its_site_whatever_they_say(
+    realm: Realm,
+) -> None:
+    """So a ban of the site, and limits there, hold for them; without that they go by their word."""
+    site = f"s{uuid.uuid4().hex}"
+    bound, free = realm.token("site", at_site=site), realm.token("site")
+
+    def said(token: str, at: str) -> Reply:
+        body = hello(realm.path, site=at)
+        return realm.gateway.ask("POST", "/v1/sessions", token=token, body=body)
+
+    numbers = [said(token, "elsewhere").json["session"] for token in (bound, free)]
+    sites = {one.session_id: one.site for one in realm.queue.agents(realm.path)}
+    assert [sites[number] for number in numbers] == [site, "elsewhere"]
+    assert realm.queue.fleet.ban("site", site, why="power cut") == 1
+    assert said(bound, "elsewhere").status == 403
+    assert said(free, "elsewhere").status == 200

@@ -229,6 +229,7 @@ class Scene:
                         "networks": None,
                         "max_uses": None,
                         "max_output_bytes": None,
+                        "at_site": None,
                     },
                 )
             ],

@@ -76,7 +76,7 @@ def test_token_needs_a_kind_and_values_that_are_some(taskq: CommandLine) -> None
         assert error.startswith("say whose token it is: one of --site, --manager, --submitter")
     for more, told in (
         (["--site", "--network", "here"], "write 192.0.2.0/24"),
-        (["--manager", "--uses", 3], "neither uses nor networks"),
+        (["--manager", "--uses", 3], "neither uses, networks nor"),
         (["--site", "--days", 0], "--days"),
     ):
         code, error = taskq.refused(*words, *more)

@@ -61,6 +61,11 @@ def token() -> None:
     help="Where sessions may be opened from, as 192.0.2.0/24. May be repeated. [default: anywhere]",
 )
 @click.option(
+    "--at-site",
+    metavar="SITE",
+    help="The site of its agents, for bans and limits. [default: what they say, else NAME]",
+)
+@click.option(
     "--max-output-bytes",
     type=size,
     metavar="SIZE",
@@ -81,6 +86,7 @@ def create(
     days: float,
     uses: int | None,
     networks: tuple[str, ...],
+    at_site: str | None,
     max_output_bytes: int | None,
     to: Path | None,
     **kinds: bool,
@@ -107,6 +113,7 @@ def create(
             max_uses=uses,
             networks=networks,
             max_output_bytes=max_output_bytes,
+            at_site=at_site,
         )
         if file is not None:
             file.write(f"{text}\n")
@@ -137,6 +144,7 @@ def list_(invocation: Invocation) -> None:
         Column("uses", _uses),
         Column("sessions", lambda one: one["sessions"] if one["kind"] == "site" else None),
         Column("campaigns", lambda one: one["paths"]),
+        Column("site", lambda one: one["at_site"], gives_way=True),
         Column("networks", gives_way=True),
         Column("created", lambda one: one["created_at"], gives_way=True),
     ]
