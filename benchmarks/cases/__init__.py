@@ -13,7 +13,7 @@ counters   counts beside a recount
 wal        bytes of log and disk
 touched    rows and pages, whatever the machine
 crowds     gateway-...: agents of gateways, as fast as they can
-multitudes gateway-...: thousands of agents, connected, arriving, waiting
+multitudes gateway-...: thousands of agents, connected, arriving, leaving, waiting
 hostile    gateway-hostile: agents beside a hostile client with a token
 strangers  gateway-...: agents beside hostile clients without a token
 distance   gateway-...: a wide-area network between agents, gateway and database
@@ -89,6 +89,7 @@ CASES: Final[Mapping[str, Case]] = {
     "gateway-hostile": hostile.beside,
     "gateway-connected": multitudes.connected,
     "gateway-arriving": multitudes.arriving,
+    "gateway-leaving": multitudes.leaving,
     "gateway-idle": multitudes.idle,
     "gateway-strangers": strangers.poured,
     "gateway-wan": distance.agents,

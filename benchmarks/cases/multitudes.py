@@ -88,6 +88,36 @@ def arriving(bench: Bench) -> Iterator[Finding]:
     )
 
 
+def leaving(bench: Bench) -> Iterator[Finding]:
+    """Let 20,000 agents report their last task and end their sessions within one second."""
+    count = bench.scale.agents_all
+    work = LoadWork(count, PROCESSES, spread_s=ARRIVE_S, content=True, leaving=True)
+    with (
+        bench.stage() as stage,
+        running_gateways(stage.database.dsn, GATEWAYS, bench.folder) as gateways,
+    ):
+        stage.seed(2 * count)
+        stage.settle()
+        credentials = sessions.opened(stage.database, CAMPAIGN, count)
+        with AgentLoad(work, gateways.addresses, credentials) as load:
+            load.wait(lambda totals: totals.served == count, READY_S)
+            before = load.totals()
+            left_s = load.leave()
+            totals = load.totals().since(before)
+        done = stage.done()
+    what = f"{count:,} agents of {GATEWAYS} gateways that leave within a second"
+    yield Finding(
+        f"the last of {what} has left after",
+        left_s,
+        "s",
+        goal=Goal(15, "most"),
+        note=f"told to come again {totals.busy:,} times, not connected {totals.broken:,} times",
+    )
+    yield Finding(
+        f"reports of {what} that are lost", count - done, "", goal=Goal(0, "most", timed=False)
+    )
+
+
 def idle(bench: Bench) -> Iterator[Finding]:
     """Let 20,000 agents of two gateways wait for tasks: statements, and how fast one is claimed."""
     scale = bench.scale

@@ -137,6 +137,9 @@ class LoadAgent:
         """Report what is left to report, or a part of it, and claim nothing."""
         left = [*self._unsettled.values(), *self.tasks, *self._spool]
         if self._phrases is None or not left:
+            if self.credentials is not None and self._shared.work.leaving:
+                self._request = messages.leave(self.credentials, self._host)
+                self._connection.send(self._request)
             return
         self._asked_at = self._shared.loop.now
         self.tasks, self._spool = [], left[MAX_CLAIM:]
@@ -161,6 +164,9 @@ class LoadAgent:
             except msgspec.DecodeError:
                 totals.failed += 1
                 self._again(RETRY_S)
+        elif response.status == messages.NO_CONTENT:
+            totals.left += 1
+            self._request = b""
         elif response.status in BUSY:
             totals.busy += 1
             self._again(response.retry_after_s)

@@ -119,6 +119,14 @@ class AgentLoad(ProcessGroup):
         self.wait(lambda totals: totals.delivered == self._work.agents, at_most_s)
         return self.totals()
 
+    def leave(self, at_most_s: float = READY_S) -> float:
+        """Let the agents report what they hold and end their sessions; return when all have, in s.
+
+        Raise `Conflict` if they have not within `at_most_s`.
+        """
+        self._stage.value = LoadStage.DELIVER
+        return self.wait(lambda totals: totals.left == self._work.agents, at_most_s)
+
     def _latencies(self) -> list[int]:
         return [
             sum(column) for column in zip(*(one.latencies for one in self._states), strict=True)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from benchmarks.load.work import Credentials, LoadWork
-from taskq_agent.protocol import DONE, Heartbeat, Held, Hello, Report, Request, dumps
+from taskq_agent.protocol import DONE, Heartbeat, Held, Hello, Report, Request, SessionEnd, dumps
 
 BLANK: Final = b"\r\n\r\n"
 NO_CONTENT: Final = 204
@@ -97,6 +97,13 @@ def post(path: str, host: str, token: str, message: object) -> bytes:
     """Return the request that says something at a path."""
     body = dumps(message).encode()
     return _head(path, host, token) + b"%d\r\n\r\n%b" % (len(body), body)
+
+
+def leave(credentials: Credentials, host: str) -> bytes:
+    """Return the request that ends a session."""
+    body = dumps(SessionEnd("the job ends", 0)).encode()
+    head = _head("session", host, credentials.token).replace(b"POST", b"DELETE", 1)
+    return head + b"%d\r\n\r\n%b" % (len(body), body)
 
 
 class Phrases:

@@ -124,12 +124,14 @@ class PacedDelivery:
         self._agents = agents
         shared.claiming = False
         shared.answered = lambda agent, _: agent.deliver()
+        self._loop, self._spread_s = shared.loop, shared.work.spread_s
 
     def begin(self) -> None:
         """Let all begin who do not wait for an answer; the others do so when they have got it."""
-        for agent in self._agents:
+        for place, agent in enumerate(self._agents):
             if not agent.waiting:
-                agent.deliver()
+                due = self._loop.now + self._spread_s * place / len(self._agents)
+                self._loop.at(due, agent.deliver)
 
     def delivered(self) -> int:
         """Return how many have nothing left to report."""

@@ -39,7 +39,8 @@ class LoadWork:
     spread. enrol: the enrolment token of agents that come without a session and connect only when
     they first speak; empty: they have sessions, and all are connected before the work begins.
     authority: the certificates to trust, for TLS. kept: whether the connection is kept between
-    exchanges. resumed: whether a new one resumes the TLS session of the last.
+    exchanges. resumed: whether a new one resumes the TLS session of the last. leaving: whether
+    agents that have nothing left to report, at the end, end their sessions.
     """
 
     agents: int
@@ -57,6 +58,7 @@ class LoadWork:
     authority: Path | None = None
     kept: bool = True
     resumed: bool = False
+    leaving: bool = False
 
     def numbers(self, process: int) -> range:
         """Return which of the agents are those of a process."""
@@ -70,12 +72,13 @@ class LoadTotals:
     connected: agents that have had a connection. asked: exchanges begun. reported: tasks whose
     report was accepted; known: had been accepted before, so that its first answer was lost.
     claimed: tasks; served: agents that have had one; empty: claims that found nothing. delivered:
-    agents that have nothing left to report, at the end. beats: heartbeats answered. resumed:
-    connections that resumed a TLS session. reopened: kept connections that the gateway had closed.
-    late: exchanges left out since the one before was not answered when they were due.
-    busy: answers that say when to try again. What must not be: refused: requests that the gateway
-    will not take; failed: other answers that are none; broken: connections lost or not had;
-    rejected: reports with another verdict; twice: attempts claimed a second time.
+    agents that have nothing left to report, at the end; left: that have ended their sessions.
+    beats: heartbeats answered. resumed: connections that resumed a TLS session. reopened: kept
+    connections that the gateway had closed. late: exchanges left out since the one before was not
+    answered when they were due. busy: answers that say when to try again. What must not be:
+    refused: requests that the gateway will not take; failed: other answers that are none; broken:
+    connections lost or not had; rejected: reports with another verdict; twice: attempts claimed a
+    second time.
     """
 
     connected: int = 0
@@ -86,6 +89,7 @@ class LoadTotals:
     served: int = 0
     empty: int = 0
     delivered: int = 0
+    left: int = 0
     beats: int = 0
     resumed: int = 0
     reopened: int = 0

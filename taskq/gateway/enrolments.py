@@ -1,35 +1,28 @@
-"""Group commit for hellos: those that wait together share a statement, and each has its own answer.
-
-A hello costs the server less than its commit. So thousands of agents that arrive within a second
-are let in at the rate at which the server opens sessions, not at that of its disk.
-"""
+"""Sessions of agents that come and of those that leave, opened and ended in batches."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
-from collections import deque
-from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from taskq.db.connections import Database, Row
-from taskq.dispatch.futures import resolve
 from taskq.dispatch.sessions import session_values
-from taskq.errors import BY_SQLSTATE, UsageError
+from taskq.errors import BY_SQLSTATE
 from taskq.gateway.db_pool import MOST_WAITING, StatementPool
 from taskq.gateway.errors import Busy
+from taskq.gateway.group_commit import GroupCommit
+from taskq.gateway.messages import SessionEndMessage
 from taskq.gateway.pace import Pace
 from taskq.tokens import hashed
 from taskq_agent.protocol import Hello
+from taskq_agent.text import clean
 
 #: Connections of their own, so that however many agents come keep nobody who is known from being
-#: served.
+#: served; and one for those who leave, whom claims keep waiting no more than those who come.
 CONNECTIONS: Final = 2
-#: Hellos in a statement at most; see `sql/functions/enrol_many.sql`.
-MOST_HELLOS: Final = 64
-
-_Waiting: TypeAlias = tuple[dict[str, Any], "asyncio.Future[Row]"]
+END_CONNECTIONS: Final = 1
 
 
 class Enrolments:
@@ -42,9 +35,7 @@ class Enrolments:
         self._statements = StatementPool(database, CONNECTIONS)
         self._lease_s = lease_s
         self._clients = clients
-        self._waiting: deque[_Waiting] = deque()
-        self._taken = 0
-        self._rounds: set[asyncio.Task[None]] = set()
+        self._hellos: GroupCommit[dict[str, Any], Row] = GroupCommit(self._open, CONNECTIONS)
         self._pace = Pace(time.monotonic)
 
     async def open(self, token: str, session: str, hello: Hello, address: str) -> Row:
@@ -53,52 +44,55 @@ class Enrolments:
         token: the site's; session: the session's own. Return `session_id`, `path` and `offers`.
         Raise `Busy` if too many wait already, and the errors of `enrol`.
         """
-        if len(self._waiting) >= MOST_WAITING:
-            served = self._taken - len(self._waiting)
-            raise Busy(self._pace.wait_s(len(self._waiting), served, self._clients()))
+        waiting = len(self._hellos)
+        if waiting >= MOST_WAITING:
+            raise Busy(self._pace.wait_s(waiting, self._hellos.served, self._clients()))
         values = session_values(hello, self._lease_s)
         del values["lease_s"]  # that of all
         values["token_hash"] = f"\\x{hashed(token).hex()}"
         values["session_hash"] = f"\\x{hashed(session).hex()}"
         values["address"] = address
-        opened: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
-        self._waiting.append((values, opened))
-        self._taken += 1
-        if len(self._rounds) < CONNECTIONS:
-            self._rounds.add(asyncio.create_task(self._serve()))
-        return await opened
+        return await self._hellos.put(values)
 
     async def close(self) -> None:
         """Close the connections; nobody may wait any more."""
         await self._statements.close()
 
-    async def _serve(self) -> None:
-        """Open sessions until nobody waits."""
-        try:
-            while self._waiting:
-                most = min(MOST_HELLOS, len(self._waiting))
-                await self._open([self._waiting.popleft() for _ in range(most)])
-        finally:
-            # At once: whoever comes next would wait for this round.
-            self._rounds = {one for one in self._rounds if one is not asyncio.current_task()}
+    async def _open(self, batch: Sequence[dict[str, Any]]) -> list[Row | Exception]:
+        hellos = json.dumps([{"place": place, **values} for place, values in enumerate(batch)])
+        rows = await self._statements.rows("enrol_many", hellos=hellos, lease_s=self._lease_s)
+        rows.sort(key=lambda row: row["place"])
+        return [
+            row if row["refused"] is None else BY_SQLSTATE[row["refused"]](row["reason"])
+            for row in rows
+        ]
 
-    async def _open(self, batch: list[_Waiting]) -> None:
-        """Open the sessions of a batch in one statement; in halves if one hello spoils it."""
-        hellos = [{"place": place, **values} for place, (values, _) in enumerate(batch)]
-        try:
-            rows = await self._statements.rows(
-                "enrol_many", hellos=json.dumps(hellos), lease_s=self._lease_s
-            )
-        except Exception as error:  # noqa: BLE001  # each is told
-            if len(batch) > 1 and isinstance(error, UsageError):
-                half = len(batch) // 2
-                await self._open(batch[:half])
-                await self._open(batch[half:])
-                return
-            for _, opened in batch:
-                resolve(opened, error)
-            return
-        for row in rows:
-            refused = row["refused"]
-            outcome = row if refused is None else BY_SQLSTATE[refused](row["reason"])
-            resolve(batch[row["place"]][1], outcome)
+
+class Departures:
+    """Ends the sessions of agents that leave. Nobody is turned away: each client has one request.
+
+    A batch job that is killed has half a minute, so who leaves waits behind no claim.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._statements = StatementPool(database, END_CONNECTIONS)
+        self._ends: GroupCommit[tuple[int, SessionEndMessage], None] = GroupCommit(
+            self._end, END_CONNECTIONS
+        )
+
+    async def end(self, session: int, why: SessionEndMessage) -> None:
+        """End a session, whose tasks are handed out again."""
+        await self._ends.put((session, why))
+
+    async def close(self) -> None:
+        """Close the connection; nobody may wait any more."""
+        await self._statements.close()
+
+    async def _end(self, batch: Sequence[tuple[int, SessionEndMessage]]) -> list[Exception | None]:
+        await self._statements.rows(
+            "end_sessions",
+            sessions=[session for session, _ in batch],
+            whys=[clean(why.reason) or None for _, why in batch],
+            exit_codes=[why.exit_code for _, why in batch],
+        )
+        return [None] * len(batch)

@@ -24,7 +24,7 @@ from taskq.errors import Forbidden, Unauthorized
 from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
 from taskq.gateway.db_pool import StatementPool
-from taskq.gateway.enrolments import Enrolments
+from taskq.gateway.enrolments import Departures, Enrolments
 from taskq.gateway.errors import Busy, Draining, ErrorAnswer, failure, retry_after_s
 from taskq.gateway.large_bodies import LargeBodies
 from taskq.gateway.log import log
@@ -34,7 +34,6 @@ from taskq.gateway.settings import Settings
 from taskq.tokens import session_token
 from taskq_agent.errors import Refused, SessionLost
 from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Hello, Orders, Welcome
-from taskq_agent.text import clean
 
 if TYPE_CHECKING:
     from taskq.gateway.fronted import Fronted
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
 MOST_CLAIMS: Final = 4_096
 MOST_BEATS: Final = 8_192
 MOST_REPORTS: Final = 16_384
+#: Seconds after which a report comes again at the latest: its agent may have half a minute.
+REPORT_AGAIN_S: Final = 5.0
 #: Connections for all but opening sessions and exchanges.
 OTHER_CONNECTIONS: Final = 3
 #: Large exchanges that may wait, each with up to 8 MiB.
@@ -68,6 +69,7 @@ class Service:
         self.statements = StatementPool(database, OTHER_CONNECTIONS, connections)
         self._stored = MetricReader(self.statements)
         self._enrolments = Enrolments(database, settings.lease_s, connections)
+        self._departures = Departures(database)
         self.identities = TokenCache(self.statements, self.takeovers)
         self.draining = False
         #: Limits the large bodies that are in memory at the same time.
@@ -102,6 +104,7 @@ class Service:
         await self._heartbeats.close()
         await self._long_poll.close()
         await self._enrolments.close()
+        await self._departures.close()
         await self.statements.close()
 
     def drain(self) -> None:
@@ -148,12 +151,7 @@ class Service:
             agent = await self.agent(token)
         except SessionLost:
             return  # it has ended before
-        await self.statements.rows(
-            "end_session",
-            session=agent.session,
-            why=clean(farewell.reason) or None,
-            exit_code=farewell.exit_code,
-        )
+        await self._departures.end(agent.session, farewell)
         self.metrics.forget(agent.session)
         self.identities.forget(token)
 
@@ -182,7 +180,7 @@ class Service:
             if not message.reports:
                 raise Draining if self.draining else Busy(self._wait_s())
             if waiting >= MOST_REPORTS:
-                raise Busy(self._wait_s())
+                raise Busy(min(self._wait_s(), REPORT_AGAIN_S))
         if message.want and not message.lease:
             raise Refused("a claim needs a lease id")
         reports = message.reports

@@ -58,6 +58,7 @@ MAY = {
     "end_checkpoints": UPKEEP,
     "end_outputs": UPKEEP,
     "end_session": SERVING,
+    "end_sessions": SERVING,
     "ended_sessions": f"{READING} gateway",
     "enrol_many": "gateway",
     "exchange": SERVING,

@@ -29,6 +29,19 @@ def order(harness: CoreHarness, orders: Orders) -> None:
     harness.feed(ev.HeartbeatAnswered(harness.heartbeat().session, orders))
 
 
+def test_agent_that_leaves_does_not_stay_away_for_long() -> None:
+    """A job that is killed has half a minute: a quarter of the farewell, whatever it is told."""
+    harness = started_harness(1, slots=1, farewell_s=8.0)
+    order(harness, DRAIN)
+    harness.end(0)
+    harness.in_flight = None
+    harness.feed(ev.CallFailed(TransportFailed("busy", 100.0)))
+    harness.tick(3)
+    harness.deliver_all()
+    assert harness.exit == ev.Exit(0, "it was told to drain")
+    assert harness.queue.counts()["done"] == 1
+
+
 # Orders
 
 

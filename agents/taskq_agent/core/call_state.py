@@ -102,10 +102,10 @@ class CallState:
         self.failing_since = None
         return None if failing_since is None else now - failing_since
 
-    def failed(self, now: float, error: TransportError) -> None:
+    def failed(self, now: float, error: TransportError, most_s: float = math.inf) -> None:
         """Record that no answer came: the same call is sent again after a backoff.
 
-        A `retry_after_s` from the queue takes precedence over the backoff.
+        A `retry_after_s` from the queue takes precedence over the backoff, up to `most_s`.
         """
         retry_after_s = error.retry_after_s if isinstance(error, TransportFailed) else None
         self.in_flight = False
@@ -115,6 +115,7 @@ class CallState:
         if retry_after_s is None:
             self._not_before = now + self._repeats.draw()
         else:
+            retry_after_s = min(retry_after_s, most_s)
             self._not_before = now + retry_after_s + self._uniform() * _FIRST_REPEAT_S
 
     def hasten(self, now: float) -> None:

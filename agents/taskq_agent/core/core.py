@@ -202,7 +202,9 @@ class AgentCore:
             self._lose_session()
         else:
             first, text = calls.failing_since is None, "no answer from the queue, trying on: %s"
-            calls.failed(self._now, event.error)
+            # Who leaves has little time, however long the queue would have it wait.
+            most_s = math.inf if self._shutdown is None else self._settings.farewell_s / 4
+            calls.failed(self._now, event.error, most_s)
             if isinstance(call, ev.SendExchange) and not call.request.want:
                 calls.dropped()  # the repeat may carry a claim, which may be answered sooner
             elif calls.unreadable > 1:

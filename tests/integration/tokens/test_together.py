@@ -1,4 +1,4 @@
-"""Hellos that come together: one statement for many, and each is answered as if it were alone."""
+"""Agents that come, or leave, together: one statement for many, and each has its own answer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ from typing import Any
 
 import pytest
 
+from taskq import Campaign
 from taskq.db.connections import AsyncConnection, Database, Row
 from taskq.errors import Forbidden, NotFound, Unauthorized, UsageError
 from taskq.gateway import enrolments
-from taskq.gateway.enrolments import MOST_HELLOS, Enrolments
+from taskq.gateway.enrolments import Departures, Enrolments
 from taskq.gateway.errors import Busy
+from taskq.gateway.group_commit import MOST_TOGETHER
+from taskq.gateway.messages import SessionEndMessage
 from taskq.tokens import Tokens, hashed, session_token
 from taskq_agent.protocol import Hello
+from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, value
 from tests.integration.tokens.support import identify
 
@@ -30,13 +34,13 @@ Scene = Callable[[Enrolments], Coroutine[Any, Any, None]]
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Give the number of hellos in each statement that is sent."""
+    """Give the number of agents in each statement that is sent."""
     sizes: list[int] = []
     rows = AsyncConnection.rows
 
     async def counting(line: AsyncConnection, name: str, **values: Any) -> list[Row]:
-        assert name == "enrol_many"
-        sizes.append(len(json.loads(values["hellos"])))
+        come = name == "enrol_many"
+        sizes.append(len(json.loads(values["hellos"]) if come else values["sessions"]))
         return await rows(line, name, **values)
 
     monkeypatch.setattr(AsyncConnection, "rows", counting)
@@ -72,15 +76,39 @@ def test_hellos_that_wait_together_share_statements(
     """Each opens a session of its own, though all agents have one name."""
 
     async def scene(opening: Enrolments) -> None:
-        rows = await asyncio.gather(*(said(opening, site) for _ in range(3 * MOST_HELLOS)))
-        assert len({row["session_id"] for row in rows}) == 3 * MOST_HELLOS
-        assert statements == [MOST_HELLOS] * 3
+        rows = await asyncio.gather(*(said(opening, site) for _ in range(3 * MOST_TOGETHER)))
+        assert len({row["session_id"] for row in rows}) == 3 * MOST_TOGETHER
+        assert statements == [MOST_TOGETHER] * 3
         await said(opening, site)
         assert statements[3:] == [1], "nobody is left waiting for others to come"
 
     play(database, scene)
-    assert value(postgres, "select count(*) from taskq.session") == 3 * MOST_HELLOS + 1
+    assert value(postgres, "select count(*) from taskq.session") == 3 * MOST_TOGETHER + 1
     assert value(postgres, "select count(distinct agent) from taskq.session") == 1
+
+
+def test_agents_that_leave_together_share_statements(
+    hire: Hire, campaign: Campaign, database: Database, postgres: Postgres, statements: list[int]
+) -> None:
+    """What each held waits again, and nobody is told to come again."""
+    campaign.seed({"n": n} for n in range(2 * MOST_TOGETHER))
+    agents = [hire() for _ in range(2 * MOST_TOGETHER)]
+    assert all(agent.claim() for agent in agents)
+
+    async def leave() -> None:
+        leaving = Departures(database)
+        ends = [
+            leaving.end(agent.session, SessionEndMessage(f"why {agent.session}", 3))
+            for agent in [*agents, agents[0]]  # whose answer was lost
+        ]
+        await asyncio.gather(*ends)
+        await leaving.close()
+
+    asyncio.run(leave())
+    assert statements == [MOST_TOGETHER, MOST_TOGETHER, 1]
+    assert campaign.status().waiting == 2 * MOST_TOGETHER
+    ended = "select count(ended_at) from taskq.session where left_why = 'why ' || session_id"
+    assert value(postgres, ended) == len(agents)
 
 
 def test_refusals_change_nothing_for_those_beside_them(
@@ -201,7 +229,7 @@ def test_gateways_do_not_block_each_other(
                 # Of one token, or in turn: the token that one gateway begins with ends the other.
                 hellos = [
                     (some[limited * (n + number) % 2], str(uuid.UUID(int=first + n)))
-                    for n in range(MOST_HELLOS)
+                    for n in range(MOST_TOGETHER)
                 ]
                 await asyncio.to_thread(ready.wait, 30)
                 order = reversed(hellos) if number else hellos
@@ -211,6 +239,6 @@ def test_gateways_do_not_block_each_other(
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(gateway, range(2)))
-    opened = (1 + limited) * 20 * MOST_HELLOS
+    opened = (1 + limited) * 20 * MOST_TOGETHER
     assert value(postgres, "select count(*) from taskq.session") == opened
     assert sum(one.uses for one in tokens.list()) == opened

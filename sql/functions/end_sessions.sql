@@ -1,0 +1,26 @@
+-- end_sessions(sessions, whys, exit_codes): end_session() for agents that leave together, with one commit.
+--
+-- sessions, whys, exit_codes: arrays of the same length; see end_session().
+-- Locks: as end_session(), the sessions in their order, so that two calls cannot deadlock.
+-- Index: as end_session().
+create or replace function taskq.end_sessions(p_sessions bigint[], p_whys text[], p_exit_codes integer[])
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+begin
+    perform
+       from taskq.session s
+      where s.session_id = any (p_sessions)
+      order by s.session_id
+        for no key update;
+    perform taskq.end_session(e.session_id, e.why, e.exit_code)
+       from unnest(p_sessions, p_whys, p_exit_codes) as e (session_id, why, exit_code);
+end
+$$;
