@@ -2,11 +2,13 @@
 
     python -m taskq.agent_file dist/taskq-agent.pyz
 
-The build is reproducible: the same sources and zlib give the same bytes on every host.
+The build is reproducible: the same sources and zlib give the same bytes on every host. So whoever
+makes a token can tell the SHA-256 of the file that a gateway of the same release serves.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import sys
 import zipfile
@@ -17,6 +19,8 @@ from typing import Final
 
 import taskq_agent
 from taskq.version import VERSION
+
+AGENT_FILE: Final = "taskq-agent.pyz"
 
 _FIRST_LINE: Final = b"#!/usr/bin/env python3\n"
 _TIME: Final = (1980, 1, 1, 0, 0, 0)  # the first that an archive can name
@@ -54,6 +58,11 @@ def build() -> bytes:
 
 #: The same, built once in this process, which takes a moment.
 built: Final = cache(build)
+
+
+def checksum_line() -> str:
+    """Return the line with the file's SHA-256 that `sha256sum --check` takes."""
+    return f"{hashlib.sha256(built()).hexdigest()}  {AGENT_FILE}"
 
 
 def _members() -> Iterator[tuple[str, bytes]]:

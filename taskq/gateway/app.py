@@ -299,6 +299,12 @@ class App:
         """Fetch the agent."""
         return Response(await asyncio.to_thread(agent_file.built), media_type="application/zip")
 
+    @_endpoint("GET", "/taskq-agent.pyz.sha256", gives=openapi.TEXT)
+    async def agent_checksum(self, _: Request) -> Response:
+        """Fetch the agent's SHA-256, as `sha256sum --check` takes it."""
+        line = await asyncio.to_thread(agent_file.checksum_line)
+        return Response(f"{line}\n", media_type="text/plain")
+
     # Shared by several endpoints
 
     async def _message(

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Sequence
-from typing import Final
 
+from taskq.agent_file import AGENT_FILE
 from taskq.pilots.settings import PilotSettings
-
-AGENT_FILE: Final = "taskq-agent.pyz"
 
 _HEAD = """\
 #!/bin/sh

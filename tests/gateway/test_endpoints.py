@@ -28,6 +28,7 @@ from taskq.remote.queries import GatewayQueries
 from taskq_agent.transport import MAX_BLOB_BYTES
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.gateway.peers import Agent, Reply
+from tests.helpers.command_line import CommandLine
 
 GETS = ("/healthz", "/readyz", "/v1/openapi.json")
 
@@ -85,6 +86,30 @@ def test_document_names_every_path_and_method(
         if method != "HEAD"  # comes with each GET
     }
     assert described | {("/v1/openapi.json", "GET")} == served
+
+
+def test_agent_file_has_a_checksum_that_whoever_makes_a_token_knows(
+    shared_gateway: GatewayProcess, dsn: str, tmp_path: Path
+) -> None:
+    """As sha256sum takes it, of bytes that another process has built."""
+    file = tmp_path / "taskq-agent.pyz"
+    file.write_bytes(shared_gateway.ask("GET", "/taskq-agent.pyz").body)
+    served = shared_gateway.ask("GET", "/taskq-agent.pyz.sha256").body.decode()
+    line = CommandLine(dsn)
+    line("campaign", "create", "/c")
+    words = ("token", "create", "t", "--campaign", "/c", "--to", tmp_path / "token")
+    told = re.search(r"echo '(.*)' \| sha256sum --check", line(*words, "--site").stderr)
+    assert told
+    assert told[1] == served.strip()
+
+    def check() -> int:
+        words = ["sha256sum", "--check", "--status"]
+        done = subprocess.run(words, check=False, input=served, cwd=tmp_path, text=True)
+        return done.returncode
+
+    assert check() == 0
+    file.write_bytes(file.read_bytes() + b" ")
+    assert check() != 0
 
 
 def test_agent_file_runs(shared_gateway: GatewayProcess, tmp_path: Path) -> None:
@@ -216,35 +241,6 @@ class TestBlobs:
         beyond = ask("GET", path, token=token, headers=("range: bytes=100000-",))
         assert beyond.status == 416
 
-    def test_no_more_of_a_blob_is_read_than_is_asked_for(
-        self, queue: Client, start_gateway: StartGateway, tmp_path: Path
-    ) -> None:
-        """Its head, or some bytes of it, cost what they are, however large it is."""
-        digest, size = FolderBlobs(tmp_path).put([os.urandom(32 << 20)])
-        gateway = start_gateway("--blobs", tmp_path)
-        realm, path = Realm(queue, gateway), f"/v1/blobs/{digest}"
-        assert gateway.ask("HEAD", path, token=realm.manager).status == 200
-        before = gateway.bytes_read()
-        head = gateway.ask("HEAD", path, token=realm.manager)
-        assert (head.status, head.headers["content-length"]) == (200, str(size))
-        for place, length in (
-            ("1-1000", 1_000),
-            (f"{size - 9}-{size + 9}", 9),
-            (f"{size - 1}-", 1),
-        ):
-            part = gateway.ask("GET", path, token=realm.manager, headers=(f"range: bytes={place}",))
-            assert (part.status, len(part.body)) == (206, length)
-        with closing(GatewayQueries(gateway.url, realm.manager, patience_s=0)) as queries:
-            blobs = GatewayBlobs(queries)
-            assert blobs.size(digest) == size
-            assert len(b"".join(blobs.read(digest, 5, 105))) == 100
-            with pytest.raises(NotFound, match="no blob 0000"):
-                blobs.size("0" * 64)
-        assert gateway.bytes_read() < before + (1 << 20)
-        for wrong in ("9-8", f"{size}-"):
-            headers = (f"range: bytes={wrong}",)
-            assert gateway.ask("GET", path, token=realm.manager, headers=headers).status == 416
-
     def test_other_bytes_than_the_digest_says_are_refused(self, agent: Agent) -> None:
         """Nobody can put something in the place of something else."""
         path = f"/v1/blobs/{hashlib.sha256(b'this').hexdigest()}"
@@ -264,6 +260,36 @@ class TestBlobs:
         path = f"/v1/blobs/{'0' * 64}"
         reply = agent.peer.ask("PUT", path, token=agent.token, body=b"", headers=head)
         assert (reply.status, reply.code) == (413, "too_large")
+
+
+def test_no_more_of_a_blob_is_read_than_is_asked_for(
+    queue: Client, start_gateway: StartGateway, tmp_path: Path
+) -> None:
+    """Its head, or some bytes of it, cost what they are, however large it is."""
+    digest, size = FolderBlobs(tmp_path).put([os.urandom(32 << 20)])
+    gateway = start_gateway("--blobs", tmp_path)
+    realm, path = Realm(queue, gateway), f"/v1/blobs/{digest}"
+    assert gateway.ask("HEAD", path, token=realm.manager).status == 200
+    before = gateway.bytes_read()
+    head = gateway.ask("HEAD", path, token=realm.manager)
+    assert (head.status, head.headers["content-length"]) == (200, str(size))
+    for place, length in (
+        ("1-1000", 1_000),
+        (f"{size - 9}-{size + 9}", 9),
+        (f"{size - 1}-", 1),
+    ):
+        part = gateway.ask("GET", path, token=realm.manager, headers=(f"range: bytes={place}",))
+        assert (part.status, len(part.body)) == (206, length)
+    with closing(GatewayQueries(gateway.url, realm.manager, patience_s=0)) as queries:
+        blobs = GatewayBlobs(queries)
+        assert blobs.size(digest) == size
+        assert len(b"".join(blobs.read(digest, 5, 105))) == 100
+        with pytest.raises(NotFound, match="no blob 0000"):
+            blobs.size("0" * 64)
+    assert gateway.bytes_read() < before + (1 << 20)
+    for wrong in ("9-8", f"{size}-"):
+        headers = (f"range: bytes={wrong}",)
+        assert gateway.ask("GET", path, token=realm.manager, headers=headers).status == 416
 
 
 def test_answers_are_json_that_others_can_read(realm: Realm, agent: Agent) -> None:

@@ -131,6 +131,7 @@ def right_requests(realm: Realm) -> dict[str, dict[str, Any]]:
         "GET /healthz": {},
         "GET /readyz": {},
         "GET /taskq-agent.pyz": {},
+        "GET /taskq-agent.pyz.sha256": {},
         "DELETE /v1/session": {},
     }
 

@@ -51,7 +51,8 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--plain",
     is_flag=True,
-    help="Serve without TLS to other machines: tokens can be read in transit.",
+    help="Serve without TLS to other machines: tokens can be read in transit, and the agent file "
+    "replaced.",
 )
 @click.option(
     "--gateway",

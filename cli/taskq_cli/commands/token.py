@@ -10,8 +10,10 @@ from typing import Any, Final, TextIO, get_args
 
 import click
 
+from taskq.agent_file import checksum_line
 from taskq.errors import Conflict, UsageError
 from taskq.tokens import DAYS, Kind
+from taskq.version import VERSION
 from taskq.words import counted, instant
 from taskq_cli.output import Column, as_record, write_record, write_records
 from taskq_cli.shared import Invocation, campaign_option, shared_options, size
@@ -124,6 +126,12 @@ def create(
     else:
         message = f"The token {name} is in {to}; it is valid until {instant(made.expires_at)}."
         write_record(invocation.output, record | {"file": to}, message)
+    if kind == "site":
+        click.echo(
+            f"A node checks the agent file of this release ({VERSION}) before it runs it:\n"
+            f"  echo '{checksum_line()}' | sha256sum --check",
+            err=True,
+        )
 
 
 @token.command("list")

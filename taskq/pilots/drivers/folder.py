@@ -10,9 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from taskq.agent_file import built
+from taskq.agent_file import AGENT_FILE, built
 from taskq.pilots.drivers.commands import BatchSystemError
-from taskq.pilots.script import AGENT_FILE
 from taskq.pilots.settings import PilotSettings
 
 TAIL_BYTES: Final = 3_000

@@ -18,11 +18,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from taskq.agent_file import built
+from taskq.agent_file import AGENT_FILE, built
 from taskq.pilots.drivers.commands import TIMEOUT_S, BatchSystemError, missing_program, run
 from taskq.pilots.drivers.folder import TAIL_BYTES, JobFolder, as_tail, checked_token
 from taskq.pilots.reconcile import JobState, SeenJob
-from taskq.pilots.script import AGENT_FILE, job_script
+from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings
 
 #: Seconds for which a host that gave no answer is not given jobs.

@@ -15,10 +15,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
+from taskq.agent_file import AGENT_FILE
 from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run, without_secrets
 from taskq.pilots.drivers.folder import JobFolder, checked_token
 from taskq.pilots.reconcile import JobState, SeenJob
-from taskq.pilots.script import AGENT_FILE, job_script
+from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings
 
 _MARK: Final = "#HTCONDOR "

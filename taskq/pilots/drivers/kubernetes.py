@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from taskq.agent_file import built
+from taskq.agent_file import AGENT_FILE, built
 from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run, without_secrets
 from taskq.pilots.drivers.folder import TAIL_BYTES, as_tail, checked_token
 from taskq.pilots.reconcile import SeenJob
-from taskq.pilots.script import AGENT_FILE, job_script
+from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings
 
 #: Where the agent works in its container.

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from taskq.agent_file import AGENT_FILE
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import Hosts, PartialAnswer
 from taskq.pilots.reconcile import SeenJob
-from taskq.pilots.script import AGENT_FILE
 from taskq.pilots.settings import pilot_settings
 from tests.helpers.waiting import wait_until
 
