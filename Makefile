@@ -10,6 +10,11 @@ SECONDS ?= 15
 PILOT_SECONDS ?= 60
 CASES ?=
 
+# PostgreSQL does not run as root. What is made here is for a try, or thrown away.
+ifeq ($(shell id -u),0)
+export TASKQ_RUN_AS ?= $(shell id postgres >/dev/null 2>&1 || echo nobody)
+endif
+
 .DEFAULT_GOAL := help
 
 .PHONY: help

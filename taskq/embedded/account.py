@@ -6,7 +6,6 @@ user's processes touch its data directory. Permissions of existing directories a
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 import subprocess
@@ -18,7 +17,9 @@ from typing import Any, Final
 from taskq.errors import ServerUnsuitable, Unavailable, UsageError
 
 ROOT_UID: Final = 0
-UNPRIVILEGED: Final = ("postgres", "nobody")
+UNPRIVILEGED: Final = "postgres"
+#: Whom other programs of a machine run as too, so that they may read and change the data.
+SHARED: Final = "nobody"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def server_account(data_dir: Path) -> Account:
     """Return the account that runs, or is to run, the server of a data directory.
 
     An ordinary user's server is the user's own. Root's runs as the owner of the data when there
-    is some, else as the user that TASKQ_RUN_AS names, else `postgres`, else `nobody`.
+    is some, else as the user that TASKQ_RUN_AS names, else `postgres`.
 
     Raises ServerUnsuitable when there is no such account, UsageError for a wrong TASKQ_RUN_AS.
     """
@@ -161,13 +162,15 @@ def _entry_in_environment() -> pwd.struct_passwd | None:
 
 
 def _unprivileged_entry() -> pwd.struct_passwd:
-    for name in UNPRIVILEGED:
-        with contextlib.suppress(KeyError):
-            return pwd.getpwnam(name)
-    raise ServerUnsuitable(
-        f"PostgreSQL refuses to run as root, and none of the users {', '.join(UNPRIVILEGED)} "
-        "exists: create an unprivileged user and name it in TASKQ_RUN_AS"
-    )
+    try:
+        return pwd.getpwnam(UNPRIVILEGED)
+    except KeyError:
+        raise ServerUnsuitable(
+            f"PostgreSQL refuses to run as root, and there is no user {UNPRIVILEGED!r}: make one "
+            "for it (`useradd --system taskq`, or `adduser -S taskq`) and `export "
+            f"TASKQ_RUN_AS=taskq`. In a container of yours alone, `export TASKQ_RUN_AS={SHARED}` "
+            f"does too; elsewhere other programs of {SHARED}'s could read and change the data"
+        ) from None
 
 
 def _account(entry: pwd.struct_passwd) -> Account:

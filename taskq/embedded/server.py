@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import quote
 
 from taskq.embedded import postmaster
-from taskq.embedded.account import server_account, user_name
+from taskq.embedded.account import SHARED, server_account, user_name
 from taskq.embedded.cluster import DATABASE, ensure_cluster
 from taskq.embedded.home import Home, default_home, read_state, write_file
 from taskq.embedded.installation import Installation, locate
@@ -176,6 +176,11 @@ class Server:
         notes = []
         if run_as is not None:
             notes.append(f"PostgreSQL refuses to run as root, so it runs as user {run_as!r}.")
+        if run_as == SHARED:
+            notes.append(
+                f"Other programs of {SHARED}'s can read and change the data: on a machine of "
+                "several users, name one of its own in TASKQ_RUN_AS, and another TASKQ_HOME."
+            )
         if running.tcp_port is not None:
             notes.append(
                 f"It also listens at {running.listen_address}, port {running.tcp_port}; the "

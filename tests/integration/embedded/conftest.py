@@ -13,7 +13,7 @@ from taskq.embedded import Installation, Server, locate
 from taskq.embedded.account import server_account
 from taskq.embedded.home import Home
 from taskq.embedded.runtime import reachable
-from tests.fixtures.servers import cheapest_folder
+from tests.fixtures.servers import cheapest_folder, choose_user
 from tests.integration.embedded.support import IS_ROOT
 
 
@@ -34,6 +34,7 @@ def _remove_place(path: Path) -> None:
 def _no_choices_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TASKQ_HOME", "TASKQ_PG_BIN", "TASKQ_RUN_AS"):
         monkeypatch.delenv(name, raising=False)
+    choose_user()
 
 
 @pytest.fixture

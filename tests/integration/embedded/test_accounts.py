@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pwd
 import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +16,7 @@ from taskq.embedded import Installation, Server, locate
 from taskq.embedded.account import server_account
 from taskq.errors import ServerUnsuitable, UsageError
 from tests.helpers.variants import rest_thorough
-from tests.integration.embedded.support import ORDINARY_UID, call, mode, root_only
+from tests.integration.embedded.support import ORDINARY_UID, call, command, mode, root_only
 
 pytestmark = root_only
 
@@ -43,6 +47,33 @@ def test_user_is_chosen_by_the_environment_once(
         server.up()
     monkeypatch.setenv("TASKQ_RUN_AS", str(run_as))
     assert server.up().started_now
+
+
+def test_root_without_a_user_for_it_is_told_how_to_have_one(place: Path) -> None:
+    """As in a bare container. Nobody's processes are many people's, so nobody is not taken."""
+    users = place / "passwd"
+    entries = Path("/etc/passwd").read_text().splitlines(keepends=True)
+    users.write_text("".join(one for one in entries if not one.startswith("postgres:")))
+    own = shutil.which("unshare")
+    mount = 'mount --bind "$1" /etc/passwd && shift && exec "$@"'
+    here = [own or "unshare", "--mount", "sh", "-c", mount]
+    if own is None or subprocess.run([*here, "sh", users, "true"], check=False).returncode:
+        pytest.skip("needs a namespace of its own for /etc/passwd")
+    words = [*here, "sh", str(users), *command(place / "home", "up", "down", uid=0)]
+
+    def said(**chosen: str) -> dict[str, Any]:
+        without = {k: v for k, v in os.environ.items() if k != "TASKQ_RUN_AS"}
+        done = subprocess.run(words, env=without | chosen, stdout=subprocess.PIPE, check=True)
+        first: dict[str, Any] = json.loads(done.stdout.splitlines()[0])
+        return first
+
+    refused = said()
+    assert refused["error"] == "ServerUnsuitable"
+    assert "export TASKQ_RUN_AS=taskq" in refused["text"]
+    assert not (place / "home").exists()
+    chosen = said(TASKQ_RUN_AS="nobody")
+    assert chosen["run_as"] == "nobody"
+    assert "Other programs of nobody's can read and change the data" in chosen["notes"][1]
 
 
 @pytest.mark.parametrize("name", ["root", "no-such-user"])
