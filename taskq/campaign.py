@@ -219,20 +219,23 @@ class Campaign(IndexedCampaign):
         except KeyConflict as error:
             raise submit_conflict(error) from error
 
-    def remove(self) -> int:
+    def remove(self, on_progress: Callable[[int, int], None] = lambda _, __: None) -> int:
         """Delete the campaign, all below it and all their results; return the number of tasks.
 
-        Unfinished tasks are cancelled first. Raise `Conflict` for the root, which always exists.
+        Unfinished tasks are cancelled first. on_progress: called after each chunk with the number
+        of tasks that are deleted, and of all. Raise `Conflict` for the root, which always exists.
         """
         if self.path == "/":
             raise Conflict("the root campaign cannot be removed; name those below it")
         self.cancel()
-        removed = 0
-        for node in reversed(self.tree()):
+        nodes, removed = self.tree(), 0
+        of = sum(node.total for node in nodes)
+        for node in reversed(nodes):
             while gone := self._database.value(
                 "remove_tasks", campaign=node.campaign_id, limit=MOVE_CHUNK
             ):
                 removed += gone
+                on_progress(removed, max(of, removed))
             self._database.rows("remove_campaign", path=node.path)
         return removed
 

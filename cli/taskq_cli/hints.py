@@ -27,7 +27,16 @@ _FORMATS: Final = {"csv", "parquet", "sdf"}
 def unknown_option(error: click.NoSuchOption) -> str | None:
     """Return a message for an unknown option; None where click's own message is enough."""
     hint = _ELSEWHERE.get(error.option_name)
+    parameters = () if error.ctx is None else error.ctx.command.params
+    if hint is None and any(one.name == "program" for one in parameters):
+        hint = "a program and its arguments follow after `--`"
     return None if hint is None else f"No such option {error.option_name!r}; {hint}."
+
+
+def unexpected_arguments(command: click.Command) -> str | None:
+    """Return a hint for words that a command has no arguments for; None: there is none."""
+    options = {option for one in command.params for option in one.opts}
+    return "a task is named by --key" if "--key" in options else None
 
 
 class OutputType(click.Choice[str]):

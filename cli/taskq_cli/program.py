@@ -25,7 +25,7 @@ from taskq.errors import InvalidFilter, TaskqError
 from taskq_agent import streams
 from taskq_cli.early_exits import Declined, Interrupted
 from taskq_cli.encoding import utf_8_only
-from taskq_cli.hints import unknown_option
+from taskq_cli.hints import unexpected_arguments, unknown_option
 from taskq_cli.text import one_line
 
 _MARK: Final = "\b"  # see "Preventing Rewrapping" in click's documentation
@@ -157,6 +157,9 @@ def _usage_text(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return text
+    if text.startswith("Got unexpected extra argument"):
+        hint = unexpected_arguments(context.command)
+        text += "" if hint is None else f"; {hint}"
     return f"{text}{'' if text.endswith(('.', '?')) else '.'} See `{context.command_path} -h`."
 
 

@@ -151,9 +151,9 @@ class Seeder:
 
     def _conflict(self, error: KeyConflict) -> KeyConflict:
         what = (
-            "1 record has the key of a task with another payload"
+            "1 record has a key that came before with another payload"
             if error.count == 1
-            else f"{error.count:,} records have keys of tasks with other payloads"
+            else f"{error.count:,} records have keys that came before with other payloads"
         )
         choices = "--on-conflict skip" + ("" if error.too_long else " or keep-both")
         return KeyConflict(f"{what}; {remedies(error)} {choices}{self._so_far()}")

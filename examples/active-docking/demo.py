@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -75,6 +76,7 @@ def demo(folder: Path, plot: Path | None) -> None:
 
 def main() -> int:
     """Run the demo in a folder of its own, or draw; return the exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # its agent ends as with Ctrl-C
     parser = argparse.ArgumentParser(description="Run the active docking campaign.")
     parser.add_argument("--plot", type=Path, metavar="FILE")
     plot = parser.parse_args().plot

@@ -7,6 +7,7 @@ run is removed first. Ctrl-C stops the agent, whose tasks go back to the queue.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -73,6 +74,7 @@ def demo(folder: Path) -> None:
 
 def main() -> int:
     """Run the demo in a folder of its own; return the exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # its agent ends as with Ctrl-C
     folder = Path(tempfile.mkdtemp(prefix="taskq-demo-"))
     try:
         demo(folder)

@@ -3,6 +3,7 @@
 --
 -- A campaign is paused when agents have refused it, nobody has succeeded since, and either
 --   * they were on three hosts or more, and no other host has tasks of it in hand; or
+--   * it lacks an input that its program takes (no-such-input): no host can change that; or
 --   * one of them has refused it three times, one after the other, and every host whose agents serve
 --     it is among those that refuse: who has one machine is told as well.
 -- A success makes all that was refused before it count for nothing: then it is the hosts, which
@@ -79,7 +80,8 @@ begin
                  and r.times > 0
           ) h;
         continue when not coalesce(
-            cardinality(v_seen.hosts) >= v_hosts
+            v_seen.error_class = 'no-such-input'
+            or cardinality(v_seen.hosts) >= v_hosts
             and not exists (
                 select from taskq.session s
                  where s.ended_at is null

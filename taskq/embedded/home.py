@@ -40,7 +40,8 @@ LONGEST_SOCKET_NAME: Final = "/.s.PGSQL.65535"
 
 _UNUSABLE: Final = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR),
-    *(errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EOPNOTSUPP),
+    *(errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EOPNOTSUPP, errno.EINVAL),
+    errno.ENOENT,  # as /proc answers
 }
 
 
@@ -159,6 +160,23 @@ class Home:
             f"{inside} is too long for a socket ({MAX_SOCKET_PATH_BYTES} bytes at most), and "
             "there is no folder for temporary files: set TASKQ_HOME to a shorter path"
         )
+
+    def stored(self) -> list[Path]:
+        """Return what taskq has put on the disk for this home, and nothing that others have."""
+        inside = [
+            *(self.data, self.conf, self.runtime, self.path / "run", self.redis_runtime),
+            *(self.state, self.password, self.redis_log, self.redis_state, self.path / "lock"),
+            *(self.log, self.log.with_name("server.log.1")),
+        ]
+        staged = self.path.glob(".taskq-*")
+        return [path for path in (*inside, *staged, *self._socket_dirs()) if path.exists()]
+
+    def _socket_dirs(self) -> Iterator[Path]:
+        """Yield the folders outside the home that a socket may be in."""
+        digest = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:16]
+        for base in ("/tmp", "/var/tmp", os.environ.get("XDG_RUNTIME_DIR")):  # noqa: S108 - private
+            if base and Path(base).is_absolute():
+                yield from Path(base).glob(f"taskq-*-{digest}")
 
 
 def read_state(path: Path) -> dict[str, Any]:

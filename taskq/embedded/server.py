@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -107,6 +109,20 @@ class Server:
                     )
                 postmaster.stop(found, immediate=immediate)
                 return True
+
+    def delete(self) -> list[Path]:
+        """Stop the server and delete all that it has on the disk, for good; return what that was.
+
+        Errors are those of `down`.
+        """
+        self.down(immediate=True)
+        with self.home.usable():
+            paths = self.home.stored()
+            for path in paths:
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            with suppress(OSError):  # it does not exist, or has files of the user's
+                self.home.path.rmdir()
+        return paths
 
     def status(self) -> ServerInfo | None:
         """Return the server if it accepts connections, else None; change nothing.

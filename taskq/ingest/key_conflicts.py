@@ -83,7 +83,7 @@ def seeding_conflict(error: KeyConflict, numbers: Sequence[int], added: int) -> 
 def describe_clash(clash: Clash) -> str:
     """Return a conflict as part of a sentence: printable, on one line."""
     key = excerpt(clash.key)
-    return f"the key '{key}' is stored with another payload: {clash.stored}, not {clash.offered}"
+    return f"the key '{key}' came before with another payload: {clash.stored}, not {clash.offered}"
 
 
 def remedies(error: KeyConflict) -> str:

@@ -16,6 +16,8 @@ from taskq_agent.text import has_nul_escape
 
 MAX_KEY_CHARS: Final = 255
 MAX_PAYLOAD_BYTES: Final = 65_536
+#: What a terminal, a table or a line of text would obey, or end at.
+_CONTROL: Final = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 _BRACKET_OR_STRING: Final = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*"')
 #: Objects and lists in each other: agents refuse answers that are nested more than 100 deep.
 MAX_PAYLOAD_DEPTH: Final = 64
@@ -144,6 +146,8 @@ class Seed:
             )
         if not 1 <= len(key) <= MAX_KEY_CHARS:
             raise InvalidTask(f"key of {len(key)} characters; 1 to {MAX_KEY_CHARS} are allowed")
+        if not key.isprintable() and (found := _CONTROL.search(key)):
+            raise InvalidTask(f"key {key!a:.100} has the control character {found[0]!a}")
         if type(self.priority) is not int:
             raise InvalidTask(f"a priority must be a whole number, not {self.priority!r:.80}")
         low, high = PRIORITY_RANGE

@@ -104,13 +104,14 @@ def test_change_replaces_and_takes_back_what_agents_must_be(
 
 def test_creating_twice_is_refused_unless_asked_for(taskq: CommandLine, queue: Client) -> None:
     """An existing campaign is not changed by mistake; what it is already stays, and is no error."""
-    taskq.out("campaign", "create", "/a", "--", "true")
-    taskq.out("campaign", "create", "/a", "--", "true")
+    assert taskq.out("campaign", "create", "/a", "--", "true") == "The campaign /a is created.\n"
+    assert "existed already" in taskq.out("campaign", "create", "/a", "--", "true")
     code, error = taskq.refused("campaign", "create", "/a", "--", "false")
     assert code == 3
     assert 'handler.argv ["true"] -> ["false"]; with --exist-ok it is changed instead' in error
     assert queue.campaign("/a").spec().handler == Handler("command", argv=("true",))
-    taskq.out("campaign", "create", "/a", "--exist-ok", "--", "false")
+    changed = taskq.out("campaign", "create", "/a", "--exist-ok", "--", "false")
+    assert "existed and is changed" in changed
     assert queue.campaign("/a").spec().handler == Handler("command", argv=("false",))
 
 
@@ -208,10 +209,11 @@ def test_removing_a_campaign_needs_a_yes(
 ) -> None:
     """What cannot be undone is not done by mistake, and then all of it goes."""
     campaign.seed({"n": n} for n in range(3))
-    queue.create_campaign("/c/d")
-    assert taskq.refused("campaign", "rm", "/c")[0] == 2
-    assert campaign.status().total == 3
-    assert taskq.json("campaign", "rm", "/c", "--yes") == {"path": "/c", "tasks": 3}
+    queue.create_campaign("/c/d/e").seed([{"n": 4}])
+    code, error = taskq.refused("campaign", "rm", "/c")
+    assert (code, "2 campaigns below and 4 tasks" in error) == (2, True), error
+    assert campaign.status().total == 4
+    assert taskq.json("campaign", "rm", "/c", "--yes") == {"path": "/c", "tasks": 4}
     assert taskq.json("ls") == []
 
 
@@ -319,7 +321,7 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["campaign", "create", "/x", "--prepare", "a:b"], 2, "--python"),
     (["campaign", "create", "/x", "--process"], 2, "after --"),
     (["campaign", "create", "/x", "--param", "y"], 2, "NAME=VALUE"),
-    (["campaign", "create", "--campaign-file", "/no/such.toml"], 66, "/no/such.toml"),
+    (["campaign", "create", "--campaign-file", "{absent}.toml"], 66, "absent.toml"),
     (["campaign", "change", "/c"], 2, "nothing to change"),
     (["campaign", "change", "/c", "--max-attempts", "0"], 2, "max_attempts"),
     (["campaign", "cancel", "/nope", "--yes"], 66, "no campaign /nope"),
@@ -332,16 +334,20 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["agent", "run", "--campaign", "/c", "--offer", "mem>=64"], 2, "'mem>=64' must read"),
     (["agent", "run", "--campaign", "/c", "--grace", "nan"], 2, "must be a time"),
     (["agent", "run", "--campaign", "/c", "--lease", "0"], 2, "from 1.0 s to 1 d"),
-    (["agent", "run", "--campaign", "/c", "--path", "/no/such"], 2, "/no/such"),
+    (["agent", "run", "--campaign", "/c", "--path", "{absent}"], 2, "absent"),
+    (["campaign", "create", "/x", "sh", "-c", "true"], 2, "follow after `--`"),
+    (["cancel", "/c", "key"], 2, "a task is named by --key"),
+    (["seed", "/c", "{absent}.smii"], 66, "there is no file"),
 ]
 
 
 def test_a_wrong_call_is_told_in_a_line_and_changes_nothing(
-    taskq: CommandLine, campaign: Campaign
+    taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
     """The error names the thing, its exit code the kind of error, and no campaign appears."""
     for words, code, told in WRONG_CALLS:
-        exit_code, error = taskq.refused(*words)
+        named = [word.replace("{absent}", str(tmp_path / "absent")) for word in words]
+        exit_code, error = taskq.refused(*named)
         assert (exit_code, told in error) == (code, True), (words, error)
     assert [one["path"] for one in taskq.json("tree")] == ["/", campaign.path]
 

@@ -36,10 +36,10 @@ def test_two_records_of_one_name_are_refused(
     named, error = result.stderr.splitlines()
     assert (result.exit_code, result.stdout) == (65, "")
     assert named == (
-        f"{file}:5: the key 'a' is stored with another payload: "
+        f"{file}:5: the key 'a' came before with another payload: "
         '{"name": "a", "smiles": "C"}, not {"name": "a", "smiles": "CCC"}'
     )
-    assert "1 record has the key of a task with another payload" in error
+    assert "1 record has a key that came before with another payload" in error
     assert "no task was added" in error
     assert "--on-conflict skip" in error
     assert "keep-both" in error
@@ -84,7 +84,7 @@ def test_a_second_stage_that_reuses_names_is_refused(
     *named, error = result.stderr.splitlines()
     assert (result.exit_code, len(named)) == (65, MAX_REPORTED_CLASHES)
     assert named[0].startswith(f"{second}:1: the key '0'")
-    assert "300 records have keys of tasks with other payloads" in error
+    assert "300 records have keys that came before with other payloads" in error
     assert "tasks added before: 1," in error
     assert campaign.status().total == 301
     result = taskq("seed", "/c", second, "--key", "id", "--on-conflict", "skip")
@@ -113,7 +113,7 @@ def test_shown_payloads_obey_no_terminal(
 ) -> None:
     """Escapes of both payloads and of the key are written out."""
     file = tmp_path / "l.jsonl"
-    key = "\x1b]0;x\x07\u202e"
+    key = "x\u202e"
     rows = [{"id": key, "t": "\x9b31m\x1b[2J"}, {"id": key, "t": "\x9b32m\u2066"}]
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     result = taskq("seed", "/c", file, "--key", "id")

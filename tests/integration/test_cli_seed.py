@@ -180,7 +180,7 @@ def test_bad_files_are_told_in_a_line_and_add_nothing(
 
 WRONG_CALLS: list[tuple[list[str], int, str]] = [
     ([], 2, "nothing to seed"),
-    (["/no/such.smi"], 66, "/no/such.smi"),
+    (["{folder}/absent.smi"], 66, "absent.smi"),
     (["/tmp"], 2, "/tmp"),  # noqa: S108  # a folder that is there
     (["-"], 2, "(`taskq seed --format`)"),
     (["https://host/a.csv"], 2, "`curl URL | taskq seed CAMPAIGN - --format csv`"),
@@ -189,15 +189,19 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["--sweep", "n=2:1"], 2, "upwards"),
     (["--sweep", "n=1:2", "--key", "n"], 2, "do not apply"),
     (["--sweep", "n=1:2", "--delimiter", "ab"], 2, "one character"),
-    (["x.smi", "--format", "xml"], 2, "'xml'"),
-    (["--campaign-file", "/no/such.toml"], 66, "/no/such.toml"),
+    (["{folder}/x.smi", "--format", "xml"], 2, "'xml'"),
+    (["--campaign-file", "{folder}/absent.toml"], 66, "absent.toml"),
 ]
 
 
-def test_a_wrong_call_is_told_in_a_line(taskq: CommandLine, campaign: Campaign) -> None:
+def test_a_wrong_call_is_told_in_a_line(
+    taskq: CommandLine, campaign: Campaign, tmp_path: Path
+) -> None:
     """What cannot be seeded is said before anything is."""
+    (tmp_path / "x.smi").touch()
     for words, code, told in WRONG_CALLS:
-        exit_code, error = taskq.refused("seed", "/c", *words, input="")
+        named = [word.replace("{folder}", str(tmp_path)) for word in words]
+        exit_code, error = taskq.refused("seed", "/c", *named, input="")
         assert (exit_code, told in error) == (code, True), (words, error)
     assert campaign.status().total == 0
 

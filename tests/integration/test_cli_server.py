@@ -55,6 +55,26 @@ def test_the_embedded_server_is_started_found_and_stopped(home: Path) -> None:
     assert run(home, "ls", "-o", "jsonl").stdout.startswith('{"campaign_id": 2, "path": "/c"')
 
 
+def test_one_command_deletes_all_that_is_on_the_disk_and_nothing_else(home: Path) -> None:
+    """It asks first, stops the server, and leaves the user's own files; a next `up` begins anew."""
+    assert run(home, "campaign", "create", "/c", "--", "true").exit_code == 0
+    (home / "thesis.tex").touch()
+    cache = home.with_name("cache") / f"taskq-inputs-{os.geteuid()}"
+    cache.mkdir(parents=True)
+    refused = run(home, "down", "--delete-data")
+    assert (refused.exit_code, "--yes" in refused.stderr) == (2, True)
+    assert run(home, "status", "/c").exit_code == 0
+    environment = {"TASKQ_HOME": str(home), "XDG_CACHE_HOME": str(cache.parent), "TASKQ_DSN": None}
+    words = ["down", "--delete-data", "--yes"]
+    done = CliRunner().invoke(main, words, env=environment, catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
+    assert str(home / "data") in done.stdout
+    assert Server(home).status() is None
+    assert [path.name for path in home.iterdir()] == ["thesis.tex"]
+    assert not cache.exists()
+    assert run(home, "status", "/c").exit_code == 66
+
+
 def test_redis_is_started_on_request_and_stopped_with_the_server(home: Path) -> None:
     """`up --redis` tells its address, a later `up` as well; no other command starts it."""
     before = json.loads(run(home, "up", "-o", "json").stdout)

@@ -126,6 +126,21 @@ def test_campaign_that_no_host_can_run_pauses_itself_and_completes_when_mended(
     assert all(result.attempt <= 4 for result in bad.results())
 
 
+def test_campaign_without_an_input_of_its_program_pauses_at_its_first_agent(
+    queue: Client, farm: Farm
+) -> None:
+    """No host can change that. Nothing is charged; the reason names the remedy, as `seed` does."""
+    bad = farm.campaign(queue, "/bad", Handler("command", argv=("cat", "{inputs.receptor}")))
+    with farm.agents("n1", "n2"):
+        wait_until(lambda: bad.status().state == "paused", timeout_s=LATER_S)
+    status = bad.status()
+    assert (status.unfinished, status.failures) == (TASKS, 0)
+    assert "{inputs.receptor}" in (status.paused_why or "")
+    assert "taskq input add" in (status.paused_why or "")
+    done = farm.taskq("seed", "/bad", "--sweep", "x=1:2")
+    assert "`taskq input add /bad FILE --name receptor` adds it" in done.stderr
+
+
 @pytest.mark.thorough
 def test_only_host_gives_up_after_some_repeats(queue: Client, farm: Farm) -> None:
     """Who has one machine learns it too: the campaign pauses, and the agent ends with a reason."""

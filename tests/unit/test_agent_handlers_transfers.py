@@ -64,11 +64,14 @@ def test_process_is_told_its_inputs(slot: SlotHarness, source: BlobSource) -> No
     ended = slot.run(handler, inputs={"a": source.add(b"first")})
     assert ended.result is not None
     assert Path(ended.result["prepared"]["inputs"]["a"]).read_text() == "first"
-    ended = slot.run(handler)
-    assert (ended.outcome, ended.retry) == (FAILED, False)
-    assert (ended.error_class, "campaign's inputs" in str(ended.error)) == (
-        *("placeholder-missing", True),
-    )
+    for one in (handler, command("cat", "{inputs.a}")):
+        ended = slot.run(one)
+        assert (ended.outcome, ended.refused, ended.error_class) == (
+            RELEASED,
+            True,
+            "no-such-input",
+        )
+        assert "taskq input add" in str(ended.error)
 
 
 def test_inputs_are_fetched_once_and_stay_while_the_campaign_lasts(

@@ -17,7 +17,7 @@ from taskq.ingest.sources import Damage, Record, open_source
 from taskq.spec.model import Seed
 from tests.helpers.variants import rest_thorough
 
-LINES = [f"C{i * 7919 % 10007} n{i}" for i in range(5_000)]
+LINES = [f"[{i * 7919 % 10007}C] n{i}" for i in range(5_000)]
 
 
 def text_of(lines: list[str]) -> bytes:
@@ -112,9 +112,12 @@ def test_no_task_comes_before_the_checksums_of_a_file_are_known(tmp_path: Path) 
 
 def test_all_that_can_be_decompressed_before_a_damage_is_read(tmp_path: Path) -> None:
     """As much comes out as when zlib is asked for a byte at a time, wherever the damage is."""
-    small = gzip.compress(text_of(LINES[:150])) + gzip.compress(text_of(LINES[150:300]))
+    first = gzip.compress(text_of(LINES[:150]))
+    small = first + gzip.compress(text_of(LINES[150:300]))
     path = tmp_path / "altered.smi.gz"
     for position in range(10, len(small), 13):
+        if 0 <= position - len(first) < 10:  # a header has bytes that nobody checks, as its time
+            continue
         data = small[:position] + bytes([small[position] ^ 0xFF]) + small[position + 1 :]
         path.write_bytes(data)
         records = read(path)

@@ -69,16 +69,21 @@ def test_directory_unknown_suffix_and_unknown_format_are_usage_errors(tmp_path: 
     (tmp_path / "folder.smi").mkdir()
     with pytest.raises(UsageError, match="directory"):
         open_source(tmp_path / "folder.smi")
+    for name in ("ligands.xyz", "ligands.smi"):
+        (tmp_path / name).touch()
     with pytest.raises(UsageError, match=r"smiles, csv, .*\.smi, .*\.sdf"):
         open_source(tmp_path / "ligands.xyz")
     with pytest.raises(UsageError, match="'mol2'; known are: smiles"):
         open_source(tmp_path / "ligands.smi", format="mol2")
+    with pytest.raises(NotFound, match="no file"):
+        open_source(tmp_path / "c.smii")
     with pytest.raises(UsageError, match="cannot be read"):
         open_source("nul\0.smi")
 
 
 def test_option_that_the_format_does_not_know_is_refused(tmp_path: Path) -> None:
     """No option is ignored silently."""
+    (tmp_path / "ligands.smi").touch()
     with pytest.raises(UsageError, match="'key' does not apply"):
         open_source(tmp_path / "ligands.smi", options=SourceOptions(key="id"))
 

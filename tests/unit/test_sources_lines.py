@@ -50,13 +50,13 @@ def test_invalid_utf8_names_line_and_byte() -> None:
     """A line in Latin-1 is bad at its number, with the byte; its neighbours are read."""
     good, bad, after = lines_of(b"CCO\n1,2-\xe5\nCCN\n")
     assert (good, after) == ("CCO", "CCN")
-    assert bad == BadLine(2, "byte 5 (0xe5) is not UTF-8", r"1,2-\xe5\n")
+    assert bad == BadLine(2, "byte 5 (0xe5) is not UTF-8", r"1,2-\xe5")
 
 
 def test_nul_is_a_bad_line() -> None:
     """PostgreSQL's text cannot hold NUL, so neither can a line."""
     (bad,) = lines_of(b"CC\0O\n")
-    assert bad == BadLine(1, "character 3 is NUL, which a task cannot contain", r"CC\x00O\n")
+    assert bad == BadLine(1, "character 3 is NUL, which a task cannot contain", r"CC\x00O")
 
 
 def test_longest_line_is_read_and_a_longer_one_is_bad() -> None:

@@ -14,6 +14,19 @@ from taskq.ingest.sources.records import BadLine, Record, SourceOptions
 from taskq.ingest.sources.smiles import read as read_smiles
 from taskq.spec.model import Seed, derived_key
 
+SOUND = [
+    *("c1ccccc1", "[Na+].[Cl-]", "C%10CCCC%10", "C%(123)CC%(123)", "F/C=C/F", "C[N+](C)(C)C"),
+    *("[2H]C", "N->[Pt]<-N", "CC>>CO", "C1CC12CC2", "*C", "C[C@@H](N)C(=O)O", "C~C", "[nH]1cccc1"),
+]
+SMILES = st.recursive(
+    st.sampled_from(["C", "Cl", "Br", "n", "[13CH4]", "[Na+]", "*"]),
+    lambda part: st.one_of(
+        st.builds("{}{}{}".format, part, st.sampled_from(["", "=", "#", ".", "/", "->"]), part),
+        st.builds("{}({})".format, part, part),
+        st.builds("C1{}C1".format, part),
+        st.builds("C%12{}C%12".format, part),
+    ),
+)
 WORDS = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"]), min_size=1)
 
 
@@ -66,7 +79,7 @@ def test_comments_and_empty_lines_are_skipped() -> None:
     records = read(b"# library\n\nCCO one\n   \n#CCN two\n\xff\n")
     assert records == [
         Seed({"smiles": "CCO", "name": "one"}, "one"),
-        BadLine(6, "byte 1 (0xff) is not UTF-8", r"\xff\n"),
+        BadLine(6, "byte 1 (0xff) is not UTF-8", r"\xff"),
     ]
 
 
@@ -93,6 +106,40 @@ def test_bad_lines_say_why() -> None:
     assert (old_mac.number, "carriage return" in old_mac.reason) == (2, True)
 
 
+@pytest.mark.parametrize("smiles", SOUND)
+def test_molecules_are_tasks(smiles: str) -> None:
+    """Whatever the notation allows: charges, isotopes, stereochemistry, reactions, long rings."""
+    (record,) = read(smiles.encode(), header=False)
+    assert isinstance(record, Seed), record
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("aspirin", "'aspirin' at character 1 is no atom or bond"),
+        ("ZINC000001", "'ZINC000001' at character 1"),
+        ("Fe", "'e' at character 2"),
+        ("CC(C", "parentheses"),
+        ("CC)", "parentheses"),
+        ("C1CC", "ring closure 1 has no partner"),
+        ("C[N+CC", "'[N+CC' at character 2"),
+    ],
+)
+def test_what_is_no_molecule_is_a_bad_line(text: str, reason: str) -> None:
+    """A name in the wrong column is noticed before it is docked a million times."""
+    (record,) = read(f"{text} name\n".encode(), header=False)
+    assert isinstance(record, BadLine)
+    assert reason in record.reason
+
+
+@pytest.mark.parametrize("name", ["a\x07b", "a\x1b[31mb", "a\x7fb", "a\x85b", "a\u2028b"])
+def test_a_control_character_in_a_key_is_a_bad_line(name: str) -> None:
+    """A terminal would obey it, and a list of keys would break."""
+    (record,) = read(f"CCO\t{name}\n".encode(), delimiter="tab")
+    assert isinstance(record, BadLine)
+    assert "control character" in record.reason
+
+
 def test_payload_beyond_the_limit_is_a_bad_line() -> None:
     """What a task cannot hold is refused here, where its line is known."""
     (bad,) = read(b"C" * 70_000)
@@ -100,10 +147,9 @@ def test_payload_beyond_the_limit_is_a_bad_line() -> None:
     assert "payload of" in bad.reason
 
 
-@given(st.lists(st.tuples(WORDS, st.one_of(st.just(""), WORDS)), max_size=20))
+@given(st.lists(st.tuples(SMILES, st.one_of(st.just(""), WORDS)), max_size=20))
 def test_round_trip(molecules: list[tuple[str, str]]) -> None:
     """What is written as lines of SMILES and name comes back in order."""
-    molecules = [(f"C{smiles}", name) for smiles, name in molecules]
     data = "".join(f"{smiles}\t{name}\n" for smiles, name in molecules)
     records = read(data.encode(), header=False)
     found = [

@@ -161,15 +161,21 @@ def test_long_combination_is_keyed_by_a_digest() -> None:
 
 
 def test_cross_takes_each_record_with_each_combination(source_of: Callable[..., Source]) -> None:
-    """Docking: each ligand with each seed, keyed by both."""
+    """Docking: each ligand with each seed, keyed by both. The progress counts combinations."""
     with cross(source_of("CCO one\nCCN\n"), sweep(["seed=101:102"])) as source:
-        assert list(source) == [
+        seen, records = [], []
+        for record in source:
+            records.append(record)
+            seen.append(source.bytes_read)
+        assert records == [
             Seed({"smiles": "CCO", "name": "one", "seed": 101}, "one;seed=101"),
             Seed({"smiles": "CCO", "name": "one", "seed": 102}, "one;seed=102"),
             Seed({"smiles": "CCN", "seed": 101}, "CCN;seed=101"),
             Seed({"smiles": "CCN", "seed": 102}, "CCN;seed=102"),
         ]
         assert source.bytes_read == source.total_bytes == 12
+        assert seen == sorted(seen)
+        assert (seen[0], seen[-1]) == (4, 12)
         assert source.line == 2
         assert source.total is None
 

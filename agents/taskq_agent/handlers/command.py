@@ -49,7 +49,7 @@ class CommandKind:
                 task=values,
             )
         except placeholders.PlaceholderMissing as error:
-            return failed("placeholder-missing", str(error), retry=False)
+            return error.ended()
         env = environment.of_task(task, folder)
         try:
             box = containers.contained(context, argv, folder, {**context.own_env, **env})

@@ -19,6 +19,8 @@ from taskq_agent.handlers.starting import bad_line_ends, why_not_executable
 #: Goes on in another attempt, where checkpoints are kept; what HTCondor's manual uses for it.
 EX_CONTINUE = 85
 
+#: A shell adds this to the number of the signal that killed its command.
+_BY_SIGNAL = 128
 # Exit codes of env, shells and other programs that start a program.
 _NOT_FOUND = {126: "as when a program cannot be executed", 127: "as when a program is not found"}
 
@@ -56,6 +58,8 @@ def of_code(code: int, program: str = "") -> Optional[Ended]:
         text += ", EX_TEMPFAIL: try again"
     elif code == os.EX_DATAERR:
         text += ", EX_DATAERR: no further attempt can help"
+    elif code > _BY_SIGNAL and (name := signal_name(code - _BY_SIGNAL)).startswith("SIG"):
+        text += f", as a shell does whose command was killed by {name}"
     elif code in _NOT_FOUND:
         text += f", {_NOT_FOUND[code]}"
         if (why := bad_line_ends(program)) is not None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import json
 import re
 from types import MappingProxyType
-from typing import Any, Iterator, List, Mapping, Sequence
+from typing import Any, Iterable, Iterator, List, Mapping, Sequence, Set
+
+from taskq_agent.handlers.base import Ended, failed, refused
 
 TASK_NAMES = frozenset({"task.key", "task.attempt", "scratch"})
 
@@ -22,7 +24,23 @@ _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 class PlaceholderMissing(ValueError):
-    """A placeholder has no value."""
+    """A placeholder has no value. is_input: it is the campaign's fault, and no task's."""
+
+    def __init__(self, text: str, *, is_input: bool) -> None:
+        super().__init__(text)
+        self.is_input = is_input
+
+    def ended(self) -> Ended:
+        """Return how the attempt ends: a campaign without an input is refused, a task fails."""
+        if self.is_input:
+            return refused("no-such-input", f"{self}: `taskq input add` gives it one")
+        return failed("placeholder-missing", str(self), retry=False)
+
+
+def inputs_of(argv: Iterable[str]) -> Set[str]:
+    """Return the names of the campaign's inputs that arguments name."""
+    names = {name for argument in argv for name in _names(argument)}
+    return {name[len(_INPUTS) :] for name in names if name.startswith(_INPUTS)}
 
 
 def check(argv: Sequence[str], params: Mapping[str, Any], *, per_task: bool) -> None:
@@ -78,7 +96,10 @@ def fill(
         else:
             found, place = payload.get(name), "the payload"
         if found is None:
-            raise PlaceholderMissing(f"the placeholder {{{name}}} has no value in {place}")
+            raise PlaceholderMissing(
+                f"the placeholder {{{name}}} has no value in {place}",
+                is_input=name.startswith(_INPUTS),
+            )
         return _shown(found)
 
     return [_TOKEN.sub(value, argument) for argument in argv]

@@ -83,8 +83,7 @@ class ResidentKind(ABC):
         try:
             argv = self._argv()
         except placeholders.PlaceholderMissing as error:
-            over = failed("placeholder-missing", str(error), retry=False)
-            raise AttemptOver(over) from None
+            raise AttemptOver(error.ended()) from None
         context = self._context
         own_env = {**context.own_env, "TMPDIR": context.folder}
         self._box = containers.contained(context, argv, context.folder, own_env)

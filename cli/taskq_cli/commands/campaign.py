@@ -8,16 +8,16 @@ from pathlib import Path
 
 import click
 
-from taskq import CampaignSpec, Client
+from taskq import Campaign, CampaignSpec, Client
 from taskq.errors import Conflict, UsageError
 from taskq.ingest.campaign_file import CampaignFile, read_campaign_file
 from taskq.spec.resources import resources_text
 from taskq.views import Status
 from taskq.words import counted, duration
+from taskq_cli.chunk_display import chunk_display
 from taskq_cli.commands.index import index
 from taskq_cli.commands.tasks import cancel
 from taskq_cli.early_exits import resumable
-from taskq_cli.no_handler_warning import warn_no_handler
 from taskq_cli.output import facts, write_record
 from taskq_cli.overview import resume_commands
 from taskq_cli.shared import (
@@ -29,6 +29,7 @@ from taskq_cli.shared import (
     yes_option,
 )
 from taskq_cli.spec_options import SpecOptions, spec_options
+from taskq_cli.unrunnable import warn_unrunnable
 
 
 @click.group()
@@ -73,13 +74,9 @@ def create(
     content = None if file is None else read_campaign_file(file)
     spec = options.applied(_base(path, content))
     with invocation.client() as client:
-        try:
-            created = client.create_campaign(spec, exist_ok=exist_ok or None)
-        except Conflict as error:
-            raise Conflict(f"{error}; with --exist-ok it is changed instead") from error
-    lines = [f"The campaign {spec.path} is there."]
-    if spec.handler is None:
-        warn_no_handler(spec.path)
+        created, outcome = _created(client, spec, exist_ok=exist_ok)
+        warn_unrunnable(created)
+    lines = [f"The campaign {spec.path} {outcome}."]
     if content is not None and content.seed is not None:
         lines.append(f"To add its tasks: taskq seed --campaign-file {file}")
     record = {"campaign_id": created.campaign_id} | spec.to_json()
@@ -182,8 +179,8 @@ def rm(invocation: Invocation, *, path: str, yes: bool) -> None:
         raise UsageError("the root cannot be removed; name a campaign below it")
     with invocation.client() as client:
         _confirm_removal(client, path, yes=yes)
-        with resumable():
-            removed = client.campaign(path).remove()
+        with resumable(), chunk_display(f"deleting {path}") as show:
+            removed = client.campaign(path).remove(lambda gone, of: show(gone, of, "deleted"))
     text = f"The campaign {path} and {counted(removed, 'task')} are deleted."
     write_record(invocation.output, {"path": path, "tasks": removed}, text)
 
@@ -197,10 +194,25 @@ def _base(path: str | None, content: CampaignFile | None) -> CampaignSpec:
     return CampaignSpec(path)
 
 
+def _created(client: Client, spec: CampaignSpec, *, exist_ok: bool) -> tuple[Campaign, str]:
+    """Create a campaign, or find it; return it, and which of these it was."""
+    try:
+        return client.create_campaign(spec, exist_ok=False), "is created"
+    except Conflict:
+        was = client.campaign(spec.path).spec()
+    try:
+        found = client.create_campaign(spec, exist_ok=exist_ok or None)
+    except Conflict as error:
+        raise Conflict(f"{error}; with --exist-ok it is changed instead") from error
+    is_same = found.spec() == was
+    return found, "existed already, with these settings" if is_same else "existed and is changed"
+
+
 def _confirm_removal(client: Client, path: str, *, yes: bool) -> None:
-    status = client.campaign(path).status()
-    below = f", {counted(status.children, 'campaign')} below" if status.children else ""
-    confirm(f"Delete {path}{below} and {counted(status.total, 'task')} with all results?", yes=yes)
+    nodes = client.campaign(path).tree()
+    below = f", {counted(len(nodes) - 1, 'campaign')} below" if len(nodes) > 1 else ""
+    tasks = counted(sum(node.total for node in nodes), "task")
+    confirm(f"Delete {path}{below} and {tasks} with all results?", yes=yes)
 
 
 def _as_text(spec: CampaignSpec, status: Status, owner: str | None, closed_by: list[str]) -> str:

@@ -26,11 +26,11 @@ from taskq.ingest.sources import (
 from taskq.words import counted, duration
 from taskq_cli.best_options import BestOptions, best_options
 from taskq_cli.live_seeding import feed
-from taskq_cli.no_handler_warning import warn_no_handler
 from taskq_cli.output import as_record, write_record
 from taskq_cli.seed_display import seed_display
 from taskq_cli.seeder import Seeder, SeedInput
 from taskq_cli.shared import Invocation, path_argument, shared_options
+from taskq_cli.unrunnable import warn_unrunnable
 
 
 @click.command()
@@ -150,12 +150,10 @@ def seed(
             skip_bad = on_error == "skip"
             seeder = Seeder(campaign, show, skip_bad=skip_bad, on_conflict=on_conflict)
             count = seeder.run(inputs)
-        without_handler = campaign.spec().handler is None
+        warn_unrunnable(campaign)
     record = as_record(count, path=path)
     text = _summary(path, count, time.monotonic() - began, kept=on_conflict == "keep-both")
     write_record(invocation.output, record, text)
-    if without_handler:
-        warn_no_handler(path)
 
 
 def _from_campaign_file(path: str | None, file: Path) -> tuple[str, list[SeedInput]]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import click
 
 import taskq
 from taskq.embedded import RedisServer, Server
 from taskq.errors import UsageError
 from taskq.words import command
+from taskq_agent.inputs import default_cache
+from taskq_agent.text import in_bytes
 from taskq_cli.output import as_record, facts, write_record
-from taskq_cli.shared import Invocation, shared_options, start_server
+from taskq_cli.shared import Invocation, confirm, shared_options, start_server, yes_option
 
 
 @click.command()
@@ -75,20 +80,51 @@ def _advice(url: str) -> list[str]:
 @click.option(
     "--immediate", is_flag=True, help="Skip the final checkpoint; the next start recovers."
 )
+@click.option(
+    "--delete-data",
+    is_flag=True,
+    help="Delete all of it too, for good: campaigns, results, logs, and the inputs that agents "
+    "have cached here.",
+)
+@yes_option
 @shared_options
-def down(invocation: Invocation, *, immediate: bool) -> None:
+def down(invocation: Invocation, *, immediate: bool, delete_data: bool, yes: bool) -> None:
     """Stop the embedded PostgreSQL, and Redis if that runs; all data stay.
 
-    Example:
+    Examples:
       taskq down
+      taskq down --delete-data
     """
     _embedded_only(invocation, "down")
+    if delete_data:
+        _delete(invocation, yes=yes)
+        return
     redis_stopped = RedisServer().down()
     stopped = Server().down(immediate=immediate)
     text = "The server has stopped." if stopped else "The server was not running."
     if redis_stopped:
         text = f"Redis has stopped.\n{text}"
     write_record(invocation.output, {"stopped": stopped, "redis_stopped": redis_stopped}, text)
+
+
+def _delete(invocation: Invocation, *, yes: bool) -> None:
+    server, cache = Server(), default_cache()
+    caches = [cache] if cache.exists() else []
+    there = [*server.home.stored(), *caches]
+    if there:
+        size = in_bytes(sum(map(_size, there)))
+        confirm(f"Delete {server.home.path} and what belongs to it ({size}) for good?", yes=yes)
+        RedisServer().down()
+        server.delete()
+        shutil.rmtree(cache, ignore_errors=True)
+    text = "\n".join(f"Deleted: {path}" for path in there) or "There are no data."
+    write_record(invocation.output, {"deleted": [str(path) for path in there]}, text)
+
+
+def _size(path: Path) -> int:
+    """Return the bytes that a file or folder takes."""
+    files = [path, *path.rglob("*")] if path.is_dir() else [path]
+    return sum(one.lstat().st_blocks * 512 for one in files)
 
 
 def _embedded_only(invocation: Invocation, name: str) -> None:

@@ -65,9 +65,10 @@ def open_source(
     """
     from_stdin = str(path) == "-"
     name = "standard input" if from_stdin else str(path)
+    is_regular = from_stdin or _is_regular(Path(path))  # a file that is missing has no format
     chosen = choose_format(name, format, options)
     opens = _stdin if from_stdin else functools.partial(_open, Path(path))
-    if not from_stdin and not _is_regular(Path(path)):
+    if not is_regular:
         return _FileSource(name, None, opens, chosen.read, options)
     return _FileSource(name, opens(), opens, chosen.read, options, shared=from_stdin)
 

@@ -42,13 +42,14 @@ class Gunzip(Some):
     """The decompressed bytes of one gzip member after the other, to the end or to a damage.
 
     read1: gives at most so many compressed bytes, none only at their end.
-    lines: line ends given out so far. verified: those of them that checksums vouch for.
-    damage: what ended the data early. whole: whether all that was given out is verified, so that
-    only what comes behind is damaged.
+    lines, given: line ends and bytes given out so far. verified: those of the line ends that
+    checksums vouch for. damage: what ended the data early. whole: whether all that was given out is
+    verified, so that only what comes behind is damaged.
     """
 
     def __init__(self, read1: Callable[[int], bytes]) -> None:
         self.lines = 0
+        self.given = 0
         self.verified = 0
         self.damage: str | None = None
         self.whole = False
@@ -68,6 +69,7 @@ class Gunzip(Some):
             if at_end and not data:
                 self.damage = "the compressed data are cut off here: make or fetch the file again"
         self.lines += data.count(b"\n")
+        self.given += len(data)
         return data
 
     def _decompressed(self, size: int) -> bytes:

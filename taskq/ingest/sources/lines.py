@@ -64,6 +64,7 @@ class LineReader:
         self.ended = True  # whether the last line had a line end: false if the file was cut
         self.damage: Damage | None = None  # known when the lines have ended
         self._gunzip: Gunzip | None = None
+        self._given = self._bytes_read = 0
         try:
             self._counted = _Counted(stream)
         except OSError as error:
@@ -82,8 +83,15 @@ class LineReader:
 
     @property
     def bytes_read(self) -> int:
-        """Return the bytes taken from the stream, before decompression."""
-        return self._counted.count
+        """Return how many bytes of the stream the lines so far are, before decompression.
+
+        Of compressed data it is estimated from what was read ahead; it never falls.
+        """
+        read_ahead = self._counted.count if self._gunzip is None else self._gunzip.given
+        if read_ahead:
+            share = self._counted.count * self._given // read_ahead
+            self._bytes_read = max(self._bytes_read, share)
+        return self._bytes_read
 
     def __iter__(self) -> Iterator[str | BadLine]:
         while raw := self._read():
@@ -121,9 +129,11 @@ class LineReader:
 
     def _read(self) -> bytes:
         try:
-            return self._readline(MAX_LINE_BYTES + 1)
+            raw = self._readline(MAX_LINE_BYTES + 1)
         except OSError as error:
             raise self._unavailable(error) from error
+        self._given += len(raw)
+        return raw
 
     def _unavailable(self, error: OSError) -> Unavailable:
         return Unavailable(f"{self.name}: cannot be read on after line {self.number}: {error}")

@@ -158,10 +158,11 @@ def checked(seed: Seed, number: int, text: str | bytes) -> Record:
 
 
 def excerpt(text: str | bytes) -> str:
-    """Return the beginning of a text in printable characters."""
+    """Return the beginning of a text in printable characters, without the end of its line."""
     head = text[:EXCERPT_CHARS]
     if isinstance(head, bytes):
         head = head.decode("utf-8", "backslashreplace")
+    head = head.rstrip("\r\n")
     if not head.isprintable():
         head = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in head)
     return head[:EXCERPT_CHARS]

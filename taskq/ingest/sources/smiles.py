@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,6 +13,14 @@ from taskq.spec.model import MAX_KEY_CHARS, Seed, derived_key
 # JSON makes at most six bytes of a character, so a payload from a line this short keeps every
 # limit of tasks. Checking each seed instead would take more than half of the reading time.
 _SURELY_SHORT: Final = 8_000
+#: What SMILES are made of: atoms, bonds (also dative ones), branches, ring closures.
+#: After opensmiles.org.
+_TOKENS: Final = re.compile(
+    r"(?:[BCNOPSFIbcnops*\d()=#$:/\\~.<>-]+|(?<=C)l|(?<=B)r|\[[^\[\]]{1,100}\]|%(?:\d\d|\(\d{1,5}\)))+"
+)
+_BRACKETS: Final = re.compile(r"\[[^\]]*\]")
+_LONG_LABEL: Final = re.compile(r"%\d\d|%\(\d+\)")
+_LABELS: Final = "1234567890"
 
 
 def read(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
@@ -51,11 +60,28 @@ def _record(number: int, line: str, smiles: str, name: str) -> Record:
         return BadLine(number, reason, excerpt(line))
     if not line.isascii() and MARK in line:
         return BadLine(number, f"{MARK_WITHIN} the line", excerpt(line))
+    if (wrong := _wrong(smiles)) is not None:
+        return BadLine(number, f"{smiles!r:.60} is no SMILES: {wrong}", excerpt(line))
     payload = {"smiles": smiles, "name": name} if name else {"smiles": smiles}
     key = name or smiles
     if len(key) > MAX_KEY_CHARS:
         key = derived_key(payload)
     seed = Seed(payload, key)
-    if len(line) > _SURELY_SHORT or "\\u" in line:
+    if len(line) > _SURELY_SHORT or "\\u" in line or not key.isprintable():
         return checked(seed, number, line)
     return seed
+
+
+def _wrong(smiles: str) -> str | None:
+    """Return what no molecule can have; chemistry (valences, aromatic rings) is not looked at."""
+    if not _TOKENS.fullmatch(smiles):
+        end = found.end() if (found := _TOKENS.match(smiles)) else 0
+        return f"{smiles[end : end + 10]!r} at character {end + 1} is no atom or bond"
+    plain = _BRACKETS.sub("", smiles) if "[" in smiles else smiles
+    if plain.count("(") != plain.count(")"):
+        return "its parentheses are not balanced"
+    plain = _LONG_LABEL.sub("", plain) if "%" in plain else plain
+    for label in _LABELS:
+        if plain.count(label) % 2:
+            return f"the ring closure {label} has no partner"
+    return None

@@ -88,10 +88,13 @@ class _Crossed(Source):
         self.checked_first = source.checked_first
         self._source = source
         self._sweep = over
+        self._before = 0  # bytes of the records before this one
+        self._done = 0  # combinations with this one
 
     @property
     def bytes_read(self) -> int:
-        return self._source.bytes_read
+        of_record = self._source.bytes_read - self._before
+        return self._before + of_record * self._done // self._sweep.combinations
 
     @property
     def line(self) -> int:
@@ -106,6 +109,7 @@ class _Crossed(Source):
                 yield record
             else:
                 yield from self._combined(record)
+            self._before, self._done = self._source.bytes_read, 0
 
     def _combined(self, record: Seed) -> Iterator[Record]:
         for name in self._sweep.parameters:
@@ -120,6 +124,7 @@ class _Crossed(Source):
             yield BadLine(self.line, reason, excerpt(text))
             return
         for combination in self._sweep:
+            self._done += 1
             payload = {**record.payload, **combination.payload}
             key = f"{record_key};{combination.key}"
             if len(key) > MAX_KEY_CHARS:

@@ -36,6 +36,15 @@ def test_directory_that_cannot_be_made_is_named(
     assert {path.name for path in place.rglob("*")} == {"closed", "file"}
 
 
+def test_a_place_where_nobody_can_write_is_not_to_be_tried_again(
+    installation: Installation,
+) -> None:
+    """Not even root makes a folder in /proc, which says that it does not exist."""
+    (answer,) = call(Path("/proc/taskq"), "up", installation=installation)
+    assert answer["error"] == "ServerUnsuitable"
+    assert "TASKQ_HOME" in answer["text"]
+
+
 @pytest.mark.parametrize("major", ["13", "99"])
 def test_data_of_another_major_version_is_kept(place: Path, major: str) -> None:
     """The error names the directory, both versions and a way out."""
