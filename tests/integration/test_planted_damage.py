@@ -63,7 +63,7 @@ class Expected:
 
 
 def molecules(draw: random.Random, prefix: str, count: int) -> list[bytes]:
-    letters = "CNOcn()=#1"
+    letters = "CNOcn=#"
     return [
         f"C{''.join(draw.choices(letters, k=draw.randint(1, 60)))} {prefix}{i}\n".encode()
         for i in range(count)
