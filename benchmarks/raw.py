@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from taskq import embedded
+from taskq.db.catalogue import statement
 from taskq.db.connections import Database
-from taskq.db.queries import statement
 from taskq.errors import NotFound, Unavailable
 
 BATCH: Final = 100

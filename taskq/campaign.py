@@ -105,7 +105,7 @@ class Campaign(IndexedCampaign):
         store = open_blobs(self._database) if blobs is None else blobs
         digest, size = store.put(path)
         name = path.name if name is None else name
-        self._database.value("add_input", path=self.path, input=name, digest=digest, size=size)
+        self._database.value("add_input", path=self.path, name=name, digest=digest, size=size)
         return Input(digest, size)
 
     def inputs(self) -> dict[str, Input]:
@@ -114,7 +114,7 @@ class Campaign(IndexedCampaign):
 
     def remove_input(self, name: str) -> None:
         """Remove an input; working tasks keep it. Raise `NotFound` if there is none."""
-        self._database.value("remove_input", path=self.path, input=name)
+        self._database.value("remove_input", path=self.path, name=name)
 
     def status(self, *, below: bool = True) -> Status:
         """Return the exact counts of the campaign and all below it, read from counters."""

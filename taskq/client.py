@@ -364,7 +364,7 @@ class Client:
         """
         within = isinstance(lost_since, timedelta)
         (row,) = self.queries.rows(
-            "recover",
+            "recover_since",
             path=self._known(path),
             site=site,
             silent_s=silent_s,

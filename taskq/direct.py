@@ -95,7 +95,7 @@ class DirectTransport:
             self._known_on[self._exchange_connection] = self._exchange_connection.timeline
             heartbeat_s = self._lease_s / 4
             if self._front is not None:  # a heartbeat must name pooled tasks before their deadline
-                (front,) = statements.rows("front")
+                (front,) = statements.rows("front_state")
                 heartbeat_s = min(heartbeat_s, front["pool_s"] / 4)
         self._path, self._offers = hello.campaign, hello.offers
         return Welcome(session=session, heartbeat_s=heartbeat_s, lease_s=self._lease_s)

@@ -12,7 +12,7 @@ PAGE: Final = 1_000
 MOVE_CHUNK: Final = 5_000
 
 
-def pages(database: Queries, name: str, **values: object) -> Iterator[Row]:
+def pages(database: Queries, name: str, /, **values: object) -> Iterator[Row]:
     """Yield all rows of a statement that returns a page of tasks, in the order of their ids."""
     after = 0
     while rows := database.rows(name, after=after, limit=PAGE, **values):
@@ -20,7 +20,7 @@ def pages(database: Queries, name: str, **values: object) -> Iterator[Row]:
         after = rows[-1]["task_id"]
 
 
-def in_chunks(database: Queries, name: str, **values: object) -> int:
+def in_chunks(database: Queries, name: str, /, **values: object) -> int:
     """Repeat a statement that moves a chunk of tasks, until none is left; return the sum."""
     moved, after = 0, 0
     while True:

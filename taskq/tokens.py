@@ -117,7 +117,7 @@ class Tokens:
         token_id = self._database.value(
             "create_token",
             kind=kind,
-            token_name=name,
+            name=name,
             hash=hashed(text),
             paths=[check_path(path) for path in paths],
             lifetime_s=days * _DAY_S,
@@ -140,7 +140,7 @@ class Tokens:
         Idempotent. Raise `NotFound` if there never was such a token.
         """
         try:
-            row = self._database.row("revoke_token", token_name=name)
+            row = self._database.row("revoke_token", name=name)
         except NotFound:
             raise NotFound(f"no token {name}; `taskq token list` shows what there is") from None
         return Revoked(**row or {})

@@ -18,8 +18,8 @@ from benchmarks.turns import compare
 from taskq.client import Client
 from taskq.compute.run import Run
 from taskq.compute.unpickling import ResultReader
+from taskq.db.catalogue import statement
 from taskq.db.connections import Database
-from taskq.db.queries import statement
 from taskq.planning.trial import CAMPAIGN
 
 MB: Final = 1 << 10  # of ru_maxrss, which is in KiB

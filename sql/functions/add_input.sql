@@ -6,6 +6,9 @@
 --     digest, or more than 100 inputs. Error TQ409: the owner's quota of bytes has no room for it.
 --
 -- Locks: the campaign's row. Of those who add at the same time all may find the last room.
+-- @roles submitter
+-- @gateway submitter
+-- @repeat safe
 create or replace function taskq.add_input(
     p_path text, p_name text, p_digest text, p_size bigint
 )

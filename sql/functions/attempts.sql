@@ -1,6 +1,9 @@
 -- attempts(campaign, task): the attempts of a task that have ended, in order.
 --
 -- Plans: see tasks(). Index: attempt_pkey, session_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.attempts(p_campaign bigint, p_task bigint)
 returns table (
     attempt integer,

@@ -13,6 +13,8 @@
 -- being opened meanwhile see drain_banned().
 --
 -- Locks: the ban's row; the sessions, in their order. Index: ban_pkey, session_open.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.ban(
     p_kind text,
     p_name text,

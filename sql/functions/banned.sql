@@ -1,5 +1,8 @@
 -- banned(host, site): why agents of a host and site are kept away now, as a sentence for them and for
 -- people; null: they are not. Of two bans that of the host counts. Index: ban_pkey.
+-- @roles reader
+-- @standby no
+-- @gateway no
 create or replace function taskq.banned(p_host text, p_site text)
 returns text
 language plpgsql stable

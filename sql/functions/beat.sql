@@ -33,6 +33,7 @@
 --
 -- The settings leave one plan: from the sessions to their attempts, and from held attempts to their
 -- tasks, each by key. Comparisons with all held attempts use a hashed sub-select.
+-- @roles serving
 create or replace function taskq.beat(p_beats jsonb)
 returns table (
     session_id bigint, ended boolean, drain boolean, stop jsonb, suspect text, follow jsonb)

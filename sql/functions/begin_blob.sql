@@ -4,6 +4,8 @@
 --     by remove_unused_blobs(), a day later at the earliest.
 --
 -- Locks: the row of the existing blob.
+-- @roles serving submitter
+-- @gateway no
 create or replace function taskq.begin_blob(p_digest bytea, p_size bigint)
 returns bigint
 language plpgsql

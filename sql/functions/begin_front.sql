@@ -7,6 +7,7 @@
 -- returns them: an agent may be working on them.
 --
 -- Locks: the row of the front.
+-- @roles upkeep
 create or replace function taskq.begin_front(
     p_pool_s double precision,
     out name text,

@@ -7,6 +7,9 @@
 -- Error TQ409: another loop acts for the pilot.
 --
 -- Locks: the pilot's row. Index: pilot_job_live.
+-- @roles manager pilots
+-- @gateway manager, up to 1000000
+-- @repeat once
 create or replace function taskq.begin_pilot_job(
     p_pilot bigint,
     p_holder uuid,

@@ -9,6 +9,9 @@
 --     them. seen: accepted results. ranked: those with a number and a group. last: to go on after.
 --
 -- Memory is bounded by `scan` ids with value and digest. Plans: see tasks(). Index: attempt_pkey, spec_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.best_of_groups(
     p_campaign bigint,
     p_part text,

@@ -14,6 +14,9 @@
 --
 -- A number is compared exactly; see number_at() for what is one. Memory is bounded by
 -- `scan` ids with their values. Plans: see tasks(). Index: attempt_pkey, spec_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.best_results(
     p_campaign bigint,
     p_part text,

@@ -12,6 +12,9 @@
 -- no seed and no retry that did not see it is under way, so nothing is left behind. Index: task_pkey.
 --
 -- Planned at each call: a generic plan would scan the campaign to cancel a single task.
+-- @roles gateway manager operator
+-- @gateway manager
+-- @repeat once
 create or replace function taskq.cancel(
     p_campaign bigint,
     p_tasks bigint[],

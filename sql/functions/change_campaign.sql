@@ -7,6 +7,9 @@
 --     not order, see may_pickle(), or the token for which it is called, see permit().
 --
 -- Locks: the campaign's row.
+-- @roles submitter
+-- @gateway submitter
+-- @repeat safe
 create or replace function taskq.change_campaign(p_path text, p_spec jsonb)
 returns integer
 language plpgsql

@@ -3,6 +3,7 @@
 -- lease: a new random id of the claim; idempotent: the same id returns the same tasks again.
 -- Result: one row for each task, none when nothing is waiting.
 -- Error TQ404: no such campaign. Error TQ410: the session has ended. See take().
+-- @roles agent
 create or replace function taskq.claim(
     p_path text,
     p_session bigint,

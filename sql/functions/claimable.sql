@@ -16,6 +16,7 @@
 -- agents: there are few kinds of campaigns, and few kinds of agents.
 --
 -- Reads no task; for what it costs see standing(), which is asked once for each path.
+-- @roles gateway
 create or replace function taskq.claimable(
     p_servings jsonb,
     p_front boolean default false,

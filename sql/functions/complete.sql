@@ -1,4 +1,5 @@
 -- complete(path, task, lease, result): an attempt succeeded; see report().
+-- @roles agent
 create or replace function taskq.complete(
     p_path text,
     p_task bigint,

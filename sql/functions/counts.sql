@@ -15,6 +15,9 @@
 -- The settings leave one plan: one pass over a range of paths, with counters, and the campaigns of
 -- deltas, found by key. A join of deltas with campaigns that goes by no key would take a thousand
 -- times as long where there are more of them than the statistics say; compiling, thirty times.
+-- @roles all
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.counts(p_path text, p_depth integer)
 returns table (
     campaign_id bigint,

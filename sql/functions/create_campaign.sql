@@ -14,6 +14,9 @@
 --
 -- Locks: the unique path: of two callers at once, one gets TQ409; one against set_quota() for the owner,
 -- shared.
+-- @roles submitter
+-- @gateway submitter
+-- @repeat once
 create or replace function taskq.create_campaign(p_path text, p_spec jsonb default '{}')
 returns bigint
 language plpgsql

@@ -7,6 +7,8 @@
 -- after_s: for how long it must be so before it is told, 30 days at most; null: as note_events() says.
 -- Error TQ400: not such a value. Error TQ404: no such campaign. Error TQ409: there is a rule of this name, or
 --     there are 100.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.create_notify_rule(
     p_name text,
     p_path text,

@@ -6,6 +6,8 @@
 -- replace: change the pilot of this name, if there is one: jobs that are there go on as they were submitted.
 -- Result: whether it is new. Error TQ404: no such campaign. Error TQ409: there is a pilot of this name; or it
 --     is being removed.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.create_pilot(
     p_name text,
     p_path text,

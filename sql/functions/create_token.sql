@@ -7,6 +7,8 @@
 --     stored; null: 100 GiB. at_site: the site of its agents, whatever they say; null: as they say.
 -- Result: the token's id.
 -- Error TQ404: no such campaign. Error TQ409: a token of this name is not revoked.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.create_token(
     p_kind taskq.token_kind,
     p_name text,

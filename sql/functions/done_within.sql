@@ -8,6 +8,9 @@
 --
 -- So it costs a look-up for each range, and what has ended within them: tasks that wait or are worked on
 -- have no attempt that is there to be met. Plans: see tasks(). Index: attempt_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.done_within(
     p_campaign bigint,
     p_firsts bigint[],

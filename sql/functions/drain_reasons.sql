@@ -1,5 +1,6 @@
 -- drain_reasons(sessions): why sessions that drain are kept away, where their host or site is banned; see
 -- banned(). Asked with the answers to heartbeats that order to drain. Index: session_pkey, ban_pkey.
+-- @roles serving
 create or replace function taskq.drain_reasons(p_sessions bigint[])
 returns table (session_id bigint, why text)
 language plpgsql stable

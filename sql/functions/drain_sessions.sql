@@ -9,6 +9,8 @@
 -- Error TQ404: no such campaign.
 --
 -- Locks: the sessions, in their order. Index: session_open.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.drain_sessions(
     p_path text,
     p_sites text[] default null,

@@ -4,6 +4,7 @@
 -- none is an input or a result; and none that is still a task's.
 --
 -- Locks: the blob's row. Index: blob_digest, blob_part_pkey, checkpoint_digest, output_digest.
+-- @roles serving upkeep
 create or replace function taskq.drop_archive(p_digest text)
 returns boolean
 language plpgsql

@@ -2,6 +2,9 @@
 -- as one of those that there may be.
 --
 -- Result: whether there was one. Error TQ404: no such campaign. Index: result_index_field.
+-- @roles submitter
+-- @gateway submitter
+-- @repeat once
 create or replace function taskq.drop_index(p_path text, p_part text, p_name text)
 returns boolean
 language plpgsql

@@ -6,6 +6,8 @@
 --
 -- Locks: the blob's row; of two that store the same, the second waits for the first and then drops
 --     its own.
+-- @roles serving submitter
+-- @gateway no
 create or replace function taskq.end_blob(p_blob bigint)
 returns void
 language plpgsql

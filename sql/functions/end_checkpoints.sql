@@ -8,6 +8,7 @@
 -- the look and the deletion but by an operator's retry, after which it begins anew.
 --
 -- Locks: the rows of the checkpoints that go. Index: checkpoint_pkey, task_pkey.
+-- @roles upkeep
 create or replace function taskq.end_checkpoints(
     p_campaign bigint,
     p_task bigint,

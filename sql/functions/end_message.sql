@@ -9,6 +9,8 @@
 -- Idempotent. Who has lost the message to another sender meanwhile may say that it was sent, not that it failed.
 --
 -- Locks: the rule's row. Index: notify_rule_pkey, notify_event_pkey, notify_event_rule.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.end_message(
     p_holder uuid,
     p_rule text,

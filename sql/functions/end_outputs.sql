@@ -11,6 +11,7 @@
 --
 -- Locks: the rows that are decided; a row of output_use. Index: output_undecided, output_pkey, output_digest, attempt_pkey,
 -- task_pkey, bundle_task, output_use_pkey.
+-- @roles upkeep
 create or replace function taskq.end_outputs(
     p_campaign bigint,
     p_task bigint,

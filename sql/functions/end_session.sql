@@ -3,6 +3,7 @@
 --
 -- why: a reason for people, of which 2,000 characters are stored; null: none. exit_code: of its process.
 -- Result: how many attempts were handed back.
+-- @roles serving
 create or replace function taskq.end_session(
     p_session bigint,
     p_why text default null,

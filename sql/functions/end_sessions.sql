@@ -3,6 +3,7 @@
 -- sessions, whys, exit_codes: arrays of the same length; see end_session().
 -- Locks: as end_session(), the sessions in their order, so that two calls cannot deadlock.
 -- Index: as end_session().
+-- @roles serving
 create or replace function taskq.end_sessions(p_sessions bigint[], p_whys text[], p_exit_codes integer[])
 returns void
 language plpgsql

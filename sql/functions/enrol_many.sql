@@ -12,6 +12,7 @@
 --
 -- Locks: as enrol(). So that two calls cannot deadlock, the rows of tokens with max_uses come first,
 -- in their order, then the sessions in the order of their keys. Index: as enrol(), and session_pkey.
+-- @roles gateway
 create or replace function taskq.enrol_many(p_hellos jsonb, p_lease_s double precision)
 returns table (
     place integer,

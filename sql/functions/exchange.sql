@@ -12,6 +12,7 @@
 --
 -- Every transaction that moves tasks appends one row of counts. At random, one of about a thousand
 -- folds them, so that their number stays bounded even where no keeper runs.
+-- @roles serving
 create or replace function taskq.exchange(
     p_campaign bigint,
     p_reports jsonb,

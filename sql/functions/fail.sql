@@ -1,6 +1,7 @@
 -- fail(path, task, lease, error_class, error, retry): an attempt failed; see report().
 --
 -- retry: whether a further attempt may help; false fails the task for good.
+-- @roles agent
 create or replace function taskq.fail(
     p_path text,
     p_task bigint,

@@ -6,6 +6,9 @@
 -- Error TQ404: no such campaign.
 --
 -- Index: those of attempt_sample(), session_pkey, campaign_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.failing_tasks(p_path text, p_most integer)
 returns table (
     campaign text,

@@ -9,6 +9,9 @@
 --
 -- Reads what is unsuccessful of the campaign, and nothing else. Plans: see tasks().
 -- Index: attempt_unsuccessful, session_pkey, spec_pkey, attempt_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.failure_causes(p_campaign bigint, p_limit integer)
 returns table (
     error_class text,

@@ -2,6 +2,9 @@
 --
 -- Reads what is unsuccessful of the campaign, and nothing else. Plans: see tasks().
 -- Index: attempt_unsuccessful.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.failure_classes(p_campaign bigint)
 returns table (error_class text, attempts bigint)
 language plpgsql stable

@@ -3,6 +3,9 @@
 --
 -- after, plans: see tasks(). Result: `limit` rows at most; none: there are no more.
 -- Index: task_failed, spec_pkey, attempt_pkey, session_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager, paged
 create or replace function taskq.failures(p_campaign bigint, p_after bigint, p_limit integer)
 returns table (
     task_id bigint,

@@ -5,6 +5,9 @@
 --     complete if these are equal. Error TQ404: no such campaign, or index.
 --
 -- Locks: see take_in_results().
+-- @roles submitter
+-- @gateway submitter
+-- @repeat safe
 create or replace function taskq.fill_index(
     p_path text, p_part text, p_name text, p_scan integer, out seen bigint, out done bigint)
 language plpgsql

@@ -6,6 +6,7 @@
 --
 -- A task that may have one has a row of its own, since an attempt has been handed back or lost. Index:
 -- task_pkey, checkpoint_pkey, attempt_pkey.
+-- @roles serving
 create or replace function taskq.find_checkpoint(
     p_session bigint,
     p_campaign bigint,

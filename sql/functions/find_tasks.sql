@@ -15,6 +15,10 @@
 --
 -- Index: that of stand(); task_failed, task_pkey, bundle_task, span_pkey, attempt_pkey, spec_pkey,
 -- session_pkey, progress_pkey. Plans: see tasks().
+-- @roles reader
+-- @standby yes
+-- @gateway manager, paged, within 10 s
+-- @hint compare fewer values with large arrays, look for fewer pieces of text
 create or replace function taskq.find_tasks(
     p_campaign bigint,
     p_filter jsonb,

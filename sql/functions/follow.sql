@@ -9,6 +9,10 @@
 -- The caller is a login, or the token that permit() has accepted in this transaction.
 --
 -- Locks: the caller's own rows. Index: that of stand(), session_pkey, followed_pkey. Plans: see tasks().
+-- @roles reader
+-- @standby no
+-- @gateway manager
+-- @repeat safe
 create or replace function taskq.follow(p_campaign bigint, p_task bigint)
 returns table (
     status taskq.task_status,

@@ -2,6 +2,7 @@
 -- authenticates entries, so whoever has it could forge them.
 --
 -- epoch: 0: there is no front. now_ms: the clock by which entries are timed, milliseconds since 1970.
+-- @roles upkeep
 create or replace function taskq.front_state(
     out name text,
     out epoch bigint,

@@ -1,4 +1,5 @@
 -- frontable(campaigns): of some campaigns, those whose tasks may be leased ahead; see is_frontable().
+-- @roles upkeep
 create or replace function taskq.frontable(p_campaigns bigint[])
 returns setof bigint
 language plpgsql stable

@@ -7,6 +7,8 @@
 --
 -- Locks: one against set_quota() for the new owner, shared; the campaigns that change.
 -- Index: campaign_path_key, quota_pkey.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.give_campaign(p_path text, p_owner text)
 returns integer
 language plpgsql

@@ -7,6 +7,7 @@
 -- Result: those of `held` whose lease is no longer valid: expired, cancelled, handed on. The agent
 --     stops them.
 -- Error TQ410: the session has ended.
+-- @roles agent
 create or replace function taskq.heartbeat(
     p_session bigint,
     p_held jsonb default null,

@@ -13,6 +13,9 @@
 -- Reads no task where none was hedged. No index has what was hedged, so that each report is spared it; what is at
 -- work again has a row of its own, which is found by its session.
 -- Index: campaign_path_key, session_open, task_working, attempt_pkey, spec_pkey, campaign_pkey, session_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.hedges(
     p_path text,
     p_below boolean,

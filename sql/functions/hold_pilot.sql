@@ -7,6 +7,9 @@
 --     term. A manager's token acts for pilots of its campaigns. Everything that is written for a pilot names its holder, and is refused to others.
 --
 -- Locks: the pilot's row for the length of the call; a second caller does not wait.
+-- @roles manager pilots
+-- @gateway manager
+-- @repeat safe
 create or replace function taskq.hold_pilot(
     p_pilot bigint,
     p_holder uuid,

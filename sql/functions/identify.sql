@@ -11,6 +11,7 @@
 -- cached only for as long as a revocation may take.
 --
 -- Index: session_token_hash, campaign_pkey, token_hash_key.
+-- @roles gateway web
 create or replace function taskq.identify(p_hashes bytea[])
 returns table (
     hash bytea,

@@ -1,4 +1,7 @@
 -- in_hand(session): how many tasks a session works on. Index: task_working, bundle_pkey.
+-- @roles reader
+-- @standby no
+-- @gateway no
 create or replace function taskq.in_hand(p_session bigint)
 returns bigint
 language plpgsql stable

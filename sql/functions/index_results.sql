@@ -6,6 +6,9 @@
 --     indexes, which is the most of a database.
 --
 -- Locks: the table of indexes, for a moment, against others of this. Index: result_index_field.
+-- @roles submitter
+-- @gateway submitter
+-- @repeat safe
 create or replace function taskq.index_results(p_path text, p_part text, p_name text)
 returns boolean
 language plpgsql

@@ -1,5 +1,6 @@
 -- is_input(path, digest): whether a campaign at or below a path has an input with this digest (SHA-256
 -- in hexadecimal), or a task of it has such a checkpoint. Index: campaign_path_key, checkpoint_digest.
+-- @roles gateway
 create or replace function taskq.is_input(p_path text, p_digest text)
 returns boolean
 language plpgsql stable

@@ -10,6 +10,7 @@
 --     second attempts may be made from now on, see hedge(), likewise.
 --
 -- Locks: the keeper's row for the length of the call; a second caller does not wait.
+-- @roles upkeep
 create or replace function taskq.keep(
     p_holder uuid,
     p_term_s double precision,

@@ -15,6 +15,7 @@
 -- Locks: the row of the refiller; a second caller does not wait. Rows are written only when they change by
 -- much: they would have many versions under a held snapshot. Index: task_waiting, span_waiting, where it looks at
 -- higher priorities only.
+-- @roles upkeep
 create or replace function taskq.keep_front(
     p_holder uuid,
     p_term_s double precision,

@@ -1,6 +1,9 @@
 -- last_attempts(campaign, tasks): of each of some tasks the last attempt that has ended; no row: it has none.
 --
 -- Reads an attempt for each task. Plans: see tasks(). Index: attempt_pkey, session_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.last_attempts(p_campaign bigint, p_tasks bigint[])
 returns table (task_id bigint, host text, ended_at timestamptz, error_class text)
 language plpgsql stable

@@ -4,7 +4,10 @@
 -- error: its message; line: the last line of its output. Error TQ404: no such campaign.
 --
 -- Reads `most` attempts at most. Plans: see tasks(). Index: attempt_unsuccessful, session_pkey.
-create or replace function taskq.latest_failure(p_path text, p_host text, p_class text, p_most integer)
+-- @roles reader
+-- @standby yes
+-- @gateway manager
+create or replace function taskq.latest_failure(p_path text, p_host text, p_error_class text, p_most integer)
 returns table (error text, line text)
 language plpgsql stable
 security definer
@@ -25,7 +28,7 @@ begin
               select a.session_id, a.error, a.tail
                 from taskq.attempt a
                where a.campaign_id = v_campaign
-                 and a.error_class = p_class
+                 and a.error_class = p_error_class
                  and a.outcome <> 'done'
                order by a.campaign_id desc, a.error_class desc, a.task_id desc
                limit p_most

@@ -22,6 +22,7 @@
 --
 -- Locks: the rows of the tasks, skipping locked ones; shared, the lock by which
 -- expire_ahead() tells that something is being leased. Index: task_waiting, task_pkey.
+-- @roles upkeep
 create or replace function taskq.lease_ahead(
     p_epoch bigint,
     p_campaign bigint,

@@ -9,6 +9,9 @@
 --
 -- Reads no task; it costs twice what counts() does, and is planned in the same way. Index: those of
 -- counts(), counter_pkey, campaign_pkey.
+-- @roles all
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.left_over(
     p_path text,
     p_offers text[],

@@ -3,6 +3,8 @@
 --
 -- A pickle executes what it says when it is read. So a handler with an archive, by whose digest and seal
 -- agents know what they may read, is accepted from such logins and from the owner only.
+-- @roles pickler
+-- @gateway no
 create or replace function taskq.may_pickle()
 returns boolean
 language sql stable

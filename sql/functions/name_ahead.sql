@@ -8,6 +8,7 @@
 --
 -- Locks: the rows of the tasks, skipping locked ones. Index: task_pkey, by look-ups only;
 -- see settle().
+-- @roles gateway
 create or replace function taskq.name_ahead(
     p_sessions bigint[],
     p_campaigns bigint[],

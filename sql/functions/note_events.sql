@@ -27,6 +27,8 @@
 -- Locks: the row of notify_watch for the length of the call; a second caller does not wait. Rules, conditions
 -- and events are locked by nobody for long. Index: session_open, campaign_closed, pulse_pkey, counter_pkey,
 -- trend_pkey, those of counts().
+-- @roles operator
+-- @gateway no
 create or replace function taskq.note_events(p_disks jsonb default '[]')
 returns integer
 language plpgsql

@@ -5,6 +5,7 @@
 -- 1,000 the others are not noted.
 --
 -- Locks: the gateway's row. Index: gateway_pkey.
+-- @roles gateway
 create or replace function taskq.note_gateway(
     p_holder uuid,
     p_name text,

@@ -11,6 +11,9 @@
 -- Error TQ409: another loop acts for the pilot. Idempotent.
 --
 -- Locks: the pilot's row, then those of the jobs by number. Index: pilot_job_pkey, session_pilot.
+-- @roles manager pilots
+-- @gateway manager
+-- @repeat safe
 create or replace function taskq.note_pilot(
     p_pilot bigint,
     p_holder uuid,

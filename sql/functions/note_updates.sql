@@ -13,6 +13,7 @@
 -- Index: progress_pkey, task_pkey, bundle_pkey, session_pkey, followed_pkey.
 --
 -- Progress that is stored already is not written again before half of its time is over.
+-- @roles serving
 create or replace function taskq.note_updates(p_updates jsonb)
 returns void
 language plpgsql

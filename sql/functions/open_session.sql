@@ -7,6 +7,7 @@
 -- Result: the session's id. Error TQ404: no such campaign. Error TQ410: the key's session has
 --     ended. Error TQ400: a tag is not well formed. Error TQ403: a token has opened the key's
 -- session.
+-- @roles agent
 create or replace function taskq.open_session(
     p_path text,
     p_key uuid,

@@ -2,6 +2,9 @@
 -- the order in which these are given; nothing of those that have none.
 --
 -- digest, size: of the blob. Index: output_pkey, attempt_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.outputs_of(p_campaign bigint, p_tasks bigint[])
 returns table (task_id bigint, digest text, size bigint)
 language plpgsql stable

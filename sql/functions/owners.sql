@@ -1,4 +1,5 @@
--- owners(path): the owners of campaigns at and below a path, with what all of their campaigns have, and their quotas.
+-- owners(path): the owners of campaigns at and below a path, with what all of their campaigns have, and their
+-- quotas; those first of whose tasks most wait or run.
 --
 -- campaigns, waiting (with those that are delayed), working, bytes: as owned() and stored_bytes() count them.
 --     max_running, max_waiting, max_bytes: null: any amount. is_full: see stop_full_owners().
@@ -7,6 +8,9 @@
 --
 -- Reads no task; it costs a look-up for each campaign of these owners, and goes through the deltas once.
 -- Index: campaign_path_key, campaign_owner, counter_pkey, output_use_pkey, delta_xid, campaign_pkey.
+-- @roles gateway reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.owners(p_path text)
 returns table (
     owner text,
@@ -93,6 +97,7 @@ begin
                coalesce(q.is_full, false)
           from known k
           left join own o on o.owner = k.owner
-          left join taskq.quota q on q.owner = k.owner;
+          left join taskq.quota q on q.owner = k.owner
+         order by coalesce(o.waiting + o.working, 0) desc, k.owner;
 end
 $$;

@@ -11,6 +11,8 @@
 -- Sets for the transaction: the time limit of statements, half of it for locks; taskq.token_kind, which
 -- change_campaign() reads; taskq.token_name, which create_campaign() does; taskq.token_id, which follow() does;
 -- taskq.token_paths, which token_covers() does. Locks: none. Index: token_hash_key, campaign_pkey.
+-- @roles manager
+-- @gateway no
 create or replace function taskq.permit(
     p_hash bytea, p_kind text, p_paths text[], p_campaigns bigint[], p_quiet boolean,
     p_timeout_s double precision, out kind text, out within boolean)

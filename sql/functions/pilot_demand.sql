@@ -10,6 +10,10 @@
 -- Error TQ404: no such campaign.
 --
 -- Reads no task; costs what standing() and usual_run() do.
+-- @roles reader
+-- @standby no
+-- @gateway manager
+-- @repeat safe
 create or replace function taskq.pilot_demand(
     p_path text,
     p_offers text[],

@@ -11,6 +11,9 @@
 -- Locks: the spans that tasks leave, see unspan(); then the rows of the tasks, in the order of task_id; waits for
 -- them. Index: span_pkey, spec_pkey, task_pkey. Planned anew each time, see
 -- cancel().
+-- @roles manager operator
+-- @gateway manager
+-- @repeat once
 create or replace function taskq.prioritise(
     p_campaign bigint,
     p_tasks bigint[],

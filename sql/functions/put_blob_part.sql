@@ -5,6 +5,8 @@
 -- Error TQ404: no such blob is being stored, or it has no such part.
 --
 -- Locks: the blob's row, against end_blob(). Index: blob_pkey, blob_part_pkey.
+-- @roles serving submitter
+-- @gateway no
 create or replace function taskq.put_blob_part(p_blob bigint, p_part integer, p_data bytea)
 returns void
 language plpgsql

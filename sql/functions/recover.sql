@@ -19,6 +19,8 @@
 -- these tasks, waiting for them, see retry(); then the rows of the sessions and of their tasks, none that
 -- somebody else has locked; last the row of the brake. Index: campaign_path_key, attempt_unsuccessful,
 -- task_pkey, session_open, task_working, delta_xid.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.recover(
     p_path text,
     p_site text,

@@ -3,6 +3,9 @@
 -- Error TQ404: no such campaign. Error TQ409: it is not empty, or it is the root.
 --
 -- Locks: the campaign's row; its deltas before its counter, as in fold().
+-- @roles manager operator
+-- @gateway submitter
+-- @repeat once
 create or replace function taskq.remove_campaign(p_path text)
 returns void
 language plpgsql

@@ -4,6 +4,9 @@
 -- Result: the campaign's revision. Error TQ404: no such campaign, or no such input.
 --
 -- Locks: the campaign's row.
+-- @roles submitter
+-- @gateway submitter
+-- @repeat once
 create or replace function taskq.remove_input(p_path text, p_name text)
 returns integer
 language plpgsql

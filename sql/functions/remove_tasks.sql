@@ -7,6 +7,9 @@
 --
 -- Locks: spans and bundles, as cancel() does; the rows of the tasks. Index: spec_pkey, task_pkey, attempt_pkey,
 -- output_pkey.
+-- @roles manager operator
+-- @gateway submitter
+-- @repeat once
 create or replace function taskq.remove_tasks(p_campaign bigint, p_limit integer)
 returns integer
 language plpgsql

@@ -8,6 +8,8 @@
 -- would cost each report something.
 --
 -- Locks: the rows of the blobs. Who puts one of them again meanwhile waits, and stores it anew.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.remove_unused_blobs(p_limit integer, p_age_s double precision)
 returns integer
 language plpgsql

@@ -4,6 +4,7 @@
 --     error_class, error, exit_code, tail, phases.
 -- Result: the verdict: accepted, duplicate, superseded or unknown; see settle(). All are final.
 -- Error TQ404: no such campaign.
+-- @roles agent
 create or replace function taskq.report(
     p_path text,
     p_task bigint,

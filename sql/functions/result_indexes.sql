@@ -4,6 +4,9 @@
 -- these are equal. ranked: those with a number there. large: those that are references to blobs, whose number
 -- the database does not know: with some, it serves only who ranks the references as they are.
 -- Error TQ404: no such campaign. Index: campaign_path_key, result_index_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.result_indexes(p_path text)
 returns table (
     campaign text, field text, seen bigint, done bigint, ranked bigint, large bigint, created_at timestamptz

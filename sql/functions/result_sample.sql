@@ -7,6 +7,9 @@
 --     number that a double can hold; result, null with a name.
 -- Reads stretches * each attempts at most; all there are, if none of the parts has more. Memory is bounded
 -- by that. Plans: see tasks(). Index: attempt_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway no
 create or replace function taskq.result_sample(
     p_campaign bigint,
     p_name text,

@@ -2,6 +2,9 @@
 --
 -- after, plans: see tasks(). Result: `limit` rows at most; none: there are no more.
 -- Index: attempt_pkey, spec_pkey, session_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager, paged
 create or replace function taskq.results(p_campaign bigint, p_after bigint, p_limit integer)
 returns table (
     task_id bigint,

@@ -2,6 +2,9 @@
 -- nothing of those that have none (any more).
 --
 -- Columns: see results(). Plans: see tasks(). Index: attempt_pkey, spec_pkey, session_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.results_of(p_campaign bigint, p_tasks bigint[])
 returns table (
     task_id bigint,

@@ -3,6 +3,9 @@
 --
 -- status, error_class, tasks, after, moved, last: see retry(), whose errors it raises.
 -- Index: task_failed or task_pkey. Planned anew each time, see cancel().
+-- @roles manager operator
+-- @gateway manager
+-- @repeat safe
 create or replace function taskq.retriable(
     p_campaign bigint,
     p_status taskq.task_status,

@@ -8,6 +8,9 @@
 --
 -- Locks: the campaign's lock of seed_begin(), see cancel(); the rows of the tasks, in the order of
 -- task_id; waits for them. Index: task_failed or task_pkey. Planned anew each time, see cancel().
+-- @roles manager operator
+-- @gateway manager, wakes
+-- @repeat once
 create or replace function taskq.retry(
     p_campaign bigint,
     p_status taskq.task_status,

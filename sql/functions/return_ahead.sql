@@ -7,6 +7,7 @@
 --
 -- Locks: the rows of the tasks, skipping locked ones: these are left to the pool's
 -- deadline. Index: task_pkey, by look-ups only; see settle().
+-- @roles upkeep
 create or replace function taskq.return_ahead(
     p_campaigns bigint[],
     p_tasks bigint[],

@@ -11,6 +11,8 @@
 -- Locks: the token's row, for which enrolments under way are waited for, so that none of them
 -- commits a session that this one has not seen; its sessions, in their order; the rows of their
 -- tasks, skipping locked ones. Index: token_name, session_token, task_working.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.revoke_token(
     p_name text,
     out sessions integer,

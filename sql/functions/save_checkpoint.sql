@@ -11,6 +11,7 @@
 --
 -- Locks: the task's bundle, see unpack(); its row; that of the checkpoint. Index: bundle_task, task_pkey,
 -- checkpoint_pkey.
+-- @roles serving
 create or replace function taskq.save_checkpoint(
     p_session bigint,
     p_campaign bigint,

@@ -12,6 +12,7 @@
 --
 -- Locks: a row of output_use. Index: task_pkey, bundle_task, attempt_pkey, output_pkey, output_digest,
 -- output_use_pkey, output_use_token, token_pkey, session_pkey.
+-- @roles serving
 create or replace function taskq.save_output(
     p_session bigint,
     p_campaign bigint,

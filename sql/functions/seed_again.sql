@@ -9,6 +9,7 @@
 --     place, the key, and pieces of both payloads (stored, offered) that show where they differ.
 --
 -- Locks: that of seed_begin() must be held. Index: spec_key_key.
+-- @roles owner
 create or replace function taskq.seed_again(
     p_campaign bigint, p_tasks jsonb, p_on_conflict text, p_named integer,
     out conflicts integer, out named jsonb)

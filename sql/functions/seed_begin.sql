@@ -7,6 +7,7 @@
 --
 -- Locks: an advisory lock for the campaign until the transaction ends, so that chunks of one
 -- campaign follow each other, and keys that are not there stay so until the COPY.
+-- @roles owner
 create or replace function taskq.seed_begin(p_campaign bigint)
 returns bigint
 language plpgsql

@@ -5,6 +5,7 @@
 --
 -- Locks: with such a quota one for its owner, until the transaction ends. Index: spec_pkey, quota_pkey. Chunks of one campaign follow each other, so that what lies above
 -- the mark belongs to this transaction.
+-- @roles owner
 create or replace function taskq.seed_end(p_campaign bigint, p_above bigint)
 returns integer
 language plpgsql

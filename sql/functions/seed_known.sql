@@ -2,7 +2,8 @@
 --
 -- Key by key: with `key = any (keys)`, where most campaigns are small, the planner prefers to go
 -- through all of a campaign, which this one may not be.
-create or replace function taskq.seed_known(p_campaign bigint, p_keys text[])
+-- @roles owner
+create or replace function taskq.seed_known(p_campaign bigint, p_keys json)
 returns setof text
 language plpgsql stable
 security definer
@@ -15,7 +16,7 @@ as $$
 begin
     return query
         select s.key
-          from unnest(p_keys) as k (key)
+          from json_array_elements_text(p_keys) as k (key)
          cross join lateral (
              select s.key
                from taskq.spec s

@@ -6,6 +6,9 @@
 --     already, or that came with it before in the array, adds nothing.
 -- Errors: see seed_begin(), seed_again(). Error TQ400: on_conflict is none of these, or a payload is
 --     nested more than 64 deep. Not looked for: numbers of 4,300 digits or more, which no Python reads.
+-- @roles gateway submitter
+-- @gateway manager, wakes
+-- @repeat safe
 create or replace function taskq.seed_tasks(
     p_path text, p_tasks jsonb, p_on_conflict text, p_named integer,
     out added integer, out conflicts integer, out named jsonb)

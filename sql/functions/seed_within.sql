@@ -5,6 +5,7 @@
 -- so it is in an empty campaign, and where keys ascend, as identifiers in libraries mostly do.
 --
 -- Index: spec_key_key.
+-- @roles owner
 create or replace function taskq.seed_within(p_campaign bigint, p_low text, p_high text)
 returns boolean
 language plpgsql stable

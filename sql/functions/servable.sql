@@ -24,6 +24,7 @@
 -- and campaign i desires D_o * d_i / sum(d). Campaigns that are nobody's are one owner's.
 --
 -- Volatile, by random(). Reads no task; for what it costs see standing(). Index: quota_pkey.
+-- @roles serving
 create or replace function taskq.servable(
     p_path text,
     p_lifetime_s double precision,

@@ -4,6 +4,9 @@
 --     any more, those that wait in the batch system are cancelled by the loop, and the pilot goes when its last
 --     job has ended; at once if there is none. A pilot that is being removed stays so.
 -- Result: how many of its jobs have not ended. Error TQ404: no such pilot. Error TQ409: it is being removed.
+-- @roles manager operator
+-- @gateway manager
+-- @repeat once
 create or replace function taskq.set_pilot_status(p_name text, p_status text)
 returns integer
 language plpgsql

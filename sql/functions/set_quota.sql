@@ -9,6 +9,8 @@
 --
 -- Locks: one against create_campaign() and give_campaign() for this owner; the quota; the campaigns that change.
 -- Index: quota_pkey, campaign_owner.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.set_quota(p_owner text, p_quota jsonb)
 returns integer
 language plpgsql

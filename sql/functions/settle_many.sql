@@ -9,8 +9,8 @@
 --
 -- Locks: those of settle(). Index: task_pkey, attempt_pkey, session_pkey; the settings are those of
 -- exchange(), which says why.
-create or replace function taskq.settle_many(p_campaigns bigint[], p_reports jsonb)
-returns text[]
+-- @roles serving
+create or replace function taskq.settle_many(p_campaigns bigint[], p_reports jsonb, out acks text[])
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -24,14 +24,13 @@ as $$
 declare
     v_one record;
     v_settled text[];
-    v_acks text[];
 begin
     if (cardinality(p_campaigns) = jsonb_array_length(p_reports)
         and array_position(p_campaigns, null) is null) is not true
     then
         raise exception 'each report needs its campaign' using errcode = 'TQ400';
     end if;
-    v_acks := array_fill('unknown'::text, array[cardinality(p_campaigns)]);
+    acks := array_fill('unknown'::text, array[cardinality(p_campaigns)]);
     for v_one in
         select r.campaign_id, jsonb_agg(r.report order by r.ord) as reports,
                array_agg(r.ord order by r.ord) as ords
@@ -66,9 +65,8 @@ begin
         select e.acks into v_settled
           from taskq.exchange(v_one.campaign_id, v_one.reports, null, null, null) e;
         for i in 1 .. cardinality(v_settled) loop
-            v_acks[v_one.ords[i]] := v_settled[i];
+            acks[v_one.ords[i]] := v_settled[i];
         end loop;
     end loop;
-    return v_acks;
 end
 $$;

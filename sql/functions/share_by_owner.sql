@@ -1,5 +1,7 @@
 -- share_by_owner(by_owner): whether running tasks are shared out between owners first, by their weights, then
 -- between the campaigns of each; or between all campaigns alike. See servable(). Result: whether that changed.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.share_by_owner(p_by_owner boolean)
 returns boolean
 language plpgsql

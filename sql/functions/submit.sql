@@ -1,6 +1,9 @@
 -- submit(path, tasks, on_conflict): seeds a few tasks in one call.
 --
 -- As seed_tasks(), also its errors. Result: how many were added. Of conflicts error TQ422 names ten at most.
+-- @roles gateway submitter
+-- @gateway manager, wakes
+-- @repeat safe
 create or replace function taskq.submit(
     p_path text, p_tasks jsonb, p_on_conflict text default 'fail')
 returns integer

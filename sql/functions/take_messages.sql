@@ -8,6 +8,8 @@
 -- asks. So each event is sent at least once, and under one id. attempts: how many have failed before.
 --
 -- Locks: the rules that are handed out, skipping locked ones. Index: notify_event_waiting; rules are few.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.take_messages(
     p_holder uuid,
     p_host text,

@@ -1,6 +1,9 @@
 -- task_ids(campaign, keys): the ids of tasks by their keys; of unknown ones nothing.
 --
 -- Plans: see tasks(); key by key, see seed_known(). Index: spec_key_key.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.task_ids(p_campaign bigint, p_keys text[])
 returns table (key text, task_id bigint)
 language plpgsql stable

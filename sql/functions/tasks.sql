@@ -13,6 +13,9 @@
 -- of which one row is wanted, can only be found there; for `task_id =` the planner takes an index over
 -- the campaign's keys just as well, where it holds the campaign for one of a single task, and goes
 -- through all of it each time.
+-- @roles reader
+-- @standby yes
+-- @gateway manager, paged
 create or replace function taskq.tasks(
     p_campaign bigint,
     p_status taskq.task_status,

@@ -3,6 +3,8 @@
 --
 -- Result: the event's id, by which its status can be asked for. Error TQ404: no such rule. Error TQ409: ten
 -- tests wait already.
+-- @roles operator
+-- @gateway no
 create or replace function taskq.test_notify_rule(p_name text)
 returns uuid
 language plpgsql

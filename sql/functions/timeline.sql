@@ -6,6 +6,9 @@
 -- with pg_upgrade: agents that lived through it would take a lower number for a server that is gone. What
 -- is noted in `serving` may be older than the server, so that is reckoned with before note_serving() has
 -- seen it, and the number is the same afterwards. Where the server has stopped telling, it stays.
+-- @roles all
+-- @standby no
+-- @gateway no
 create or replace function taskq.timeline()
 returns bigint
 language plpgsql

@@ -1,5 +1,8 @@
 -- token_covers(path): whether the manager's token that permit() has let in is for a campaign, in the transaction
 -- in which it did so; elsewhere true.
+-- @roles reader
+-- @standby no
+-- @gateway no
 create or replace function taskq.token_covers(p_path text)
 returns boolean
 language sql stable

@@ -4,6 +4,9 @@
 -- status: failed, cancelled, or removed: there is no such task (any more).
 --
 -- Plans: see tasks(). Index: task_pkey, spec_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.unsuccessful(p_campaign bigint, p_tasks bigint[])
 returns table (task_id bigint, status text)
 language plpgsql stable

@@ -4,6 +4,9 @@
 --     there are none.
 -- Reads `most` attempts, those of the tasks that were seeded last among those with an attempt: claims go
 -- in that order. Plans: see tasks(). Index: attempt_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 create or replace function taskq.usual_run(
     p_campaign bigint,
     p_most integer,

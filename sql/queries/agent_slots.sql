@@ -1,5 +1,9 @@
 -- The slots of the agents that serve a campaign, above or below it, offer at least these tags, and do not
 -- leave. Index: session_open.
+-- @roles reader
+-- @standby no
+-- @gateway manager
+-- @repeat safe
 select coalesce(sum(s.slots), 0) as slots
   from taskq.session s
   join taskq.campaign c on c.campaign_id = s.campaign_id

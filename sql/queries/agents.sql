@@ -1,5 +1,8 @@
 -- The open sessions, with the number of attempts that they hold, longest silent first.
 -- Index: session_open, ban_pkey, those of in_hand().
+-- @roles reader
+-- @standby yes
+-- @gateway manager, up to 10000000
 select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, s.offers, c.path,
        s.opened_at,
        extract(epoch from clock_timestamp() - s.heartbeat_at)::double precision as silent_s,

@@ -1,4 +1,5 @@
 -- Rows of some tasks and their attempts, without payloads and results. Found by key, see tasks().
+-- @roles owner
 select w.task_id,
        jsonb_build_object(
            'key', (

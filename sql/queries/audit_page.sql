@@ -1,4 +1,7 @@
 -- The next tasks of a campaign, `most` of them: how many they are, and the last id.
+-- @roles reader
+-- @standby no
+-- @gateway no
 select count(*) as tasks, max(p.task_id) as last
   from (
       select s.task_id

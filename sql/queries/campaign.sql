@@ -1,4 +1,7 @@
 -- A campaign by its path. Index: campaign_path_key.
+-- @roles all
+-- @standby yes
+-- @gateway manager, instead campaign_unsealed
 select campaign_id, path, status, revision, description, handler, params, max_attempts, max_losses,
        backoff_s, backoff_max_s, time_limit_s, weight, tags as requires, running_limit as max_running,
        max_running_per_site, on_disconnect, front,

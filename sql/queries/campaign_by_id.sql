@@ -1,4 +1,7 @@
 -- The description of a campaign that agents cache. Index: campaign_pkey.
+-- @roles all
+-- @standby no
+-- @gateway no
 select campaign_id, revision, path, handler, params, time_limit_s, inputs, on_disconnect,
        checkpoint_bytes, checkpoint_every_s, output_bytes, cores, memory, gpus
   from taskq.campaign

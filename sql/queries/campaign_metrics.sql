@@ -1,6 +1,9 @@
 -- The campaigns with tasks at and below some paths, with their own counts, those with most unfinished tasks first;
 -- and how many there are. A path without a campaign has none.
 -- Reads no task; it costs as much as counts(). Index: those of counts(), campaign_path_key.
+-- @roles all
+-- @standby no
+-- @gateway no
 with own as (
     select distinct on (n.path) n.path, n.state::text, n.waiting, n.delayed, n.working, n.done, n.failed,
            n.cancelled, n.failures, n.losses

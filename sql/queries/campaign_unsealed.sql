@@ -1,5 +1,8 @@
 -- A campaign by its path, without the key that seals arguments: who has it says what agents unpickle.
 -- Index: campaign_path_key.
+-- @roles all
+-- @standby no
+-- @gateway no
 select campaign_id, path, status, revision, description, handler - 'seal' as handler, params, max_attempts, max_losses,
        backoff_s, backoff_max_s, time_limit_s, weight, tags as requires, running_limit as max_running,
        max_running_per_site, on_disconnect, front,

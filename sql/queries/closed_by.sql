@@ -1,5 +1,8 @@
 -- The campaigns that are not open, among one and those above it, from the top.
 -- Index: campaign_path_key, campaign_pkey.
+-- @roles all
+-- @standby yes
+-- @gateway manager
 select a.path
   from taskq.campaign c
  cross join lateral (

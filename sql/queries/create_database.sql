@@ -1,1 +1,2 @@
+-- @roles owner
 create database {database}

@@ -1,1 +1,2 @@
+-- @roles owner
 drop database {database} with (force)

@@ -1,6 +1,7 @@
 -- Functions of an earlier release under arguments that this one does not know: all that the running
 -- transaction has not put in place, itself (of age 0) or in a savepoint (later still). What remains keeps its
 -- grants.
+-- @roles owner
 do $$
 declare
     v_stale regprocedure;

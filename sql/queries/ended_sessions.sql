@@ -1,4 +1,7 @@
 -- Of some sessions, those that have ended. Index: session_pkey.
+-- @roles gateway reader
+-- @standby no
+-- @gateway no
 select s.session_id
   from taskq.session s
  where s.session_id = any (%(sessions)s::bigint[])

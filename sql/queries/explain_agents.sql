@@ -4,6 +4,9 @@
 -- last_until: when the last of them expires if they stay silent, as far as one knows without the time of
 -- a promotion, see serving_since().
 -- Index: session_open, campaign_pkey; the bans are few.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 with living as materialized (
     select c.path as scope, s.offers, s.drain, s.slots, s.host, s.site,
            s.trouble is not null or s.suspect is not null as slowed,

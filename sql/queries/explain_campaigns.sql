@@ -2,6 +2,9 @@
 -- there are; with what decides who can claim in them. ahead: leased ahead, among those that are working.
 -- full_sites: where as many work as max_running_per_site allows; what ended since the last claim there counts, too.
 -- Reads no task; it costs as much as counts(). Index: those of counts(), campaign_pkey, front_list_pkey, site_claim_site.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 select n.path, n.state::text, n.waiting, n.delayed, n.working, c.has_handler, c.requires, c.time_limit_s,
        c.max_running, c.owner, c.running_quota, c.weight, c.backoff_max_s,
        c.max_running_per_site, l.full_sites, coalesce(f.entries, 0) as ahead,

@@ -1,5 +1,8 @@
 -- The campaigns that are not open, above, at and below one, from the top.
 -- Index: campaign_path_key, campaign_pkey, campaign_closed.
+-- @roles all
+-- @standby yes
+-- @gateway manager
 select c.path, c.status::text, c.paused_why
   from taskq.campaign c
  where c.status <> 'open'

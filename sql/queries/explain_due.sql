@@ -1,6 +1,9 @@
 -- When the first of the delayed tasks at and below a path come due; null: none of them is among the 1,000
 -- of the queue that come due first. last_due_s: in how many seconds the last of them does, at least; null:
 -- none is among the 1,000 that come due last. Index: task_delayed (both ways), campaign_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 with first_due as materialized (
     select t.campaign_id, t.due_at
       from taskq.task t

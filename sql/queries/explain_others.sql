@@ -1,6 +1,9 @@
 -- What runs at and below a scope of agents but outside a path: the campaigns with most running tasks, and of
 -- all of them how many there are, what they run, and their weights together.
 -- Reads no task; it costs as much as counts(). Index: those of counts(), campaign_pkey.
+-- @roles all
+-- @standby yes
+-- @gateway manager, quiet
 select n.path, n.working, n.waiting, c.weight, count(*) over () as campaigns,
        (sum(n.working) over ())::bigint as all_working, sum(c.weight) over () as all_weights
   from taskq.counts(%(scope)s, null) n

@@ -1,6 +1,9 @@
 -- The campaigns at and below a path that agents at work leave out now, since they could not run them: how
 -- many agents, on which hosts, why, and until when at the latest; see hosts_serving().
 -- Index: refusal_pkey, session_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 select c.path, r.agents, r.hosts, r.some_hosts, r.error_class, r.error, r.until
   from taskq.refused f
   join taskq.campaign c on c.campaign_id = f.campaign_id

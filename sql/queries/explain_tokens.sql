@@ -1,5 +1,8 @@
 -- The tokens of sites that agents of a campaign can have: those that are valid, and those that ended within
 -- 30 days; latest first. Index: none, they are few.
+-- @roles reader
+-- @standby yes
+-- @gateway manager, quiet, whole
 select t.name, t.paths, t.state, t.ended_at
   from (
       select t.token_id, t.name, t.paths,

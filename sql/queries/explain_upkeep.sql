@@ -2,7 +2,10 @@
 -- see functions/believed.sql), the refiller of the front,
 -- agents. Index: session_open;
 -- all else are single rows.
-select clock_timestamp() as now, 
+-- @roles reader
+-- @standby yes
+-- @gateway manager
+select clock_timestamp() as now,
        case when k.until < clock_timestamp() + interval '1 hour' then nullif(k.until, '-infinity') end
            as keeper_until, f.epoch > 0 as has_front, f.pool_s,
        r.until > clock_timestamp() as refilled,

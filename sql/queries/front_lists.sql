@@ -1,5 +1,8 @@
 -- Campaigns with tasks that are leased ahead and not named by an agent yet, and campaigns for which
 -- agents ask; by path. Index: task_working.
+-- @roles reader
+-- @standby no
+-- @gateway no
 with ahead as materialized (
     select t.campaign_id, count(*) as leased
       from taskq.task t

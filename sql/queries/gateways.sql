@@ -1,4 +1,7 @@
 -- The gateways heard of within the hour, by name: at most 1,000 are known. silent_s: since when they are not.
+-- @roles reader
+-- @standby yes
+-- @gateway manager, quiet, whole
 select g.name, g.release, g.sessions, g.per_s, g.front,
        extract(epoch from clock_timestamp() - g.seen_at)::double precision as silent_s
   from taskq.gateway g

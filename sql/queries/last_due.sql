@@ -1,5 +1,8 @@
 -- Of each campaign at or below a path with some of the 1,000 delayed tasks of the queue that come due last: in
 -- how many seconds the last of them does. Index: task_delayed (backwards), campaign_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 with last_due as materialized (
     select t.campaign_id, t.due_at
       from taskq.task t

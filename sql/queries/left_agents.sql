@@ -1,4 +1,7 @@
 -- The sessions that have ended within the hour, those that ended last first. Index: session_ended.
+-- @roles reader
+-- @standby yes
+-- @gateway manager, up to 10000000
 select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, c.path, s.opened_at,
        s.ended_at,
        case when s.expired then 'it was silent for longer than its lease'

@@ -1,2 +1,3 @@
 -- One migration at a time.
+-- @roles owner
 select pg_advisory_xact_lock(hashtext('taskq.migrate'), 0)

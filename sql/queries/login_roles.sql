@@ -1,4 +1,5 @@
 -- Logins with their roles, by name. Logins that have been dropped are left out.
+-- @roles owner
 select r.rolname as login, array_agg(l.role order by l.role) as roles
   from taskq.login_role l
   join pg_catalog.pg_roles r on r.oid = l.login

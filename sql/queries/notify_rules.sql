@@ -1,6 +1,9 @@
 -- All notification rules, or one, ordered by name, with the number of their events. reached: whether a keeper
 -- that was heard within the last minute can send its messages.
 -- Index: notify_event_rule; rules and senders are few.
+-- @roles reader
+-- @standby no
+-- @gateway no
 select r.name, r.path, r.events, r.target, r.after_s, r.login, r.created_at, r.attempts, r.trouble,
        r.sent_at, r.sent_from, n.waiting, n.given_up, n.given_up_at,
        case when r.attempts > 0

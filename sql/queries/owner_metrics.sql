@@ -1,5 +1,8 @@
 -- The owners of campaigns at and below some paths, those with most tasks first, and how many there are; see owners().
 -- A path without a campaign has none. Index: those of owners(), campaign_path_key.
+-- @roles gateway reader
+-- @standby no
+-- @gateway no
 with p as materialized (
     select c.path
       from taskq.campaign c

@@ -1,6 +1,9 @@
 -- Of each campaign at or below a path with points within so many minutes: how old the first of them is, how
 -- many tasks had ended then, and how many agents serve it by the last. Index: trend_pkey, at most all of it,
 -- which is bounded; campaign_path_key.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 select campaign_id,
        extract(epoch from clock_timestamp())::double precision
            - min(minute) * 60.0::double precision as age_s,

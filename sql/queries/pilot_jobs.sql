@@ -1,5 +1,9 @@
 -- The jobs of a pilot, latest first: all that are live, and others up to a number. at_work: whether the
 -- agent's session is open; left_why: why the last one ended. Index: pilot_job_pkey, session_pilot.
+-- @roles reader
+-- @standby no
+-- @gateway manager, up to 1000000
+-- @repeat safe
 with chosen as (
     select * from taskq.pilot_job j where j.pilot_id = %(pilot)s and j.status <> 'ended'
     union all

@@ -1,4 +1,8 @@
 -- All pilots, or one, that a manager's token is for, ordered by name, with how many of their jobs are how. Index: pilot_job_live, session_pilot.
+-- @roles reader
+-- @standby no
+-- @gateway manager
+-- @repeat safe
 select p.pilot_id, p.name, p.key, p.path, p.driver, p.settings, p.status, p.paused_why, p.failures,
        extract(epoch from clock_timestamp() - p.failed_at)::double precision as failed_ago_s, p.trouble,
        greatest(0, extract(epoch from p.retry_at - clock_timestamp()))::double precision as retry_in_s,

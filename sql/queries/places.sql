@@ -1,5 +1,8 @@
 -- The hosts and sites with agents that serve a campaign, one above or one below it; those with most slots
 -- first. slowed, draining, silent: how many of the agents are. Index: session_open, campaign_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager, up to 10000000
 select s.host, s.site, count(*) as agents, sum(s.slots)::bigint as slots,
        count(*) filter (where s.trouble is not null or s.suspect is not null) as slowed,
        count(*) filter (where s.drain) as draining,

@@ -1,5 +1,8 @@
 -- The campaigns at and below a path that agents cannot run, with the last refusal of each, and how many
 -- hosts have refused it within the day. Index: refusal_pkey, session_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 select c.path, r.hosts, r.some_hosts, r.last_at, r.error_class, r.error
   from taskq.refused f
   join taskq.campaign c on c.campaign_id = f.campaign_id

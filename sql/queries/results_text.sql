@@ -1,4 +1,7 @@
 -- A page of accepted results as one text, a line of JSON for each; no row: there are no more.
+-- @roles reader
+-- @standby yes
+-- @gateway no
 select max(r.task_id) as last,
        string_agg(
            json_build_object(

@@ -1,1 +1,2 @@
+-- @roles owner
 copy taskq.spec (campaign_id, key, payload, priority) from stdin

@@ -4,6 +4,9 @@
 -- size: in bytes. connections: of clients, to all databases of the server. oldest_s: since when the oldest
 -- transaction holds a snapshot, or may; null: none does. standbys: that follow. lag_s: how far the last
 -- of them is behind; null: none is, or it may not be seen.
+-- @roles all
+-- @standby yes
+-- @gateway manager, quiet, whole
 select pg_is_in_recovery() as standby,
        current_setting('server_version') as version,
        pg_database_size(current_database()) as size,

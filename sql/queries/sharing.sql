@@ -1,1 +1,4 @@
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 select by_owner from taskq.sharing

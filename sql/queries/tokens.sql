@@ -1,4 +1,7 @@
 -- All tokens, or one; newest first. Index: session_token.
+-- @roles reader
+-- @standby no
+-- @gateway no
 select t.token_id, t.kind::text, t.name, t.paths, t.networks::text[], t.max_uses, s.uses, s.sessions,
        t.created_at, t.expires_at, t.revoked_at,
        case

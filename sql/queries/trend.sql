@@ -1,4 +1,7 @@
 -- The points of a campaign's trend within so many minutes; null: all; the first first. Index: trend_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
 select to_timestamp(minute * 60.0) as at,
        extract(epoch from clock_timestamp())::double precision - minute * 60.0::double precision as age_s,
        done, failed, failures, unfinished, working, agents

@@ -1,1 +1,1 @@
-"""Roles: what each may do, as grants to one login."""
+"""What the parts of roles may read, as grants to one login."""

@@ -1,11 +1,5 @@
--- reader: looks at everything but secrets: no hash of a token, no key of a session, no lease, no
--- secret of the front. Writes nothing but what it follows.
-grant usage on schema taskq to {login};
-grant execute on function taskq.counts, taskq.tasks, taskq.find_tasks, taskq.task_ids, taskq.attempts,
-    taskq.results, taskq.results_of, taskq.unsuccessful, taskq.done_within, taskq.result_indexes, taskq.outputs_of, taskq.best_results, taskq.best_of_groups, taskq.failures, taskq.failure_classes,
-    taskq.failure_causes, taskq.usual_run, taskq.left_over, taskq.in_hand, taskq.banned, taskq.latest_attempts,
-    taskq.failing_tasks, taskq.latest_failure, taskq.last_attempts, taskq.follow, taskq.pilot_demand, taskq.token_covers, taskq.timeline,
-    taskq.result_sample, taskq.owners, taskq.hedges to {login};
+-- What all who look may read: everything but secrets. No hash of a token, no key of a session, no lease,
+-- no secret of the front.
 grant select (pilot_id, name, key, path, driver, settings, status, paused_why, failures, failed_at,
     trouble, retry_at, next_number, looked_at, looked_from, created_at) on taskq.pilot to {login};
 grant select (name, path, events, target, reach, after_s, login, created_at, attempts, trouble, retry_at,

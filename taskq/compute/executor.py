@@ -140,7 +140,7 @@ class Executor(concurrent.futures.Executor):
         }
         spec = CampaignSpec(path, handler=handler, **{**usual, **self._settings})
         number = self._database.value("create_campaign", path=path, spec=spec_body(spec))
-        about = {"input": ARCHIVE, "digest": stored, "size": size}
+        about = {"name": ARCHIVE, "digest": stored, "size": size}
         self._database.value("add_input", path=path, **about)
         return Campaign(self._database, number, path), seal
 

@@ -174,7 +174,7 @@ class FunctionPlan:
         """Give the campaign its inputs, and take away those that it shall not have."""
         wanted = self._inputs | ({} if self._archive is None else {ARCHIVE: self._archive})
         for name in there.keys() - wanted.keys():
-            self._database.value("remove_input", path=self._path, input=name)
+            self._database.value("remove_input", path=self._path, name=name)
         for name, one in wanted.items():
-            about = {"input": name, "digest": one.digest, "size": one.size}
+            about = {"name": name, "digest": one.digest, "size": one.size}
             self._database.value("add_input", path=self._path, **about)

@@ -140,7 +140,7 @@ class Run:
 
         `Client.map` begins them again.
         """
-        return move(self._database, "cancel", self.campaign.campaign_id, self._tasks)
+        return move(self._database, "cancel", self.campaign.campaign_id, self._tasks, begun=True)
 
     def best(
         self,

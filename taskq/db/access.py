@@ -31,15 +31,15 @@ class Queries(Protocol):
         """Whether it was closed, so that nothing can be asked any more."""
         ...
 
-    def rows(self, name: str, **values: object) -> list[Row]:
+    def rows(self, name: str, /, **values: object) -> list[Row]:
         """Return all rows of a statement."""
         ...
 
-    def row(self, name: str, **values: object) -> Row | None:
+    def row(self, name: str, /, **values: object) -> Row | None:
         """Return the first row, None if there is none."""
         ...
 
-    def value(self, name: str, **values: object) -> Any:
+    def value(self, name: str, /, **values: object) -> Any:
         """Return the first column of the first row, None if there is none."""
         ...
 

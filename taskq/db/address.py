@@ -13,13 +13,14 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import psycopg
 import psycopg_pool
+from psycopg import sql
 from psycopg.rows import dict_row
 from typing_extensions import Self
 
@@ -190,6 +191,13 @@ def note_backend(connection: Watched, pid: int) -> None:
     """
     if pid != connection.info.backend_pid and os.environ.get("TASKQ_PREPARE") != "on":
         connection.prepare_threshold = None
+
+
+def quoted(name: str | Sequence[str]) -> sql.Composable:
+    """Return an identifier, or a list of those that name something in our schema, as SQL."""
+    if isinstance(name, str):
+        return sql.Identifier(name)
+    return sql.SQL(", ").join(sql.Identifier("taskq", one) for one in name)
 
 
 def display_name(dsn: str) -> str:

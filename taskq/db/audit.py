@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from taskq.db.catalogue import array
 from taskq.db.connections import Database, Row, Statements
-from taskq.db.queries import array
 from taskq.views import Violation
 
 #: Checks of tasks, in the order in which they run, and those of a campaign, which run after them.

@@ -1,6 +1,6 @@
 """Connections to PostgreSQL, from a pool or dedicated, for threads and for asyncio.
 
-Statements are the files of `sql/queries`, called by name. Errors are those of `address.translated`.
+Statements are those of the catalogue, called by name. Errors are those of `address.translated`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from taskq.db.address import (
     Row,
     display_name,
     note_backend,
+    quoted,
     translated,
 )
-from taskq.db.queries import statement
+from taskq.db.catalogue import statement
 from taskq.db.silence import WatchedAsyncConnection, WatchedConnection
 
 __all__ = ["AsyncConnection", "Connection", "Database", "JsonText", "Row", "Statements"]
@@ -81,26 +82,26 @@ class Statements:
         """Whether the connection was closed."""
         return self._connection.closed
 
-    def rows(self, name: str, **values: object) -> list[Row]:
+    def rows(self, name: str, /, **values: object) -> list[Row]:
         """Return all rows of a statement."""
         return self._cursor.execute(statement(name), values).fetchall()
 
-    def row(self, name: str, **values: object) -> Row | None:
+    def row(self, name: str, /, **values: object) -> Row | None:
         """Return the first row, None if there is none."""
         return self._cursor.execute(statement(name), values).fetchone()
 
-    def value(self, name: str, **values: object) -> Any:
+    def value(self, name: str, /, **values: object) -> Any:
         """Return the first column of the first row, None if there is none."""
         row = self.row(name, **values)
         return None if row is None else next(iter(row.values()))
 
-    def execute(self, name: str, **values: object) -> None:
+    def execute(self, name: str, /, **values: object) -> None:
         """Run a statement that returns nothing."""
         self._connection.execute(statement(name), values)
 
     @contextmanager
     def table(
-        self, name: str, **values: object
+        self, name: str, /, **values: object
     ) -> Iterator[tuple[list[tuple[str, str]], Iterator[tuple[Any, ...]]]]:
         """Yield the columns of a statement, with PostgreSQL's names of their types, and its rows.
 
@@ -114,11 +115,11 @@ class Statements:
             columns = [(one.name, one.type_display) for one in cursor.description or ()]
             yield columns, iter(cursor)
 
-    def define(self, name: str, **identifiers: str) -> None:
-        """Run statements with quoted identifiers in place of the names in braces."""
-        quoted = {place: sql.Identifier(value) for place, value in identifiers.items()}
+    def define(self, name: str, /, **identifiers: str | Sequence[str]) -> None:
+        """Run statements with identifiers, or lists of ours, in place of the names in braces."""
+        names = {place: quoted(value) for place, value in identifiers.items()}
         # Not prepared: PostgreSQL cannot prepare several statements at once.
-        self._connection.execute(sql.SQL(statement(name)).format(**quoted), prepare=False)
+        self._connection.execute(sql.SQL(statement(name)).format(**names), prepare=False)
 
     def script(self, text: str) -> None:
         """Run a shipped script of several statements."""
@@ -193,7 +194,7 @@ class Connection:
             connection = self._connection
             try:
                 if time.monotonic() >= self._stale_at:
-                    (row,) = self._statements.rows("timeline")
+                    (row,) = self._statements.rows("timeline_and_pid")
                     self.timeline = row["timeline"]
                     self._address.takeovers.note(self.timeline)
                     note_backend(connection, row["pid"])
@@ -226,7 +227,7 @@ class AsyncConnection:
         self.timeline = 0
         self._stale_at = 0.0
 
-    async def rows(self, name: str, **values: object) -> list[Row]:
+    async def rows(self, name: str, /, **values: object) -> list[Row]:
         """Return all rows of a statement; translate errors.
 
         If the connection is broken, the statement is retried once on a new one, so statements that
@@ -248,7 +249,7 @@ class AsyncConnection:
                 self._cursor = self._connection.cursor()
                 self._stale_at = 0.0
             if time.monotonic() >= self._stale_at:
-                await self._cursor.execute(statement("timeline"))
+                await self._cursor.execute(statement("timeline_and_pid"))
                 (row,) = await self._cursor.fetchall()
                 self.timeline = row["timeline"]
                 self._address.takeovers.note(self.timeline)
@@ -354,7 +355,7 @@ class Database:
             snapshot.execute("audit_snapshot")
             return read(snapshot)
 
-    def execute(self, name: str, **values: object) -> None:
+    def execute(self, name: str, /, **values: object) -> None:
         """Run a statement that returns nothing."""
         with self.connection() as statements:
             statements.execute(name, **values)
@@ -382,17 +383,17 @@ class Database:
         """Return a connection for asyncio outside the pool, which opens at its first use."""
         return AsyncConnection(self._address)
 
-    def rows(self, name: str, **values: object) -> list[Row]:
+    def rows(self, name: str, /, **values: object) -> list[Row]:
         """Return all rows of a statement."""
         with self.connection() as statements:
             return statements.rows(name, **values)
 
-    def row(self, name: str, **values: object) -> Row | None:
+    def row(self, name: str, /, **values: object) -> Row | None:
         """Return the first row, None if there is none."""
         with self.connection() as statements:
             return statements.row(name, **values)
 
-    def value(self, name: str, **values: object) -> Any:
+    def value(self, name: str, /, **values: object) -> Any:
         """Return the first column of the first row, None if there is none."""
         with self.connection() as statements:
             return statements.value(name, **values)

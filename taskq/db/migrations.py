@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from taskq.db.catalogue import ROLES
 from taskq.db.connections import Database, Statements
-from taskq.db.roles import ROLES, grant_anew
+from taskq.db.roles import grant_anew
 from taskq.errors import (
     MigrationFailed,
     SchemaMissing,

@@ -1,29 +1,21 @@
 """Roles: rights of logins that do not own the schema.
 
 A login gets EXECUTE on the functions of its roles and may read what their statements read; it can
-write no table. `sql/roles` lists these rights. They hold for one database: PostgreSQL's own roles,
-which belong to the whole server, are only the grantees.
+write no table. The header of a function says which roles it is for (see `catalogue`), the files of
+`sql/roles` what may be read. Rights hold for one database: PostgreSQL's own roles, which belong to
+the whole server, are only the grantees.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from taskq.db.catalogue import ROLES, granted_functions
 from taskq.db.connections import Database, Statements
 from taskq.errors import Conflict, NotFound, UsageError
 
-#: Parts of each role, which are files of `sql/roles`, in the order in which they are granted.
-ROLES: Final[dict[str, tuple[str, ...]]] = {
-    "gateway": ("serving", "upkeep", "gateway"),
-    "agent": ("serving", "upkeep", "agent"),
-    "submitter": ("reader", "submitter"),
-    "pickler": ("reader", "submitter", "pickler"),
-    "manager": ("reader", "submitter", "manager"),
-    "reader": ("reader",),
-    "operator": ("reader", "upkeep", "operator", "pilots"),
-    "pilots": ("reader", "pilots"),
-    "web": ("reader", "web"),
-}
+#: Parts of roles that read tables: files of `sql/roles`, in the order in which they are granted.
+READING: Final = ("serving", "reader", "gateway")
 
 
 def grant(database: Database, role: str, login: str) -> bool:
@@ -82,6 +74,10 @@ def _change(database: Database, how: str, role: str, login: str) -> bool:
 
 def _apply(statements: Statements, login: str, roles: list[str]) -> None:
     statements.define("take_grants", login=login)
-    parts = dict.fromkeys(part for role in roles for part in ROLES.get(role, ()))
-    for part in parts:
+    roles = [role for role in roles if role in ROLES]
+    if not roles:
+        return
+    statements.define("grant_functions", login=login, functions=granted_functions(roles))
+    parts = {part for role in roles for part in ROLES[role]}
+    for part in [one for one in READING if one in parts]:
         statements.define(f"taskq.sql.roles/{part}", login=login)

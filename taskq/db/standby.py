@@ -1,7 +1,8 @@
 """Reading from a standby what may be some seconds old: the one place that decides where.
 
 A standby that does not answer, or is too far behind, is left for the primary, and looked at again
-later. What is exact to the moment (claims, waits, whatever writes) never comes here.
+later. What is exact to the moment (claims, waits, whatever writes) never comes here: a statement's
+header says whether it may.
 """
 
 from __future__ import annotations
@@ -15,25 +16,11 @@ from typing import Any, Final, TypeVar
 from taskq.db import migrations
 from taskq.db.access import Queries
 from taskq.db.address import Row, display_name, reading
+from taskq.db.catalogue import find
 from taskq.db.connections import Database, Statements
 from taskq.errors import NotFound, SchemaError, TaskqError, Unavailable, UsageError
 from taskq.words import duration
 
-#: Statements that tell of campaigns, tasks, results, agents and servers. A reader has no others.
-READ: Final = frozenset(
-    {
-        *("campaign", "counts", "closed_by", "left_over", "refusals", "brake"),
-        *("agents", "left_agents", "places", "bans", "scopes", "paces", "trend", "usual_run"),
-        "hedges",
-        *("owners", "sharing"),
-        *("tasks", "find_tasks", "task_ids", "attempts", "latest_attempts", "latest_failure"),
-        *("failures", "failure_classes", "failure_causes", "failing_tasks", "unsuccessful"),
-        *("results", "results_of", "results_text", "result_sample", "outputs_of"),
-        *("best_results", "best_of_groups", "last_attempts"),
-        *("done_within", "result_indexes", "blob", "blob_part"),
-        *("gateways", "server_load"),
-    }
-)
 #: Seconds that a standby may be behind, unless the caller says otherwise.
 MOST_BEHIND_S: Final = 30.0
 #: Seconds after which it is looked at again how far a standby is behind.
@@ -118,11 +105,11 @@ class StandbyReads:
         with self._turn:
             return self._opened_primary()
 
-    def rows(self, name: str, **values: object) -> list[Row]:
+    def rows(self, name: str, /, **values: object) -> list[Row]:
         """Return all rows of a statement."""
         return self._ask(name, lambda one: one.rows(name, **values))
 
-    def row(self, name: str, **values: object) -> Row | None:
+    def row(self, name: str, /, **values: object) -> Row | None:
         """Return the first row, None if there is none."""
 
         def ask(one: Database) -> Row | None:
@@ -133,7 +120,7 @@ class StandbyReads:
 
         return self._ask(name, ask)
 
-    def value(self, name: str, **values: object) -> Any:
+    def value(self, name: str, /, **values: object) -> Any:
         """Return the first column of the first row, None if there is none."""
         return self._ask(name, lambda one: one.value(name, **values))
 
@@ -142,7 +129,7 @@ class StandbyReads:
         return self._either(lambda one: one.in_snapshot(read))
 
     def _ask(self, name: str, ask: Callable[[Database], T]) -> T:
-        if name not in READ:
+        if not find(name).on_standby:
             raise UsageError(f"this connection is for reading from a standby, not for `{name}`")
         return self._either(ask)
 

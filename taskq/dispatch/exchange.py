@@ -13,8 +13,8 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from taskq.db.catalogue import array
 from taskq.db.connections import Row
-from taskq.db.queries import array
 from taskq.dispatch import remaining
 from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.dispatch.exchange_request import ExchangeRequest

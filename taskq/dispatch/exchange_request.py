@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from taskq.db.queries import array
+from taskq.db.catalogue import array
 from taskq.dispatch.fair_share import Scope
 from taskq_agent import protocol
 from taskq_agent.errors import Refused

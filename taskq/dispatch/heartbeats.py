@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from taskq.db.catalogue import array
 from taskq.db.connections import Database, Row
-from taskq.db.queries import array
 from taskq.dispatch import updates
 from taskq.dispatch.closing import Closing
 from taskq.dispatch.futures import resolve

@@ -72,7 +72,7 @@ class Ranking:
         values = {
             "campaign": campaign.campaign_id,
             "part": part,
-            "field": name,
+            "name": name,
             "ascending": self._ascending,
             "top": self._top,
             "inline": part == "result" and not self._fetching.raw,

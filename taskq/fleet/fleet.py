@@ -65,12 +65,12 @@ class Fleet:
             lifetime_s = (until - datetime.now(until.tzinfo)).total_seconds()
         if lifetime_s is not None and lifetime_s < 1:
             raise UsageError("the end of a ban must be in the future")
-        values = {"place": name, "why": why.strip(), "lifetime_s": lifetime_s}
+        values = {"name": name, "why": why.strip(), "lifetime_s": lifetime_s}
         return int(self._database.value("ban", kind=kind, **values))
 
     def unban(self, kind: PlaceKind, name: str) -> bool:
         """Lift a ban; return whether there was one. Agents that were told to leave do so."""
-        return bool(self._database.value("unban", kind=kind, place=name))
+        return bool(self._database.value("unban", kind=kind, name=name))
 
     def bans(self) -> list[Ban]:
         """Return the bans that have not ended, latest first."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
+from taskq.db.catalogue import array
 from taskq.db.connections import Database
-from taskq.db.queries import array
 from taskq.dispatch.exchange_request import fence_arrays
 from taskq.errors import Conflict
 from taskq.front.address import FrontAddress
@@ -167,7 +167,7 @@ async def _report(database: Database, link: RedisLink | None) -> FrontReport:
 
 
 async def _flush(database: Database, link: RedisLink) -> Flushed:
-    (row,) = database.rows("front")
+    (row,) = database.rows("front_state")
     old = FrontState.from_row(row, time.monotonic())
     if old.epoch == 0:
         raise Conflict(
@@ -181,7 +181,7 @@ async def _flush(database: Database, link: RedisLink) -> Flushed:
     for campaign in campaigns:
         fences = await before.withdrawn(campaign)
         withdrawn += len(fences)
-        returned += database.value("return_ahead", **fence_arrays(fences))
+        returned += database.value("return_ahead", lost=False, **fence_arrays(fences))
     await Lists(link, new).begin()
     return Flushed(new.epoch, withdrawn, returned)
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Final
 
-from taskq.db.queries import array
+from taskq.db.catalogue import array
 from taskq.front.lease_returns import LeaseReturns, Rows
 from taskq.front.levels import Levels
 from taskq.front.lists import Lists, parts
@@ -85,7 +85,7 @@ class Filler:
         doubtful = self.levels.doubtful()
         if doubtful:
             rows = await self._rows("frontable", campaigns=array(doubtful))
-            self.levels.servable([row["campaign_id"] for row in rows], now)
+            self.levels.servable([row["frontable"] for row in rows], now)
         await self.withdraw(self.levels.old(now))
         unused = self.levels.forget(now)
         if unused:

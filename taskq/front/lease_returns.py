@@ -36,7 +36,7 @@ class LeaseReturns:
         while self._due:
             some, self._due = self._due[:_AT_ONCE], self._due[_AT_ONCE:]
             try:
-                await self._rows("return_ahead", **fence_arrays(some))
+                await self._rows("return_ahead", lost=False, **fence_arrays(some))
             except (Unavailable, asyncio.TimeoutError, asyncio.CancelledError):
                 # It may have been done. Repeating is idempotent: a lease is given back once.
                 self._due = [*some, *self._due][:_MOST_KEPT]

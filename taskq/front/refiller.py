@@ -120,7 +120,7 @@ class Refiller:
         """Connect to Redis, and find out whether it is still the same process."""
         if self._link.connected:
             return
-        state = FrontState.from_row(await self._row("front"), time.monotonic())
+        state = FrontState.from_row(await self._row("front_state"), time.monotonic())
         info = await self._link.info(state.keys.state)
         self._restarted |= self._run_id not in {None, info.run_id}
         self._run_id = info.run_id
@@ -150,7 +150,7 @@ class Refiller:
             if self._restarted:
                 raise FrontDoubtful("the server was started anew or is another one")
             return old
-        state = FrontState.from_row(await self._row("front"), time.monotonic())
+        state = FrontState.from_row(await self._row("front_state"), time.monotonic())
         if state.epoch == 0:
             raise FrontDoubtful("nobody has begun it yet")
         levels = Levels(state.pool_s * _FRESH_PART)
@@ -170,7 +170,7 @@ class Refiller:
             await self._pause(KEEP_S)
             return
         try:
-            if old and (await self._row("front"))["epoch"] != old.lists.state.epoch:
+            if old and (await self._row("front_state"))["epoch"] != old.lists.state.epoch:
                 return  # the next turn adopts the new epoch
             await self._begin(doubt)
         except Exception as error:  # noqa: BLE001  # as in `_work`
@@ -199,7 +199,7 @@ class Refiller:
         What a replica or a snapshot still holds although it was handed out a moment ago is given
         back as well: it may run twice, and counts once.
         """
-        state = FrontState.from_row(await self._row("front"), time.monotonic())
+        state = FrontState.from_row(await self._row("front_state"), time.monotonic())
         if state.epoch:
             lists = Lists(self._link, state)
             filled = self._filler.levels.campaigns() if self._filler else ()
@@ -240,11 +240,11 @@ class Refiller:
     def _filler_of(self, state: FrontState, levels: Levels) -> Filler:
         return Filler(self._rows, Lists(self._link, state), levels, self._lease_returns)
 
-    async def _row(self, name: str, **values: object) -> Row:
+    async def _row(self, name: str, /, **values: object) -> Row:
         (row,) = await self._rows(name, **values)
         return row
 
-    async def _rows(self, name: str, **values: object) -> list[Row]:
+    async def _rows(self, name: str, /, **values: object) -> list[Row]:
         try:
             return await asyncio.wait_for(self._connection.rows(name, **values), _STATEMENT_S)
         except asyncio.TimeoutError:

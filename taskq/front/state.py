@@ -144,7 +144,7 @@ class StateCache:
         await self._lease_returns.give_back()
 
     async def _ask_state(self, now: float) -> None:
-        (row,) = await self._rows("front")
+        (row,) = await self._rows("front_state")
         state = FrontState.from_row(row, now) if row["epoch"] else None
         self._asked_at, self._doubted = now, False
         if (self.state and self.state.epoch) != (state and state.epoch):
@@ -172,5 +172,5 @@ class StateCache:
         for row in await self._rows("campaign_by_id", campaign=campaign):
             self._campaign_cache.put(row)
 
-    async def _rows(self, name: str, **values: object) -> list[Row]:
+    async def _rows(self, name: str, /, **values: object) -> list[Row]:
         return await asyncio.wait_for(self._connection.rows(name, **values), _ANSWER_S)

@@ -55,10 +55,10 @@ class GroupRanking:
         values = {
             "campaign": campaign.campaign_id,
             "part": part,
-            "field": name,
+            "name": name,
             "ascending": self._wanted.lowest,
             "group_part": group_part,
-            "group_field": group_name,
+            "group_name": group_name,
             "inline": "result" in (part, group_part) and not self._fetching.raw,
             "scan": SCAN,
         }

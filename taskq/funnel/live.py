@@ -99,7 +99,7 @@ class Feeder:
         self._wanted = wanted
         self._below = below
         self._put = self._seed if put is None else put
-        self._move("cancel_unbegun", [])
+        self._move("cancel", [], begun=False)
 
     def run(
         self,
@@ -177,7 +177,7 @@ class Feeder:
         while page := list(islice(others, PAGE)):
             page = self._of_first(page, nodes)
             waiting = [row["task_id"] for row in page if row["status"] in NOT_BEGUN]
-            moved = self._move("cancel_unbegun", waiting)
+            moved = self._move("cancel", waiting, begun=False)
             cancelled += moved
             begun += [row["key"] for row in page if row["status"] not in NOT_BEGUN]
             if moved < len(waiting):  # an agent, or another feeder, was faster

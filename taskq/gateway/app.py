@@ -23,11 +23,12 @@ from taskq.gateway.auth import AgentSession, Identity, Manager
 from taskq.gateway.errors import Busy, ErrorAnswer
 from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import ManagerQueries
-from taskq.gateway.offered import WAKING
+from taskq.gateway.offered import offered
 from taskq.gateway.openapi import Endpoint
-from taskq.gateway.pages import PATHS, PagesProcess
+from taskq.gateway.pages import PagesProcess
 from taskq.gateway.requests import address_of, check_target, length_of, read_body
 from taskq.gateway.service import Service
+from taskq.web import PATHS
 from taskq_agent import protocol
 from taskq_agent.checkpoint_messages import CheckpointAnswer
 from taskq_agent.errors import SessionLost
@@ -266,7 +267,7 @@ class App:
             answer = await self._queries.answer(_token(request), name, request)
         except TaskqError as error:
             return _failed(manager_queries.error_answer(self._service.failed(error), error))
-        if name in WAKING:
+        if offered(name).wakes:
             self._service.poll_soon()
         return answer
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import Final
 
-from taskq.db.queries import array
+from taskq.db.catalogue import array
 from taskq.dispatch.exchange_request import Fence, fence_arrays
 from taskq.errors import TaskqError
 from taskq.gateway.db_pool import StatementPool

@@ -29,7 +29,7 @@ class StatementPool:
         self._clients = clients
         self._pace = Pace(time.monotonic)
 
-    async def rows(self, name: str, **values: object) -> list[Row]:
+    async def rows(self, name: str, /, **values: object) -> list[Row]:
         """Return all rows of a statement; raise `Busy` if too many wait already."""
         if self._waiting >= MOST_WAITING:
             served = self._taken - self._waiting

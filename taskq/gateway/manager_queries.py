@@ -27,6 +27,7 @@ from starlette.responses import Response
 
 from taskq.blobs.store import MAX_INPUT_BYTES, BlobStore
 from taskq.db.address import Row
+from taskq.db.catalogue import Offer
 from taskq.db.connections import Database, JsonText, Statements
 from taskq.errors import (
     Forbidden,
@@ -39,9 +40,9 @@ from taskq.errors import (
 from taskq.gateway.errors import Busy, ErrorAnswer, StatementTooLong, TooLarge
 from taskq.gateway.manager_turns import MOST_AT_ONCE, ManagerTurns, PlacedAnswer
 from taskq.gateway.messages import BadRequest, encode, read_values
-from taskq.gateway.offered import Offered, about, checked, offered
+from taskq.gateway.offered import about, checked, offered
 from taskq.gateway.requests import read_body
-from taskq.tokens import Kind, hashed
+from taskq.tokens import hashed
 
 MAX_BYTES: Final = 8 << 20
 #: Bytes after which a page ends, and beyond which an answer that is no page is refused, compressed
@@ -92,7 +93,7 @@ class ManagerQueries:
 
     async def store(self, token: str, digest: str, blobs: BlobStore, request: Request) -> None:
         """Store an input of at most 1 GiB, for a submitter's token; see `BlobStore.put`."""
-        await self._run(lambda: self._check(token, "submitter"))
+        await self._run(lambda: self._check(token, Offer("submitter")))
         if self._uploads.locked():
             raise Busy
         async with self._uploads:
@@ -110,9 +111,9 @@ class ManagerQueries:
         """Call a function in one of the threads, when its turn comes."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
-    def _check(self, token: str, kind: Kind) -> None:
+    def _check(self, token: str, how: Offer) -> None:
         with self._database.transaction() as statements:
-            _permitted(statements, token, Offered(kind))
+            _permitted(statements, token, how)
 
     def _answer(
         self, token: str, name: str, body: bytes, gzipped: bool, rest: str | None
@@ -159,7 +160,7 @@ def error_answer(known: ErrorAnswer, error: Exception) -> ErrorAnswer:
 def _permitted(
     statements: Statements,
     token: str,
-    how: Offered,
+    how: Offer,
     *,
     paths: Sequence[str] = (),
     campaigns: Sequence[int] = (),
@@ -175,11 +176,13 @@ def _permitted(
     )[0]
 
 
-def _told(error: ServerUnsuitable | Unavailable, name: str, how: Offered) -> Exception:
+def _told(error: ServerUnsuitable | Unavailable, name: str, how: Offer) -> Exception:
     """Return the error of a statement as a manager should hear it."""
     state = getattr(error.__cause__, "sqlstate", None)
     if state in _TAKES_TOO_LONG:
-        return StatementTooLong(f"{name} took longer than {how.timeout_s:g} s; {how.hint}")
+        return StatementTooLong(
+            f"{name} took longer than {how.timeout_s:g} s; {how.hint}, or connect to PostgreSQL"
+        )
     if state == _NO_RIGHT:
         return Forbidden(
             "this gateway's login may not do that for managers; the owner of the schema lets it, "

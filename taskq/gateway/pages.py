@@ -38,22 +38,6 @@ ANSWER_S: Final = 60.0
 AGAIN_S: Final = 10.0
 END_S: Final = 5.0
 LOOK_S: Final = 1.0
-_SHOWN: Final = (
-    "",
-    "campaign",
-    "hosts",
-    "sites",
-    "agents",
-    "task",
-    "live",
-    "molecule",
-    "static/{name}",
-)
-#: What is served, with its method.
-PATHS: Final = {
-    **{f"/{name}": "GET" for name in _SHOWN},
-    **dict.fromkeys(("/sign-in", "/sign-out"), "POST"),
-}
 #: Headers that are passed on; no other says anything to the pages.
 _THERE: Final = frozenset(
     {b"host", b"cookie", b"authorization", b"origin", b"sec-fetch-site", b"content-type"}

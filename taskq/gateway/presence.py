@@ -50,7 +50,7 @@ class GatewayPresence:
             await self._service.statements.rows(
                 "note_gateway",
                 holder=self._holder,
-                gateway=self._name,
+                name=self._name,
                 release=VERSION,
                 sessions=sessions,
                 per_s=per_s,

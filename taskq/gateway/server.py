@@ -20,8 +20,8 @@ import uvloop
 
 from taskq.blobs.store import BlobStore
 from taskq.client import Client
+from taskq.db.catalogue import all_statements
 from taskq.db.connections import Database
-from taskq.db.queries import load_statements
 from taskq.errors import TaskqError, Unavailable
 from taskq.gateway.app import App
 from taskq.gateway.connection import IDLE_S, sweep
@@ -121,7 +121,7 @@ class Gateway:
         it cannot listen there, `NotFound` or `UsageError` if something is wrong with the
         certificate.
         """
-        load_statements()
+        all_statements()
         upkeep = nullcontext() if self.duties.upkeep is None else keeping(self.duties.upkeep)
         with (
             self.listening.bind() as listener,

@@ -82,4 +82,4 @@ class IndexedCampaign(FollowedCampaign):
                 f"{field!r:.80} cannot be indexed: name a number of results, as result.score, or "
                 "of payload or phases"
             )
-        return {"path": self.path, "part": part, "field": name}
+        return {"path": self.path, "part": part, "name": name}

@@ -302,7 +302,7 @@ class _Sender:
         known: list[Row] = []
         if statements.value("seed_within", campaign=campaign, low=min(tasks), high=max(tasks)):
             known = statements.rows("seed_known", campaign=campaign, keys=json.dumps([*tasks]))
-        compared = [tasks.pop(row["key"]) for row in known] + chunk.again
+        compared = [tasks.pop(row["seed_known"]) for row in known] + chunk.again
         if tasks:
             text = _lines(campaign, tasks.values()) if known else chunk.text
             statements.copy_text("seed_copy", text)

@@ -85,7 +85,7 @@ class Notifications:
         Target.parsed(target)
         self._database.row(
             "create_notify_rule",
-            rule=name,
+            name=name,
             path=check_path(path),
             events=wanted,
             target=target,
@@ -110,11 +110,11 @@ class Notifications:
 
     def remove(self, name: str) -> bool:
         """Remove a rule, with what waits to be sent; return whether there was one."""
-        return bool(self._database.value("remove_notify_rule", rule=name))
+        return bool(self._database.value("remove_notify_rule", name=name))
 
     def test(self, name: str) -> str:
         """Have a test event sent by a rule at once; return its id. Raise `NotFound`."""
-        return str(self._database.value("test_notify_rule", rule=name))
+        return str(self._database.value("test_notify_rule", name=name))
 
     def status(self, event_id: str) -> str | None:
         """Return the status of an event; None: it is forgotten, or its rule was removed."""

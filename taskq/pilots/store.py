@@ -50,7 +50,7 @@ class Pilots:
         return bool(
             self._database.value(
                 "create_pilot",
-                pilot=check_name(name),
+                name=check_name(name),
                 path=check_path(path),
                 driver=driver,
                 settings=checked.to_json(),
@@ -79,7 +79,7 @@ class Pilots:
         active: its failures are forgotten. removed: it is gone when its last job has ended, and at
         once if there is none. Idempotent. Raise `NotFound`, or `Conflict` if it is being removed.
         """
-        return int(self._database.value("set_pilot_status", pilot=name, status=status))
+        return int(self._database.value("set_pilot_status", name=name, status=status))
 
     def plan(self, name: str) -> Plan:
         """Return what a loop would do for a pilot now, and why."""

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from taskq.db.access import check_process
 from taskq.db.address import Row
+from taskq.db.catalogue import find
 from taskq.errors import NotFound, TaskqError, Unavailable, UsageError
 from taskq.remote.answers import Refusal, answered_rows, refusal
 from taskq.remote.credentials import manager_token
@@ -41,22 +42,6 @@ _LONG_CHARS: Final = 4_096
 _WORTH_GZIP: Final = 1_024
 _MAX_ERROR_BYTES: Final = 1 << 20
 _MAX_ANSWER_BYTES: Final = 256 << 20
-#: What would not say the same if it were repeated after its answer was lost. It goes on connections
-#: of its own, since one that was kept may end at any time.
-_ONCE: Final = frozenset(
-    {
-        "create_campaign",
-        "set_status",
-        "cancel",
-        "cancel_unbegun",
-        "retry",
-        "prioritise",
-        "remove_tasks",
-        "remove_campaign",
-        "remove_input",
-        "begin_pilot_job",
-    }
-)
 
 
 class GatewayQueries:
@@ -112,11 +97,11 @@ class GatewayQueries:
         except Refusal as refused:
             raise refused.error("brake") from None
 
-    def rows(self, name: str, **values: object) -> list[Row]:
+    def rows(self, name: str, /, **values: object) -> list[Row]:
         """Return all rows of a statement; of one that is paged, at least one if there is one."""
         request = _request(name, values, self._token)
         try:
-            return answered_rows(self._bytes(request, once=name in _ONCE))
+            return answered_rows(self._bytes(request, once=not find(name).is_repeatable))
         except ValueError as error:
             raise Unavailable(f"{self.server}: {error}") from None
         except Refusal as refused:
@@ -129,11 +114,11 @@ class GatewayQueries:
                     )
             raise refused.error(name) from None
 
-    def row(self, name: str, **values: object) -> Row | None:
+    def row(self, name: str, /, **values: object) -> Row | None:
         """Return the first row, None if there is none."""
         return next(iter(self.rows(name, **values)), None)
 
-    def value(self, name: str, **values: object) -> Any:
+    def value(self, name: str, /, **values: object) -> Any:
         """Return the first column of the first row, None if there is none."""
         row = self.row(name, **values)
         return None if row is None else next(iter(row.values()))
@@ -177,7 +162,11 @@ class GatewayQueries:
             raise _of_blob(refused, digest) from None
 
     def _bytes(self, request: HttpRequest, *, once: bool) -> bytes:
-        """Return the body of the answer; repeat the request while that is harmless and may help."""
+        """Return the body of the answer; repeat the request while that is harmless and may help.
+
+        once: the repetition would not say the same, so there is none after an answer may have been
+        lost. Such a request has a connection of its own: one that was kept may end at any time.
+        """
         deadline = time.monotonic() + self._patience_s
         pause_s = 0.5
         while True:

@@ -67,7 +67,7 @@ def in_bulk(
     return progress
 
 
-def moving(database: Queries, name: str, **values: object) -> Action:
+def moving(database: Queries, name: str, /, **values: object) -> Action:
     """Return the action of a statement that moves tasks, such as `retry` or `cancel`."""
 
     def move(campaign: int, tasks: list[int]) -> int:

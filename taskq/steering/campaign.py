@@ -156,9 +156,9 @@ class SteeredCampaign:
         return bool(self._database.value("set_status", path=self.path, status=status))
 
     def _cancel_tasks(self, campaign: int, tasks: list[int] | None) -> int:
-        return self._in_chunks("cancel", campaign=campaign, tasks=tasks)
+        return self._in_chunks("cancel", campaign=campaign, tasks=tasks, begun=True)
 
-    def _in_chunks(self, name: str, **values: object) -> int:
+    def _in_chunks(self, name: str, /, **values: object) -> int:
         return in_chunks(self._database, name, **values)
 
     def _statuses(self, *, below: bool) -> list[Status]:

@@ -15,7 +15,7 @@ from numbers import Integral, Real
 from typing import Any, Final, Literal, TypeAlias
 
 from taskq.db.access import Queries
-from taskq.db.queries import array
+from taskq.db.catalogue import array
 from taskq.errors import InvalidTask, UsageError
 from taskq.spec.model import PRIORITY_RANGE
 from taskq.steering.bulk import Action

@@ -53,7 +53,7 @@ def cancel(
 ) -> int:
     """Cancel matching tasks; return how many, in a dry run how many would be."""
     chosen = compiled(where)
-    action = counting if dry_run else moving(database, "cancel")
+    action = counting if dry_run else moving(database, "cancel", begun=True)
     return in_bulk(
         database, campaigns, chosen, UNFINISHED, action, dry_run=dry_run, on_progress=on_progress
     ).changed

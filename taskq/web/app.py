@@ -27,6 +27,7 @@ from taskq.monitor.figures import figures_of
 from taskq.monitor.ticker import Ticker
 from taskq.monitor.tree import Tree
 from taskq.spec.model import check_path
+from taskq.web import PAGES, PATHS
 from taskq.web.access import Access, Viewer
 from taskq.web.molecules import Drawer
 from taskq.web.pages import Asked, Pages, levels_of
@@ -69,24 +70,17 @@ class WebApp:
         self._ticker = ticker
         self._access = access
         self._figures: tuple[Tree, dict[tuple[str, int], dict[str, str]]] = (Tree(), {})
-        shown = {
-            "/": pages.overview,
-            "/campaign": pages.campaign,
-            "/hosts": pages.hosts,
-            "/sites": pages.sites,
-            "/agents": pages.agents,
-            "/owners": pages.owners,
-            "/task": pages.task,
+        handlers = {
+            **{path: self._shown(getattr(pages, name)) for path, name in PAGES.items()},
+            "/live": self._live,
+            "/molecule": self._molecule,
+            "/sign-in": self._sign_in,
+            "/sign-out": self._sign_out,
         }
-        routes = [Route(path, self._guarded(self._shown(page))) for path, page in shown.items()]
-        routes += [
-            Route("/live", self._guarded(self._live)),
-            Route("/molecule", self._guarded(self._molecule)),
-            Route("/static/{name}", _static),
-            Route("/sign-in", self._guarded(self._sign_in), methods=["POST"]),
-            Route("/sign-out", self._guarded(self._sign_out), methods=["POST"]),
-            Route("/healthz", _healthy),
-        ]
+        served = {path: self._guarded(serve) for path, serve in handlers.items()}
+        served["/static/{name}"] = _static
+        routes = [Route(path, served[path], methods=[method]) for path, method in PATHS.items()]
+        routes.append(Route("/healthz", _healthy))
         self.asgi = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
         self.asgi.router.redirect_slashes = False
 

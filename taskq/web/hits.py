@@ -52,7 +52,7 @@ def numeric_fields(database: Queries, campaign: int) -> list[str]:
     """Return the dotted names of numbers in some results of a campaign, sorted."""
     stretches, each = _FIELDS_OF
     rows = database.rows(
-        "result_sample", campaign=campaign, field=None, stretches=stretches, each=each
+        "result_sample", campaign=campaign, name=None, stretches=stretches, each=each
     )
     names = {name for row in rows for name in _numbers("", row["result"])}
     return sorted(names)[:MOST_FIELDS]
@@ -61,7 +61,7 @@ def numeric_fields(database: Queries, campaign: int) -> list[str]:
 def read_hits(database: Queries, campaign: int, field: str, *, ascending: bool) -> Hits | None:
     """Read a sample of a campaign's results; None: none has a number there."""
     rows = database.rows(
-        "result_sample", campaign=campaign, field=field, stretches=STRETCHES, each=EACH
+        "result_sample", campaign=campaign, name=field, stretches=STRETCHES, each=EACH
     )
     found = sorted((row["value"], row["task_id"]) for row in rows if row["value"] is not None)
     if not found:

@@ -15,7 +15,7 @@ from typing import Final
 import uvicorn
 
 from taskq.client import Client
-from taskq.db.queries import load_statements
+from taskq.db.catalogue import all_statements
 from taskq.errors import Unavailable, UsageError
 from taskq.monitor.readings import Readings
 from taskq.monitor.ticker import Ticker
@@ -81,14 +81,14 @@ def serve(client: Client, site: Site, announce: Callable[[str], None]) -> None:
     it can be opened. Raise `Unavailable` if it cannot listen there, `UsageError` if something is
     wrong with the certificate.
     """
-    load_statements()
+    all_statements()
     with site.bind() as listener:
         asyncio.run(_serve(client, site, listener, lambda: announce(site.address(listener))))
 
 
 def serve_at(listener: socket.socket, client: Client, site: Site, *, ends: int) -> None:
     """Serve pages at a socket that listens, as `serve`; until a file ends, too."""
-    load_statements()
+    all_statements()
     asyncio.run(_serve(client, site, listener, lambda: None, ends))
 
 

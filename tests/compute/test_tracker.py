@@ -27,7 +27,7 @@ def fail_once(
     """Have one statement fail; return the list of those that have."""
     rows, failed = database.rows, list[str]()
 
-    def failing(name: str, **values: object) -> list[Any]:
+    def failing(name: str, /, **values: object) -> list[Any]:
         if not failed and when(name):
             failed.append(name)
             raise Unavailable("the server is away")

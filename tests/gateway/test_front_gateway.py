@@ -40,7 +40,7 @@ class Fronted(NamedTuple):
     @property
     def keys(self) -> Keys:
         """The names in Redis."""
-        return Keys((self.database.row("front") or {})["name"])
+        return Keys((self.database.row("front_state") or {})["name"])
 
     def metric(self, name: str, token: str) -> float:
         """Return one of the front's numbers."""
@@ -62,7 +62,7 @@ def fronted(
         database = Database(stack.enter_context(fresh_database(server_dsn, template))).open()
         stack.callback(database.close)
         stack.enter_context(refilling(database, FrontAddress.parsed(server.url), POOL_S))
-        wait_until(lambda: (database.row("front") or {})["epoch"], timeout_s=PATIENCE_S)
+        wait_until(lambda: (database.row("front_state") or {})["epoch"], timeout_s=PATIENCE_S)
         gateway = GatewayProcess(
             database.dsn,
             tmp_path_factory.mktemp("gateway"),

@@ -6,19 +6,43 @@ moment that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from taskq import Client
+from taskq.errors import Unavailable
+from taskq.remote.queries import GatewayQueries
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.gateway.peers import Agent, report_of
 from tests.helpers.database_relay import DatabaseRelay
+from tests.helpers.relay import Relay
 from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.thorough
+
+
+class Forgetful(Relay):
+    """Passes requests on to a gateway; it loses an answer where `loses`."""
+
+    def __init__(self, gateway: GatewayProcess) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        super().__init__(listener)
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        self.loses = False
+        self._target = gateway.port
+
+    def connect(self) -> socket.socket:
+        """Return a connection to the gateway."""
+        return socket.create_connection(("127.0.0.1", self._target))
+
+    def passes(self, answer: bytes) -> bool:  # noqa: ARG002  # whatever it says
+        """Tell whether it is not the answer that is to be lost."""
+        loses, self.loses = self.loses, False
+        return not loses
 
 
 @pytest.fixture
@@ -144,3 +168,30 @@ def test_hello_that_was_cut_opens_one_session(place: Realm, second: GatewayProce
     assert (again.session, again.token) == (agent.session, agent.token)
     (task,) = agent.claim()
     assert again.report(task) == ["accepted"]
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["answered", "lost"])
+def test_manager_is_not_told_that_what_it_did_was_not_there(
+    place: Realm, first: GatewayProcess, *, lost: bool
+) -> None:
+    """To drop an index or remove a pilot a second time says otherwise: it is not sent again."""
+    place.queue.pilots.create("hpc", "slurm", place.path, {"folder": "/jobs"})
+    place.campaign.index("result.score")
+    with (
+        Forgetful(first) as relay,
+        Client(GatewayQueries(relay.url, place.token("submitter"))) as far,
+    ):
+        campaign = far.campaign(place.path)
+        does: tuple[tuple[Callable[[], object], object], ...] = (
+            (lambda: campaign.drop_index("result.score"), True),
+            (lambda: far.pilots.set_status("hpc", "removed"), 0),
+        )
+        for do, says in does:
+            relay.loses = lost
+            if lost:
+                with pytest.raises(Unavailable, match="cannot reach the gateway"):
+                    do()
+            else:
+                assert do() == says
+    assert place.campaign.indexes() == []
+    assert place.queue.pilots.list() == ()

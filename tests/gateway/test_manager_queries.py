@@ -79,8 +79,7 @@ def test_submitter_works_within_its_campaigns_only(realm: Realm, submitter: Clie
             ("results", {"after": 0, "limit": 1}),
             ("find_tasks", {**FOUND, "after": 0, "limit": 1}),
             ("prioritise", {"tasks": "{1}", "priorities": "{1}"}),
-            ("cancel", {"tasks": None, "after": 0, "limit": 1}),
-            ("cancel_unbegun", {"tasks": [1], "after": 0, "limit": 1}),
+            ("cancel", {"tasks": None, "after": 0, "limit": 1, "begun": True}),
             ("remove_tasks", {"limit": 1}),
         ):
             with pytest.raises(Forbidden, match=f"not for campaign {number}"):
@@ -113,8 +112,8 @@ def test_what_is_new_is_asked_apart_and_not_had_of_an_older_gateway(
     """Counts have the columns that libraries of an older release take."""
 
     class Older(GatewayQueries):
-        def rows(self, name: str, **values: Any) -> list[Any]:
-            return super().rows("hedges_of_later" if name == "hedges" else name, **values)
+        def rows(self, name: str, /, **values: Any) -> list[Any]:
+            return super().rows("create_pilot" if name == "hedges" else name, **values)
 
     assert manager.campaign(realm.path).hedges() == Hedges(0, 0, [])
     (counts,) = manager.queries.rows("counts", path=realm.path, depth=0)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from html import unescape
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -84,6 +86,20 @@ def test_pages_are_for_managers_and_their_campaigns(shown: GatewayProcess, token
     status, text = ask(shown, "/nope")
     assert (status, json.loads(text.removesuffix("None"))["error"]["code"]) == (404, "not_found")
     assert json.loads(ask(shown, "/healthz")[1].removesuffix("None"))["status"] == "ok"
+
+
+def test_no_link_of_a_page_leads_nowhere(dsn: str, shown: GatewayProcess) -> None:
+    """To each page that `taskq web` has; a gateway passes all of them on."""
+    with opened(dsn) as queue:
+        queue.create_campaign("/a").submit({"n": 1}, "k")
+        token = queue.tokens.create("manager", "eve", ["/"])[0]
+    links = {"/", "/campaign?path=/a", "/task?path=/a&key=k"}
+    for page in sorted(links):
+        found = re.findall(r'(?:href|src)="(/[^"#]*)', ask(shown, page, token)[1])
+        links |= {unescape(one) for one in found}
+    assert {one.partition("?")[0] for one in links} >= {"/owners", "/hosts", "/sites", "/agents"}
+    lost = {link for link in links if ask(shown, link, token)[0] == 404}
+    assert lost == set()
 
 
 @pytest.mark.thorough

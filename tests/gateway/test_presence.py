@@ -64,7 +64,7 @@ def test_gateways_that_died_are_silent_for_an_hour_and_then_forgotten(
         queue.queries.rows(
             "note_gateway",
             holder=holder or str(uuid.uuid4()),
-            gateway=name,
+            name=name,
             release="1",
             sessions=sessions,
             per_s=1.5,

@@ -111,7 +111,7 @@ class Scene:
         page = {**one, "after": failed - 1, "limit": PAGE}
         some = list(range(failed, failed + 4))
         lease = "00000000-0000-7000-8000-000000000000"
-        blob = {"path": "/new", "input": "x", "digest": "0" * 64, "size": 1}
+        blob = {"path": "/new", "name": "x", "digest": "0" * 64, "size": 1}
         named = {"campaigns": [self.campaign], "tasks": [failed], "leases": [lease]}
         text = json.dumps([{"path": "/new", "lifetime_s": None, "offers": []}])
         beat = {"session": agent, "held": [[self.campaign, failed, lease]], "pending": []}
@@ -130,7 +130,9 @@ class Scene:
             "release": "",
             "offers": [],
         }
-        token = {"kind": "site", "token_name": "t", "hash": b"t", "lifetime_s": None}
+        token = {"kind": "site", "name": "t", "hash": b"t", "lifetime_s": None}
+        recovered = {**it, "site": None, "silent_s": None, "dry_run": False}
+        own = {**it, "task": failed, "lease": lease}
         cancelled = (("set_status", {"path": "/new", "status": "cancelled"}),)
         permitted = {
             "hash": b"",
@@ -173,10 +175,10 @@ class Scene:
                         "after": failed - 1,
                         "scan": PAGE - 1,
                         "part": part,
-                        "field": "score",
+                        "name": "score",
                         "ascending": True,
                         "group_part": group_part,
-                        "group_field": "n",
+                        "group_name": "n",
                         "inline": True,
                     },
                 )
@@ -192,7 +194,7 @@ class Scene:
                         "top": 10,
                         "worst": None,
                         "part": part,
-                        "field": name,
+                        "name": name,
                         "ascending": True,
                         "inline": True,
                     },
@@ -204,21 +206,29 @@ class Scene:
             "campaign_unsealed": [Case(0, it)],
             "campaign_metrics": [Case(0, {"paths": ["/new"], "limit": 200})],
             "cancel": [
-                Case(4 * PAGE, {**page, "tasks": None}, several=True),
+                Case(4 * PAGE, {**page, "tasks": None, "begun": True}, several=True),
                 # Four look-ups, of which the average is rounded up.
-                Case(8, {**page, "after": 0, "tasks": some}, several=True),
+                *(
+                    Case(8, {**page, "after": 0, "tasks": some, "begun": begun}, several=True)
+                    for begun in (True, False)
+                ),
             ],
-            "cancel_unbegun": [Case(8, {**page, "after": 0, "tasks": some}, several=True)],
             "change_campaign": [Case(0, {**it, "spec": '{"weight": 2}'})],
+            "claim": [Case(4, {**it, "session": agent, "lease": lease, "want": 1})],
+            "complete": [Case(4, {**own, "result": None})],
+            "fail": [Case(4, {**own, "error_class": "x", "error": "", "retry": True})],
+            "release": [Case(4, {**own, "started": False})],
+            "report": [Case(4, {**own, "outcome": "done", "details": "{}"})],
+            "token_covers": [Case(0, it)],
             "claimable": [Case(0, {"servings": text, "front": True})],
             "closed_by": [Case(0, it)],
             "counts": [Case(0, {**it, "depth": depth}) for depth in (0, 1, None)],
             "create_campaign": [Case(0, {"path": "/new/one", "spec": "{}"})],
             "create_notify_rule": [
-                Case(0, {**it, "rule": "r", "events": ["paused"], "target": "mail:a@b"} | at_once)
+                Case(0, {**it, "name": "r", "events": ["paused"], "target": "mail:a@b"} | at_once)
             ],
             "create_pilot": [
-                Case(0, {**it, "pilot": "p", "driver": "d", "settings": "{}", "replace": False})
+                Case(0, {**it, "name": "p", "driver": "d", "settings": "{}", "replace": False})
             ],
             "create_token": [
                 Case(
@@ -243,7 +253,7 @@ class Scene:
                     (list(range(failed, failed + 40, 4)), list(range(failed + 1, failed + 41, 4))),
                 )
             ],
-            "drop_index": [Case(0, {**it, "part": "result", "field": "score"})],
+            "drop_index": [Case(0, {**it, "part": "result", "name": "score"})],
             "drain_sessions": [
                 Case(
                     2, {**it, "sites": ["here"], "agents": None, "hosts": None, "dry_run": dry_run}
@@ -293,12 +303,12 @@ class Scene:
             "fill_index": [
                 Case(
                     PAGE,
-                    {**it, "part": part, "field": "score", "scan": PAGE - 1},
-                    (("index_results", {**it, "part": part, "field": "score"}),),
+                    {**it, "part": part, "name": "score", "scan": PAGE - 1},
+                    (("index_results", {**it, "part": part, "name": "score"}),),
                 )
                 for part in ("result", "payload")
             ],
-            "index_results": [Case(0, {**it, "part": "result", "field": "score"})],
+            "index_results": [Case(0, {**it, "part": "result", "name": "score"})],
             "is_input": [Case(0, {**it, "digest": "0" * 64})],
             "last_attempts": [Case(4, {**one, "tasks": some})],
             "last_due": [Case(1_000, it)],
@@ -321,25 +331,19 @@ class Scene:
             "pilot_demand": [Case(PAGE, {**it, "offers": [], "lifetime_s": 60.0})],
             # As of cancel.
             "prioritise": [Case(5, {**one, "tasks": some, "priorities": [1] * len(some)})],
-            "recover": [
-                Case(
-                    NEW // 4,
-                    {
-                        **it,
-                        **dict.fromkeys(("site", "silent_s", "lost_since")),
-                        "lost_within": "1 h",
-                        "dry_run": False,
-                    },
-                )
+            # It looks at all sessions.
+            "recover": [Case(SESSIONS + 1, {**recovered, "lost_since": "2000-01-01Z"})],
+            "recover_since": [
+                Case(SESSIONS + 1, {**recovered, "lost_since": None, "lost_within": "1 h"})
             ],
             "refusals": [Case(0, it)],
             "remove_campaign": [Case(4, it, cancelled)],
-            "remove_input": [Case(0, {**it, "input": "x"})],
+            "remove_input": [Case(0, {**it, "name": "x"})],
             "remove_tasks": [Case(PAGE, {**one, "limit": PAGE}, cancelled)],
             "scopes": [Case(SESSIONS + 1, it)],
             "result_indexes": [Case(0, it)],
             "result_sample": [
-                Case(PAGE, {**one, "stretches": 10, "each": PAGE // 10, "field": name})
+                Case(PAGE, {**one, "stretches": 10, "each": PAGE // 10, "name": name})
                 for name in ("score", None)
             ],
             # Every third attempt there failed.
@@ -349,7 +353,7 @@ class Scene:
             "unsuccessful": [Case(8, {**one, "tasks": some})],
             "retry": retried,
             "retriable": retried,
-            "return_ahead": [Case(4, named)],
+            "return_ahead": [Case(4, {**named, "lost": False})],
             "save_checkpoint": [Case(4, {**held, "digest": "0" * 64, "size": 1}, keeping)],
             "note_updates": [
                 Case(4, {"updates": json.dumps([{**held, "note": "n", "output": "eA=="}])})

@@ -149,12 +149,12 @@ class ScriptedAgent:
         """End the session; return how many attempts were handed back."""
         return int(self._value("end_session", session=self.session, why=None, exit_code=None))
 
-    def _row(self, name: str, **values: object) -> dict[str, Any]:
+    def _row(self, name: str, /, **values: object) -> dict[str, Any]:
         with self._line.connected() as statements:
             (row,) = statements.rows(name, **values)
         return row
 
-    def _value(self, name: str, **values: object) -> Any:
+    def _value(self, name: str, /, **values: object) -> Any:
         return next(iter(self._row(name, **values).values()))
 
 

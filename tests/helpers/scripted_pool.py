@@ -64,6 +64,7 @@ class ScriptedPool:
                 campaigns=[one.campaign for one in tasks],
                 tasks=[one.task for one in tasks],
                 leases=[one.lease for one in tasks],
+                lost=False,
             )
         )
 

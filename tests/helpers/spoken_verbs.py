@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from taskq.db.queries import statement
+from taskq.db.catalogue import statement
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import TRUE
 from tests.helpers.postgres import Postgres, promote, silence, value
@@ -274,7 +274,7 @@ class Load:
         """Cancel a single task, and give it another chance."""
         only = {"campaign": self._campaign, "tasks": [next(self._tasks).task]}
         for name, words in (
-            ("cancel", {}),
+            ("cancel", {"begun": True}),
             ("retry", {"status": "cancelled", "error_class": None}),
         ):
             (answer,) = self._say(name, **only, **words, after=0, limit=10)
@@ -333,7 +333,7 @@ class Load:
         self._say("left_over", path="/c", offers=[])
         self._say("servable", path="/", lifetime_s=None, offers=[], most=3)
 
-    def _say(self, name: str, **values: object) -> list[dict[str, Any]]:
+    def _say(self, name: str, /, **values: object) -> list[dict[str, Any]]:
         return self.connection.execute(statement(name), values).fetchall()
 
     def _exchange(

@@ -1,58 +1,69 @@
-"""Generator of the part of docs/sql.md that lists the functions of each role.
+"""Generator of the parts of docs/sql.md that say what each statement is for.
 
-`python -m tests.helpers.sql_page` updates it from the grants in sql/roles and the heads of the
-files in sql/functions; the part above its mark is written by hand.
+`python -m tests.helpers.sql_page` updates them from the headers of the files in sql/functions and
+sql/queries; the part above its mark is written by hand.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from pathlib import Path
 
-from taskq.db.roles import ROLES
+from taskq.db.catalogue import ROLES, Statement, all_statements
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/sql.md"
 MARK = "<!-- What follows is written by `make schema`. -->\n"
+OFFERED = """## From outside
 
+What a [gateway](gateway.md#managers-from-outside) runs for managers. Token: the least kind for it.
+Once: clients do not repeat it after its answer was lost.
 
-def granted() -> dict[str, list[str]]:
-    """Return the functions that a role may execute, by name, each with its roles."""
-    found = defaultdict(list)
-    for role, parts in ROLES.items():
-        for part in parts:
-            text = (ROOT / f"sql/roles/{part}.sql").read_text(encoding="utf-8")
-            for grant in re.findall(r"grant execute on function(.*?)to \{login\}", text, re.DOTALL):
-                for name in re.findall(r"taskq\.(\w+)", grant):
-                    found[name].append(role)
-    return dict(sorted(found.items()))
+| Statement | Token | Parameters |
+|---|---|---|
+"""
 
 
 def functions() -> str:
-    """Return the generated part of the page."""
-    return "\n".join(_section(name, roles) for name, roles in granted().items())
+    """Return the sections of the functions that some role may execute, in alphabetical order."""
+    known = sorted(all_statements().values(), key=lambda one: one.name)
+    return "\n".join(_section(one) for one in known if one.is_function and one.parts)
+
+
+def offered() -> str:
+    """Return the table of what a gateway runs for managers."""
+    lines = []
+    for one in sorted(all_statements().values(), key=lambda one: one.name):
+        if one.offer is not None:
+            token = one.offer.kind + ("" if one.is_repeatable else "; once")
+            parameters = ", ".join(f"`{name}`" for name in one.parameters)
+            lines.append(f"| `{one.name}` | {token} | {parameters} |\n")
+    return OFFERED + "".join(lines)
 
 
 def page() -> str:
     """Return the page as it should be."""
-    return PAGE.read_text(encoding="utf-8").partition(MARK)[0] + MARK + "\n" + functions()
+    before = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
+    return f"{before}{MARK}\n{functions()}\n{offered()}"
 
 
-def _section(name: str, roles: list[str]) -> str:
-    source = (ROOT / f"sql/functions/{name}.sql").read_text(encoding="utf-8")
+def _section(one: Statement) -> str:
+    source = (ROOT / f"sql/functions/{one.name}.sql").read_text(encoding="utf-8")
     head = re.match(r"(?:--.*\n)+", source)
     form = r"create or replace function taskq\.\w+\((.*?)\)\n(.*?)language"
     found = re.search(form, source, re.DOTALL)
-    assert head is not None, name
-    assert found is not None, name
-    said = re.sub(r"^-- ?", "", head[0], flags=re.MULTILINE)
+    assert head is not None, one.name
+    assert found is not None, one.name
+    said = re.sub(r"^-- @.*\n", "", head[0], flags=re.MULTILINE)
+    said = re.sub(r"^-- ?", "", said, flags=re.MULTILINE)
     parameters = ", ".join(
         line.strip().rstrip(",") for line in found[1].splitlines() if line.strip()
     )
     returns = f" {' '.join(found[2].split())}" if found[2].strip() else ""
+    roles = ", ".join(role for role in ROLES if one.is_for(role))
+    standby = "; a standby answers too" if one.on_standby else ""
     return (
-        f"### {name}\n\nFor {', '.join(dict.fromkeys(roles))}: `{name}({parameters}){returns}`\n\n"
+        f"### {one.name}\n\nFor {roles}{standby}: `{one.name}({parameters}){returns}`\n\n"
         f"```text\n{said}```\n"
     )
 

@@ -194,7 +194,7 @@ def test_unused_blobs_are_removed_and_used_ones_stay(
     blobs = DatabaseBlobs(database)
     database.value("create_campaign", path="/c", spec="{}")
     as_input, size = blobs.put([b"input"])
-    database.value("add_input", path="/c", input="a", digest=as_input, size=size)
+    database.value("add_input", path="/c", name="a", digest=as_input, size=size)
     as_result, size = blobs.put([b"result"])
     postgres.execute(
         "insert into taskq.attempt (campaign_id, task_id, attempt, lease_id, session_id,"

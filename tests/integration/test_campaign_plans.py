@@ -7,17 +7,14 @@ this one, and with statistics that are true, of an empty queue, or missing.
 
 from __future__ import annotations
 
-import importlib.resources
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg.rows import dict_row
 
 from taskq import Client
-from taskq.db.queries import statement
+from taskq.db.catalogue import all_statements, statement
 from tests.fixtures.queues import Hire
 from tests.helpers.campaign_statements import NEW, Case, Scene
 from tests.helpers.plans import ExecutedPlans, watched
@@ -25,15 +22,14 @@ from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
 
 #: What tells a statement of which campaigns it is.
-NAMING = re.compile(r"%\((campaign|campaigns|path|paths|servings|beats|updates|hellos)\)s")
+NAMING = {"campaign", "campaigns", "path", "paths", "servings", "beats", "updates", "hellos"}
 TABLES = ("task", "spec", "attempt", "session")
 
 
 def shipped() -> set[str]:
     """Return the names of the statements that name a campaign."""
-    files = importlib.resources.files("taskq.sql.queries").iterdir()
-    names = {Path(file.name).stem for file in files if file.name.endswith(".sql")}
-    return {name for name in names if NAMING.search(statement(name))}
+    known = all_statements().values()
+    return {one.name for one in known if not NAMING.isdisjoint(one.parameters)}
 
 
 @pytest.fixture

@@ -182,12 +182,12 @@ def test_what_cannot_be_done_changes_nothing(
     assert (code, "does not answer" in error) == (69, True)
     stocked.server.thaw()
     assert stocked.length == 5
-    assert database.row("front") == stocked.pool.state | {"now_ms": database_clock(database)}
+    assert database.row("front_state") == stocked.pool.state | {"now_ms": database_clock(database)}
 
 
 def database_clock(database: Database) -> object:
     """Return an instant that equals any other, for comparing rows with a clock in them."""
-    return pytest.approx((database.row("front") or {})["now_ms"], abs=60_000)
+    return pytest.approx((database.row("front_state") or {})["now_ms"], abs=60_000)
 
 
 def test_flush_of_no_front_is_refused(taskq: CommandLine, redis_server: RedisServer) -> None:
@@ -206,7 +206,7 @@ def test_rebuild_is_refused_where_nobody_would_do_it(taskq: CommandLine, stocked
 @pytest.fixture
 def refilled(database: Database, campaign: Campaign, redis_server: RedisServer) -> Iterator[bytes]:
     """Give the name of the campaign's list, while a refiller fills it and somebody asks for it."""
-    (row,) = database.rows("front")
+    (row,) = database.rows("front_state")
     keys = Keys(row["name"])
 
     def ask() -> None:

@@ -6,16 +6,18 @@ import re
 import subprocess
 
 from taskq import Client
+from taskq.db.catalogue import ROLES, granted_functions
 from tests.helpers.psql import psql_program
-from tests.helpers.sql_page import MARK, PAGE, ROOT, granted, page
+from tests.helpers.sql_page import MARK, PAGE, ROOT, page
 
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
-def test_the_page_is_what_the_grants_and_heads_of_functions_say() -> None:
+def test_the_page_is_what_the_headers_of_functions_say() -> None:
     """`make schema` writes it; each function has its parameters, its result and its errors."""
     assert page() == TEXT, "run `make schema`"
-    assert re.findall(r"^### (\w+)$", TEXT.partition(MARK)[2], re.MULTILINE) == [*granted()]
+    listed = re.findall(r"^### (\w+)$", TEXT.partition(MARK)[2], re.MULTILINE)
+    assert listed == granted_functions(ROLES)
 
 
 def test_the_page_has_each_code_of_an_error() -> None:

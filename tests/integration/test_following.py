@@ -17,8 +17,8 @@ import pytest
 from psycopg.rows import dict_row
 
 from taskq import Campaign, Client, Conflict, Cursor, Seed, UsageError
+from taskq.db.catalogue import statement
 from taskq.db.connections import Database
-from taskq.db.queries import statement
 from taskq.following import looking
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres

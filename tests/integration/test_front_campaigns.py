@@ -160,7 +160,7 @@ def front(database: Database, redis_server: RedisServer) -> Iterator[RedisServer
 
 def begun(database: Database) -> bool:
     """Tell whether there is a front."""
-    return bool((database.row("front") or {})["epoch"])
+    return bool((database.row("front_state") or {})["epoch"])
 
 
 def work_through(site: Site, place: Realm, folder: Path) -> None:
@@ -243,7 +243,7 @@ def test_claims_go_on_while_postgresql_restarts_until_the_pool_is_empty(
         stack.enter_context(keeping(database))
         stack.enter_context(refilling(database, FrontAddress.parsed(redis_server.url)))
         wait_until(lambda: begun(database), timeout_s=PATIENCE_S)
-        keys = Keys((database.row("front") or {})["name"])
+        keys = Keys((database.row("front_state") or {})["name"])
         place = Realm(queue, start_gateway("--redis", redis_server.url, on=dsn, expected=TROUBLE))
         campaign = queue.create_campaign(
             CampaignSpec(

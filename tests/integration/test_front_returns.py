@@ -83,7 +83,7 @@ def fill(database: Database, redis_server: RedisServer) -> Fill:
             line = database.dedicated_async_connection()
             link = RedisLink(FrontAddress.parsed(redis_server.url))
 
-            async def rows(name: str, **values: object) -> list[Row]:
+            async def rows(name: str, /, **values: object) -> list[Row]:
                 answer = await line.rows(name, **values)
                 after(name)
                 return answer

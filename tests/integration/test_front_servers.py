@@ -65,7 +65,7 @@ async def front(database: Database, url: str) -> AsyncIterator[Pool]:
     refilling = asyncio.create_task(Refiller(database, address).run())
     pool = Pool(database, address, CampaignCache())
     deadline = time.monotonic() + PATIENCE_S
-    while not (database.row("front") or {})["epoch"]:
+    while not (database.row("front_state") or {})["epoch"]:
         assert time.monotonic() < deadline, "nobody has begun the front"
         await asyncio.sleep(0.01)
     await pool.start()

@@ -73,7 +73,7 @@ def statements(database: Database, said: list[Heartbeat], *, most: int = 100) ->
         connection = heartbeats._connection  # noqa: SLF001 - to see what goes over it
         rows = connection.rows
 
-        async def counted(name: str, **values: Any) -> list[dict[str, Any]]:
+        async def counted(name: str, /, **values: Any) -> list[dict[str, Any]]:
             sizes.append(len(json.loads(values["beats"])))
             return await rows(name, **values)
 

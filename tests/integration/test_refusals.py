@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client
-from taskq.db.queries import statement
+from taskq.db.catalogue import statement
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, value

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.db.queries import statement
+from taskq.db.catalogue import statement
 from taskq.spec.spec import RetryPolicy
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import re
 import secrets
 from collections.abc import Iterator
@@ -14,17 +13,15 @@ from psycopg import sql
 
 import taskq
 from taskq.db import roles
-from taskq.db.queries import statement
-from taskq.db.roles import ROLES
+from taskq.db.catalogue import ROLES, all_statements, statement
 from taskq.errors import Conflict, NotFound, ServerUnsuitable
 from tests.fixtures.logins import Login, Staff
 from tests.helpers.postgres import value
-from tests.helpers.rights import MAY
 
 #: Not about what is in the schema.
 OTHERS = re.compile(
     "begin_migration|create_database|drop_database|drop_function|drop_stale_functions"
-    "|lock_installation|login|take_grants|spent|vacuum"
+    "|grant_functions|lock_installation|login|take_grants|spent|vacuum"
 )
 TABLES = """
     select c.relname from pg_class c
@@ -65,22 +62,13 @@ def connection(login: Login) -> Iterator[psycopg.Connection]:
         yield opened
 
 
-def test_each_statement_of_the_library_is_for_some_roles() -> None:
-    """Whoever adds a statement says here who may run it, and grants that in sql/roles."""
-    names = {
-        Path(file.name).stem
-        for file in importlib.resources.files("taskq.sql.queries").iterdir()
-        if file.name.endswith(".sql")
-    }
-    assert {name for name in names if not OTHERS.fullmatch(name)} == MAY.keys()
-
-
 def test_login_runs_the_statements_of_its_role_only(
     login: Login, connection: psycopg.Connection
 ) -> None:
     """All others are refused before they have done anything, whatever their arguments."""
-    may = {name for name in MAY if is_permitted(connection, name)}
-    assert may == {name for name, who in MAY.items() if role_of(login) in who.split()}
+    tried = [one for one in all_statements().values() if not OTHERS.fullmatch(one.name)]
+    may = {one.name for one in tried if is_permitted(connection, one.name)}
+    assert may == {one.name for one in tried if one.is_for(role_of(login))}
 
 
 def is_permitted(connection: psycopg.Connection, name: str) -> bool:

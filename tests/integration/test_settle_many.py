@@ -12,8 +12,8 @@ import pytest
 from psycopg.rows import DictRow, dict_row
 
 from taskq import Campaign, Client, RetryPolicy
+from taskq.db.catalogue import statement
 from taskq.db.connections import Database
-from taskq.db.queries import statement
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.plans import watched

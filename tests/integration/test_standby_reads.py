@@ -13,7 +13,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import taskq
-from taskq import Campaign, CampaignSpec, Client, Handler
+from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.db import standby
 from taskq.errors import NotFound, Unavailable, UsageError
 from taskq.spec.model import Seed
@@ -30,6 +30,8 @@ LATER_S = 60.0
 ALWAYS_S = 1e6
 READING: list[list[str]] = [
     ["status", "/c"],
+    ["status", "/later"],
+    ["explain", "/later"],
     ["ls", "/"],
     ["tree", "/"],
     ["tasks", "/c"],
@@ -66,10 +68,14 @@ def servers() -> Iterator[Pair]:
 
 
 def fill(servers: Pair) -> None:
-    """Seed tasks of a campaign; one fails for good, two are done, the others wait."""
+    """Seed a campaign of which a task fails for good, two are done; and one with a delayed task."""
     with opened(servers.primary_dsn) as queue:
         spec = CampaignSpec("/c", handler=Handler("command", argv=("x",)))
         _finish(queue.create_campaign(spec), queue)
+        later = queue.create_campaign(CampaignSpec("/later", retry=RetryPolicy(backoff_s=3_600)))
+        later.submit({}, "a")
+        with closing(ScriptedAgent(queue.database, later.path)) as agent:
+            agent.fail(agent.claim(1)[0])
 
 
 def _finish(campaign: Campaign, queue: Client) -> None:
@@ -102,7 +108,7 @@ def nowhere() -> str:
     return f"postgresql://127.0.0.1:{free_port()}/none"
 
 
-@pytest.mark.parametrize("words", rest_thorough(READING, 3), ids=map(" ".join, READING))
+@pytest.mark.parametrize("words", rest_thorough(READING, 4), ids=map(" ".join, READING))
 def test_commands_that_read_need_no_primary(servers: Pair, words: list[str]) -> None:
     """And say how far the standby is behind."""
     servers.catch_up()
@@ -148,7 +154,7 @@ def test_pages_say_how_old_they_are(servers: Pair) -> None:
     with line(servers, servers.primary_dsn).process(*words) as pages:
         assert pages.stdout is not None
         address = pages.stdout.readline().strip()
-        for page in ("", "campaign?path=/c", "hosts?path=/c"):
+        for page in ("", "campaign?path=/c", "campaign?path=/later", "hosts?path=/c"):
             with urllib.request.urlopen(address + page, timeout=LATER_S) as reply:  # noqa: S310
                 text = reply.read().decode()
             assert re.search(r"Read from a standby, [^<]* behind at most", text), text

@@ -83,7 +83,7 @@ def counted(waker: LongPoll) -> list[int]:
     line = waker._connection  # noqa: SLF001 - to see what goes over it
     rows = line.rows
 
-    async def count(name: str, **values: Any) -> list[dict[str, Any]]:
+    async def count(name: str, /, **values: Any) -> list[dict[str, Any]]:
         sizes.append(len(json.loads(values["servings"])))
         return await rows(name, **values)
 

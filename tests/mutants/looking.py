@@ -53,9 +53,9 @@ LOOKING: Final = (
     ),
     Mutant(
         "servers-for-any-token-at-a-gateway",
-        "taskq/gateway/offered.py",
-        'frozenset({"explain_tokens", "bans", "gateways", "server_load"})',
-        'frozenset({"explain_tokens", "bans"})',
+        "sql/queries/gateways.sql",
+        "-- @gateway manager, quiet, whole",
+        "-- @gateway manager, quiet",
         "Who manages one campaign sees the gateways and the database of all.",
         ("tests/gateway/test_presence.py",),
     ),

@@ -111,9 +111,9 @@ PILOTS: Final = (
     ),
     Mutant(
         "manager-stores-a-pilot",
-        "taskq/gateway/offered.py",
-        '    **dict.fromkeys(("pilots", "pilot_demand"',
-        '    "create_pilot": _LOOK,\n    **dict.fromkeys(("pilots", "pilot_demand"',
+        "sql/functions/create_pilot.sql",
+        "-- @gateway no",
+        "-- @gateway manager\n-- @repeat safe",
         "Whoever has a manager's token runs programs as the user of any loop.",
         _GATEWAY,
     ),

@@ -48,7 +48,7 @@ READING: Final[tuple[Mutant, ...]] = (
     Mutant(
         "reader-writes",
         _STANDBY,
-        "if name not in READ:",
+        "if not find(name).on_standby:",
         "if not name:",
         "What a verb looks up before it writes comes from a standby.",
         _READS,

@@ -145,7 +145,7 @@ class SteppedRefiller(Refiller):
             self.defects.append(error)
         await super()._stumble(error)
 
-    async def _rows(self, name: str, **values: Any) -> list[Row]:
+    async def _rows(self, name: str, /, **values: Any) -> list[Row]:
         leasing = name == "lease_ahead"
         if leasing:
             values["most"] = min(values["most"], self._most)
@@ -222,4 +222,4 @@ class GatewayDouble:
         return entry
 
     def _told(self) -> FrontState:
-        return FrontState.from_row(self._database.row("front") or {}, time.monotonic())
+        return FrontState.from_row(self._database.row("front_state") or {}, time.monotonic())

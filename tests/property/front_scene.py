@@ -153,7 +153,7 @@ class FrontScene(RuleBasedStateMachine):
                     statement.values[name].strip("{}").split(",") for name in ("tasks", "leases")
                 )
                 fences = zip(map(int, tasks), leases, strict=True)
-                assert statement.rows[0]["returned"] == self.model.give_back(fences)
+                assert statement.rows[0]["return_ahead"] == self.model.give_back(fences)
             elif statement.name == "keep_front" and statement.rows[0]["acting"]:
                 stocked = {campaign for campaign, _, _ in json.loads(statement.values["stocked"])}
                 closed = set(statement.rows[0]["closed"] or ())
@@ -169,7 +169,7 @@ class FrontScene(RuleBasedStateMachine):
         assert len(leased) == len(opened)
         got = [self.model.tasks[one.task] for one in leased]
         waiting = self.model.poolable(values["campaign"])
-        if values["epoch"] != (self.database.row("front") or {})["epoch"]:
+        if values["epoch"] != (self.database.row("front_state") or {})["epoch"]:
             waiting = []
         if values["before"] is not None:
             waiting = [task for task in waiting if -task.priority < values["before"]]

@@ -265,6 +265,7 @@ class FrontMachine(FrontScene):
             campaigns=[one.campaign for one in tasks],
             tasks=[one.task for one in tasks],
             leases=[one.lease for one in tasks],
+            lost=False,
         )
         assert returned == self.model.give_back(fences)
 

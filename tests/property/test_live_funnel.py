@@ -44,7 +44,7 @@ class Watched:
         self._between = between
         self._lives = lives
 
-    def rows(self, name: str, **values: object) -> list[dict[str, Any]]:
+    def rows(self, name: str, /, **values: object) -> list[dict[str, Any]]:
         """Run a statement, unless the feeder dies before; it may die after."""
         self._between()
         if self._lives is not None:
@@ -56,11 +56,11 @@ class Watched:
             raise Killed
         return rows
 
-    def row(self, name: str, **values: object) -> dict[str, Any] | None:
+    def row(self, name: str, /, **values: object) -> dict[str, Any] | None:
         """Return the first row of it."""
         return next(iter(self.rows(name, **values)), None)
 
-    def value(self, name: str, **values: object) -> Any:
+    def value(self, name: str, /, **values: object) -> Any:
         """Return the first column of that."""
         return next(iter((self.row(name, **values) or {None: None}).values()))
 

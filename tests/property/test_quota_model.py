@@ -168,7 +168,7 @@ class QuotaMachine(RuleBasedStateMachine):
         most = self.quotas[one.owner].get("max_bytes")
         more = size - one.inputs.get(name, 0)
         fits = most is None or more <= 0 or self._stored(one.owner) + more <= most
-        words = {"path": one.campaign.path, "input": name, "digest": f"{size}" * 64}
+        words = {"path": one.campaign.path, "name": name, "digest": f"{size}" * 64}
         try:
             self.database.value("add_input", **words, size=size)
         except Conflict:

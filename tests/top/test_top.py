@@ -239,7 +239,7 @@ class Trouble(Database):
         self.goes.set()
         self.asked: list[str] = []
 
-    def rows(self, name: str, **values: object) -> list[Row]:
+    def rows(self, name: str, /, **values: object) -> list[Row]:
         """Run a statement."""
         self.asked.append(name)
         return super().rows(name, **values)
@@ -335,7 +335,7 @@ def test_gateways_and_database_are_shown(
         database.rows(
             "note_gateway",
             holder=str(uuid.uuid4()),
-            gateway=name,
+            name=name,
             release="1.2",
             sessions=1_234,
             per_s=1_500.0,

@@ -202,7 +202,7 @@ def test_servers_are_shown_to_those_who_may_see_everything(
     shown.database.rows(
         "note_gateway",
         holder=str(uuid.uuid4()),
-        gateway="n1<b>:8443",
+        name="n1<b>:8443",
         release="1.2",
         sessions=1_234,
         per_s=1_500.0,

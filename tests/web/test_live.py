@@ -27,7 +27,7 @@ class Counting(Database):
         self.ran: list[str] = []
         self.away = False
 
-    def rows(self, name: str, **values: object) -> list[Row]:
+    def rows(self, name: str, /, **values: object) -> list[Row]:
         """Run a statement."""
         self.ran.append(name)
         if self.away:

@@ -7,8 +7,8 @@ from typing import Final
 import click
 
 from taskq.db import migrations, roles
+from taskq.db.catalogue import ROLES
 from taskq.db.migrations import Schema
-from taskq.db.roles import ROLES
 from taskq.words import counted
 from taskq_cli.decorators import together
 from taskq_cli.early_exits import resumable

@@ -265,7 +265,7 @@ def test_queue_without_a_front_makes_no_claim_wait(
         for serving in (ALL, Scope("/no/such"), Scope("/c", ("gpu",), 60.0)):
             assert not pool_client.pool.has_entries(serving)
             assert await pool_client.ask(scope=serving) == []
-        assert database.value("front") is not None
+        assert database.value("front_state") is not None
 
     run_scenario(scenario)
 

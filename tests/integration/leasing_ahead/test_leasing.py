@@ -192,7 +192,7 @@ def test_misformed_arguments_are_refused_and_change_nothing(
         with pytest.raises(Exception, match="0 to 1000"):
             pool.lease(most)
     with pytest.raises(Exception, match="a lease for each"):
-        database.value("return_ahead", campaigns=[1], tasks=[None], leases=[one.lease])
+        database.value("return_ahead", campaigns=[1], tasks=[None], leases=[one.lease], lost=False)
     for stocked in ('{"a": 1}', "[[1]]", "[[1, 2, 3], [1, 2, 3]]"):
         with pytest.raises(Exception, match="not what the front holds"):
             database.row("keep_front", holder=pool.holder, term_s=10.0, stocked=stocked, look=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskq.db.queries import statement
+from taskq.db.catalogue import statement
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskq import Campaign, Seed, connect
-from taskq.db.queries import statement
+from taskq.db.catalogue import statement
 from taskq.steering.compiler import compiled
 from taskq.steering.matching import PAGE, pages
 from taskq.steering.syntax import And, FieldComparison, Not, Or, Term

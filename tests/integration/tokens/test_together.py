@@ -38,7 +38,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     rows = AsyncConnection.rows
 
-    async def counting(line: AsyncConnection, name: str, **values: Any) -> list[Row]:
+    async def counting(line: AsyncConnection, name: str, /, **values: Any) -> list[Row]:
         come = name == "enrol_many"
         sizes.append(len(json.loads(values["hellos"]) if come else values["sessions"]))
         return await rows(line, name, **values)

@@ -1,1 +1,0 @@
-select taskq.add_input(%(path)s, %(input)s, %(digest)s, %(size)s)

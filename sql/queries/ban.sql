@@ -1,1 +1,0 @@
-select taskq.ban(%(kind)s, %(place)s, %(why)s, %(lifetime_s)s)

@@ -1,1 +1,0 @@
-select taskq.begin_blob(%(digest)s, %(size)s)

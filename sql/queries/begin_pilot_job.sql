@@ -1,1 +1,0 @@
-select taskq.begin_pilot_job(%(pilot)s, %(holder)s::uuid, %(place)s::text, %(most)s) as number

@@ -1,1 +1,0 @@
-select taskq.change_campaign(%(path)s, %(spec)s::jsonb)

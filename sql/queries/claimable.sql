@@ -1,1 +1,0 @@
-select claimable, unfinished from taskq.claimable(%(servings)s::jsonb, %(front)s)

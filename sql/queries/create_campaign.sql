@@ -1,1 +1,0 @@
-select taskq.create_campaign(%(path)s, %(spec)s::jsonb)

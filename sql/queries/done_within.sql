@@ -1,2 +1,0 @@
-select tasks, last
-  from taskq.done_within(%(campaign)s, %(firsts)s::bigint[], %(lasts)s::bigint[], %(scan)s)

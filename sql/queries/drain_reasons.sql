@@ -1,1 +1,0 @@
-select session_id, why from taskq.drain_reasons(%(sessions)s::bigint[])

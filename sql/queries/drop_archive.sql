@@ -1,1 +1,0 @@
-select taskq.drop_archive(%(digest)s)

@@ -1,1 +1,0 @@
-select taskq.drop_index(%(path)s, %(part)s, %(field)s)

@@ -1,1 +1,0 @@
-select taskq.end_blob(%(blob)s)

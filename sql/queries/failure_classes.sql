@@ -1,1 +1,0 @@
-select error_class, attempts from taskq.failure_classes(%(campaign)s)

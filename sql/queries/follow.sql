@@ -1,1 +1,0 @@
-select status, attempt, host, written, output from taskq.follow(%(campaign)s, %(task)s)

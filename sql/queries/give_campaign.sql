@@ -1,1 +1,0 @@
-select taskq.give_campaign(%(path)s, %(owner)s)

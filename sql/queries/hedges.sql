@@ -1,1 +1,0 @@
-select hedged, running, longest from taskq.hedges(%(path)s, %(below)s, %(most)s)

@@ -1,1 +1,0 @@
-select taskq.hold_pilot(%(pilot)s, %(holder)s::uuid, %(term_s)s, %(host)s) as held

@@ -1,2 +1,0 @@
-select hash, token_id, session_id, path, offers, ended, paths
-  from taskq.identify(%(hashes)s::bytea[])

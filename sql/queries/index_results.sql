@@ -1,1 +1,0 @@
-select taskq.index_results(%(path)s, %(part)s, %(field)s)

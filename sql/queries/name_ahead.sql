@@ -1,3 +1,0 @@
-select taskq.name_ahead(
-           %(sessions)s::bigint[], %(campaigns)s::bigint[], %(tasks)s::bigint[], %(leases)s::uuid[])
-       as named

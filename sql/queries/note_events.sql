@@ -1,1 +1,0 @@
-select taskq.note_events(%(disks)s::jsonb)

@@ -1,1 +1,0 @@
-select from taskq.note_updates(%(updates)s::jsonb)

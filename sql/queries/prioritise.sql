@@ -1,2 +1,0 @@
-select changed, unchanged, others
-  from taskq.prioritise(%(campaign)s, %(tasks)s::bigint[], %(priorities)s::smallint[])

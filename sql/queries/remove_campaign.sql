@@ -1,1 +1,0 @@
-select taskq.remove_campaign(%(path)s)

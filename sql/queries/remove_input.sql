@@ -1,1 +1,0 @@
-select taskq.remove_input(%(path)s, %(input)s)

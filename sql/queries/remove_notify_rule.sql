@@ -1,1 +1,0 @@
-select taskq.remove_notify_rule(%(rule)s)

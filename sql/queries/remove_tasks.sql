@@ -1,1 +1,0 @@
-select taskq.remove_tasks(%(campaign)s, %(limit)s)

@@ -1,2 +1,0 @@
-select task_id, key, attempt, claimed_at, ended_at, agent, host, site, phases, payload, result
-  from taskq.results_of(%(campaign)s, %(tasks)s::bigint[])

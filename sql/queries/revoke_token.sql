@@ -1,1 +1,0 @@
-select sessions, attempts from taskq.revoke_token(%(token_name)s)

@@ -1,1 +1,0 @@
-select taskq.seed_begin(%(campaign)s)

@@ -1,1 +1,0 @@
-select taskq.seed_end(%(campaign)s, %(above)s)

@@ -1,1 +1,0 @@
-select taskq.seed_within(%(campaign)s, %(low)s, %(high)s)

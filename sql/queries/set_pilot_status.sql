@@ -1,1 +1,0 @@
-select taskq.set_pilot_status(%(pilot)s, %(status)s) as live

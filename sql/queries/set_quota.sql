@@ -1,1 +1,0 @@
-select taskq.set_quota(%(owner)s, %(quota)s::jsonb)

@@ -1,1 +1,0 @@
-select taskq.set_status(%(path)s, %(status)s::taskq.campaign_status)

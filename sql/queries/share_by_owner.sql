@@ -1,1 +1,0 @@
-select taskq.share_by_owner(%(by_owner)s)

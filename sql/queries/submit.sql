@@ -1,1 +1,0 @@
-select taskq.submit(%(path)s, %(tasks)s, %(on_conflict)s)

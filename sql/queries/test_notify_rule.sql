@@ -1,1 +1,0 @@
-select taskq.test_notify_rule(%(rule)s)

@@ -1,1 +1,0 @@
-select taskq.unban(%(kind)s, %(place)s)

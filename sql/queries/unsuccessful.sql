@@ -1,2 +1,0 @@
-select task_id, status
-  from taskq.unsuccessful(%(campaign)s, %(tasks)s::bigint[])

@@ -1,1 +1,0 @@
-select attempts, mean_s from taskq.usual_run(%(campaign)s, %(most)s)

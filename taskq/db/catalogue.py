@@ -1,0 +1,324 @@
+"""The catalogue of statements: the texts that the library sends, and what each is for.
+
+A statement is a file of `sql/queries`, or a function of `sql/functions` that is called with its own
+parameters: its call is made of the signature in its file. The comment at the head of the file says
+all about it, in lines for machines:
+
+    -- @roles reader gateway
+        who may run it: `PARTS` of roles; `all`: each role; `owner`: nobody but the schema's owner
+    -- @standby yes | no
+        whether a standby may answer, which is some seconds behind; needed where readers may run it
+    -- @gateway manager | submitter | no
+        the least kind of token for which a gateway runs it; needed where people may run it. Options
+        follow, with commas:
+        paged         an answer may have fewer rows than asked for; who asks goes on after the last
+        quiet         no rows, instead of an error, about campaigns that the token is not for
+        whole         about the whole queue: for tokens that are for all of it
+        wakes         there may be tasks for agents that wait, afterwards
+        up to N       the largest number of rows or tasks that may be asked for, if not `MOST`
+        within N s    seconds that it may take, if not `MOST_S`
+        instead NAME  what tokens of a lesser kind than a submitter's get in its place
+    -- @repeat safe | once
+        whether it may be repeated after its answer was lost, since the repetition does and says the
+        same; needed where a gateway offers it, unless it only reads (`@standby yes`)
+    -- @hint TEXT
+        how to ask for less if a gateway says that it took too long; not needed
+
+A function without `@roles` is internal: nobody is granted it, and it is not called by name.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final, Literal
+
+from typing_extensions import LiteralString
+
+#: Roles of logins, each with the parts that it is made of.
+ROLES: Final[dict[str, tuple[str, ...]]] = {
+    # Lets agents in by their tokens, serves them, and does for managers what theirs are for.
+    "gateway": ("serving", "upkeep", "gateway"),
+    # An agent next to the database, in any language; it needs no token.
+    "agent": ("serving", "upkeep", "agent"),
+    # Makes and changes campaigns, gives them inputs, adds tasks: says what agents execute.
+    "submitter": ("reader", "submitter"),
+    # Has agents unpickle functions that it sends by value, and their arguments.
+    "pickler": ("reader", "submitter", "pickler"),
+    # Does what managers' tokens are for, as a gateway does.
+    "manager": ("reader", "submitter", "manager"),
+    # Looks at everything but secrets. Writes nothing but what it follows.
+    "reader": ("reader",),
+    # Steers what is there: campaigns, tasks, agents, tokens, pilots, the front, the upkeep.
+    "operator": ("reader", "upkeep", "operator", "pilots"),
+    # Submits pilots' jobs, on a login node.
+    "pilots": ("reader", "pilots"),
+    # Shows pages, to those who have a manager's token.
+    "web": ("reader", "web"),
+}
+#: What a statement may be for: `serving` serves tasks, `upkeep` is a keeper's with the front's.
+PARTS: Final = frozenset(part for parts in ROLES.values() for part in parts)
+_PEOPLE: Final = PARTS - {"agent", "gateway", "serving", "upkeep", "web"} | {"all"}
+#: Tasks or attempts that may be asked for at a time over a gateway.
+MOST: Final = 20_000
+#: Seconds that a statement may take there.
+MOST_S: Final = 30.0
+
+_KEYS: Final = frozenset({"roles", "standby", "gateway", "repeat", "hint"})
+_LINE: Final = re.compile(r"-- ?@(\w*) *(.*)")
+_PARAMETER: Final = re.compile(r"%\((\w+)\)s")
+_SIGNATURE: Final = re.compile(
+    r"^create or replace function taskq\.(\w+)\((.*?)\)\s+(?:returns (.*?)\s+)?language ",
+    re.DOTALL | re.MULTILINE,
+)
+_OPTION: Final = re.compile(
+    r"(?P<flag>paged|quiet|whole|wakes)|up to (?P<most>\d+)|within (?P<timeout_s>\d+) s"
+    r"|instead (?P<instead>\w+)"
+)
+_TABLE: Final = re.compile(r"table \((.*)\)", re.DOTALL)
+_NAME: Final = re.compile(r"[a-z][a-z_0-9]*")
+
+
+class BadStatement(Exception):
+    """A file of `sql/` does not say what a statement has to say; names the file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """How a gateway offers a statement; see the options above."""
+
+    kind: Literal["manager", "submitter"]
+    paged: bool = False
+    quiet: bool = False
+    whole: bool = False
+    wakes: bool = False
+    most: int = MOST
+    timeout_s: float = MOST_S
+    instead: str | None = None
+    hint: str = "ask for less"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement and what its header says.
+
+    parameters: with their types; "" where the text does not tell. parts: `PARTS` of roles, or
+    `all`. is_function: whether it is a function of `sql/functions`, which needs to be granted.
+    """
+
+    name: str
+    text: LiteralString
+    parameters: Mapping[str, str]
+    parts: frozenset[str]
+    is_function: bool
+    on_standby: bool = False
+    offer: Offer | None = None
+    is_repeatable: bool = False
+
+    def is_for(self, role: str) -> bool:
+        """Tell whether logins of a role may run it."""
+        return not self.parts.isdisjoint(("all", *ROLES[role]))
+
+
+def statement(name: str) -> LiteralString:
+    """Return the text of a statement; for `PACKAGE/NAME`, of a file in a package."""
+    return _text(name) if "/" in name else find(name).text
+
+
+@cache
+def find(name: str) -> Statement:
+    """Return a statement; raise `BadStatement` if its header is wrong, or there is none."""
+    if _NAME.fullmatch(name):
+        for folder in ("queries", "functions"):
+            file = importlib.resources.files(f"taskq.sql.{folder}").joinpath(f"{name}.sql")
+            if file.is_file():
+                text = file.read_text("utf-8")
+                if folder == "queries" or _is_called(text):
+                    return parsed(name, text, is_function=folder == "functions")
+    raise BadStatement(f"there is no statement {name!r:.80}")
+
+
+@cache
+def all_statements() -> Mapping[str, Statement]:
+    """Return all statements, by name; an upgrade may remove or replace the files later."""
+    found = {}
+    for folder in ("queries", "functions"):
+        for file in importlib.resources.files(f"taskq.sql.{folder}").iterdir():
+            name, _, kind = file.name.rpartition(".")
+            if kind == "sql" and (folder == "queries" or _is_called(file.read_text("utf-8"))):
+                if name in found:
+                    raise BadStatement(f"sql/functions/{name}.sql: sql/queries has that name too")
+                found[name] = find(name)
+    return found
+
+
+def granted_functions(roles: Iterable[str]) -> list[str]:
+    """Return the functions that logins of some roles may execute, sorted."""
+    return sorted(
+        one.name
+        for one in all_statements().values()
+        if one.is_function and any(map(one.is_for, roles))
+    )
+
+
+def array(values: Iterable[int | str]) -> str:
+    """Return numbers or ids as the text of an array, for a parameter with a cast.
+
+    This is faster than psycopg, which inspects the type of each element.
+    """
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+@cache
+def _text(name: str) -> LiteralString:
+    package, _, base = name.rpartition("/")
+    return importlib.resources.files(package).joinpath(f"{base}.sql").read_text("utf-8")
+
+
+def _is_called(text: str) -> bool:
+    """Tell whether a function is called by name, from its file."""
+    return any(map(_LINE.fullmatch, _head(text)))
+
+
+def parsed(name: str, text: str, *, is_function: bool) -> Statement:
+    """Return the statement of a file; raise `BadStatement` for what is wrong in its header."""
+    header = _Header(f"sql/{'functions' if is_function else 'queries'}/{name}.sql", text)
+    parts = header.words("roles", PARTS | {"all", "owner"})
+    for_people = not parts.isdisjoint(_PEOPLE)
+    on_standby = header.choice(
+        "standby", "yes", "no", needed=not parts.isdisjoint({"reader", "all"})
+    )
+    offer = header.offer(needed=for_people)
+    writes = offer is not None and on_standby != "yes"
+    repeat = header.choice("repeat", "safe", "once", needed=writes)
+    header.has_no_more()
+    if is_function:
+        call, parameters = _call(name, text, header)
+    else:
+        call, parameters = text, dict.fromkeys(_PARAMETER.findall(text), "")
+    return Statement(
+        name,
+        call,
+        parameters,
+        parts - {"owner"},
+        is_function,
+        on_standby == "yes",
+        offer,
+        repeat == "safe" or on_standby == "yes",
+    )
+
+
+@dataclass
+class _Header:
+    """The lines for machines in a file."""
+
+    file: str
+    text: str
+    _said: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for number, line in enumerate(_head(self.text), 1):
+            found = _LINE.fullmatch(line)
+            if found is None:
+                continue
+            key, value = found.groups()
+            if key not in _KEYS:
+                raise self._wrong(number, f"@{key} is not known: {', '.join(sorted(_KEYS))}")
+            if key in self._said:
+                raise self._wrong(number, f"@{key} is there twice")
+            self._said[key] = (number, value)
+
+    def words(self, key: str, known: frozenset[str]) -> frozenset[str]:
+        """Return the words of a line that must be there."""
+        number, value = self._taken(key, needed=True) or (0, "")
+        if not value:
+            raise self._wrong(number, f"@{key} says nothing")
+        unknown = set(value.split()) - known
+        if unknown:
+            raise self._wrong(number, f"@{key} does not know {', '.join(sorted(unknown))}")
+        return frozenset(value.split())
+
+    def choice(self, key: str, *known: str, needed: bool) -> str | None:
+        """Return which of some words a line says."""
+        number, value = self._taken(key, needed=needed) or (0, None)
+        if value is not None and value not in known:
+            raise self._wrong(number, f"@{key} is {' or '.join(known)}, not {value!r}")
+        return value
+
+    def offer(self, *, needed: bool) -> Offer | None:
+        """Return what the line about gateways says."""
+        number, value = self._taken("gateway", needed=needed) or (0, "no")
+        if value == "no":
+            return None
+        kind, *options = value.split(", ")
+        said: dict[str, object] = {}
+        for option in options:
+            found = _OPTION.fullmatch(option)
+            if found is None or found.lastgroup is None:
+                raise self._wrong(number, f"@gateway does not know {option!r}")
+            word = found[found.lastgroup]
+            if found.lastgroup == "flag":
+                said[word] = True
+            else:
+                said[found.lastgroup] = int(word) if word.isdecimal() else word
+        if kind not in {"manager", "submitter"}:
+            raise self._wrong(number, f"@gateway is manager, submitter or no, not {kind!r}")
+        if "hint" in self._said:
+            said["hint"] = self._said.pop("hint")[1]
+        return Offer(kind, **said)  # type: ignore[arg-type]  # as matched
+
+    def has_no_more(self) -> None:
+        """Raise `BadStatement` if a line was not asked for: it would say what does not hold."""
+        for key, (number, _) in self._said.items():
+            raise self._wrong(number, f"@{key} says nothing about such a statement")
+
+    def _taken(self, key: str, *, needed: bool) -> tuple[int, str] | None:
+        if not needed:
+            return None
+        if key not in self._said:
+            raise self._wrong(1, f"@{key} is missing")
+        return self._said.pop(key)
+
+    def _wrong(self, number: int, what: str) -> BadStatement:
+        return BadStatement(f"{self.file}, line {number}: {what}")
+
+    def wrong(self, what: str) -> BadStatement:
+        """Return an error about the file's first line."""
+        return self._wrong(1, what)
+
+
+def _head(text: str) -> list[str]:
+    """Return the lines of the comment at the head of a file."""
+    lines = text.splitlines()
+    ends = (at for at, line in enumerate(lines) if not line.startswith("--"))
+    return lines[: next(ends, len(lines))]
+
+
+def _call(name: str, text: str, header: _Header) -> tuple[LiteralString, dict[str, str]]:
+    """Return the call of a function with its parameters, and those with their types."""
+    found = _SIGNATURE.search(text)
+    if found is None or found[1] != name:
+        raise header.wrong(f"this is not one function {name} with `language` after its result")
+    given, columns = {}, []
+    for one in _listed(found[2]):
+        words = one.partition(" default ")[0].split(" ", 2 if one.startswith("out ") else 1)
+        if words[0] == "out":
+            columns.append(words[1])
+        elif words[0].startswith("p_"):
+            given[words[0].removeprefix("p_")] = words[1]
+        else:
+            raise header.wrong(f"parameter {words[0]} is neither `out` nor begins with p_")
+    table = _TABLE.fullmatch(found[3] or "")
+    if table is not None:
+        columns = [one.split(" ", 1)[0] for one in _listed(table[1])]
+    arguments = ", ".join(f"%({one})s::{kind}" for one, kind in given.items())
+    result = f"{', '.join(columns)} from " if columns else ""
+    return f"select {result}taskq.{name}({arguments})", given
+
+
+def _listed(text: str) -> list[str]:
+    """Return the items of a list with commas, each on one line with single spaces."""
+    return [" ".join(one.split()) for one in re.split(r",(?![^(]*\))", text) if one.strip()]

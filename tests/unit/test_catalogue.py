@@ -1,0 +1,95 @@
+"""The catalogue: a file's header says all about a statement, or the statement does not load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from taskq.db.catalogue import BadStatement, Offer, all_statements, find, parsed
+
+FUNCTIONS = Path(__file__).resolve().parents[2] / "sql/functions"
+FUNCTION = """-- f(path, tasks, most): does something.
+{header}
+create or replace function taskq.f(
+    p_path text, p_tasks bigint[],
+    p_at numeric(10, 2) default null,
+    out moved integer, out last bigint
+)
+language plpgsql
+"""
+
+
+@pytest.mark.parametrize("name", sorted(all_statements()))
+def test_each_statement_is_whole(name: str) -> None:
+    """It loads alone, and what it gives is what its own file says."""
+    one = find(name)
+    assert one == all_statements()[name]
+    if one.offer is not None:
+        # Of these `permit` is not told.
+        assert one.parameters.keys().isdisjoint({"paths", "campaigns", "beats", "hellos"})
+        assert one.offer.instead is None or find(one.offer.instead).parts == one.parts
+        assert one.is_for("manager")
+    if one.on_standby and one.is_function:
+        assert " stable\n" in (FUNCTIONS / f"{name}.sql").read_text(), "a standby writes nothing"
+
+
+def test_a_function_is_called_by_its_signature() -> None:
+    """Each value is a parameter, with the type that the function takes."""
+    header = "-- @roles manager\n-- @gateway submitter, wakes, up to 5\n-- @repeat once"
+    one = parsed("f", FUNCTION.format(header=header), is_function=True)
+    assert one.text == (
+        "select moved, last from taskq.f("
+        "%(path)s::text, %(tasks)s::bigint[], %(at)s::numeric(10, 2))"
+    )
+    assert dict(one.parameters) == {"path": "text", "tasks": "bigint[]", "at": "numeric(10, 2)"}
+    assert one.offer == Offer("submitter", wakes=True, most=5)
+    assert (one.is_repeatable, one.on_standby, one.is_function) == (False, False, True)
+    assert [role for role in ("manager", "submitter", "agent") if one.is_for(role)] == ["manager"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("set_status", "select taskq.set_status("),
+        ("attempts", "select attempt, outcome, claimed_at,"),
+        ("exchange", "select acks, tasks, refused, revision, spent, avoided from taskq.exchange("),
+    ],
+)
+def test_results_have_names(name: str, text: str) -> None:
+    """Those of a table, of `out` parameters, or the function's own."""
+    assert find(name).text.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "says"),
+    [
+        ("", 1, "@roles is missing"),
+        ("-- @roles", 2, "@roles says nothing"),
+        ("-- @roles king", 2, "@roles does not know king"),
+        ("-- @role reader", 2, "@role is not known"),
+        ("-- @roles owner\n-- @roles reader", 3, "@roles is there twice"),
+        ("-- @roles reader", 1, "@standby is missing"),
+        ("-- @roles all\n-- @standby yes", 1, "@gateway is missing"),
+        ("-- @roles operator", 1, "@gateway is missing"),
+        ("-- @roles operator\n-- @gateway manager", 1, "@repeat is missing"),
+        ("-- @roles reader\n-- @standby perhaps\n-- @gateway no", 3, "@standby is yes or no"),
+        ("-- @roles operator\n-- @gateway manager, once", 3, "@gateway does not know 'once'"),
+        ("-- @roles operator\n-- @gateway king", 3, "@gateway is manager, submitter or no"),
+        ("-- @roles owner\n-- @repeat once", 3, "@repeat says nothing about such a statement"),
+        ("-- @roles serving\n-- @standby yes", 3, "@standby says nothing"),
+    ],
+)
+def test_header_that_does_not_say_all_does_not_load(header: str, line: int, says: str) -> None:
+    """With a line that names the file and the place: nothing is taken for granted."""
+    with pytest.raises(BadStatement, match=f"sql/queries/f.sql, line {line}: {says}"):
+        parsed("f", f"-- What it does.\n{header}\nselect 1", is_function=False)
+
+
+def test_a_function_without_a_header_is_not_called_by_name() -> None:
+    """Nor is what is no name of a statement looked for elsewhere."""
+    for name in ("settle", "nothing", "../rights", "queries/counts", "Counts", ""):
+        with pytest.raises(BadStatement, match="there is no statement"):
+            find(name)
+    with pytest.raises(BadStatement, match="not one function g"):
+        parsed("g", FUNCTION.format(header="-- @roles owner"), is_function=True)
