@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from tests.fixtures.servers import make_home, remove_home
+from tests.helpers.leftovers import Leftovers
 
 pytest_plugins = [
     "tests.fixtures.blob_stores",
@@ -35,6 +36,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 HOME = pytest.StashKey[Path]()
+LEFTOVERS = pytest.StashKey[Leftovers]()
 
 # No test has a time limit but that against hangs, in pyproject.toml: whoever else uses the machine
 # would decide what passes.
@@ -87,6 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     given = getattr(config, "workerinput", {}).get("server_home")
     config.stash[HOME] = Path(given) if given else make_home()
+    config.stash[LEFTOVERS] = Leftovers()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -97,6 +100,8 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Leave nothing behind."""
+    if LEFTOVERS in config.stash:
+        config.stash[LEFTOVERS].end()
     if not hasattr(config, "workerinput") and HOME in config.stash:
         remove_home(config.stash[HOME])
 
