@@ -77,6 +77,10 @@ test-kubernetes: .venv/test ## Test with the cluster of kubectl, whose node is t
 test-engines: .venv/test ## Test with PgBouncer, HAProxy, Redis, Sentinel and Patroni that are killed; they must be installed
 	$(BIN)/pytest -n $(JOBS) --dist worksteal tests/engines
 
+.PHONY: test-upgrade
+test-upgrade: .venv/test ## Upgrade a farm at work to a made-up next release; part of make test-all (a minute)
+	$(BIN)/pytest -n 0 -m thorough tests/upgrade
+
 .PHONY: test-containers
 test-containers: .venv/test ## Test with real containers of podman, which must be installed
 	$(BIN)/pytest tests/containers

@@ -17,7 +17,7 @@ from taskq.db.audit import audit
 from taskq.db.connections import Database
 from taskq.db.owners import Owners
 from taskq.db.standby import StandbyReads
-from taskq.errors import Conflict, NotOverGateway, UnknownCampaign, UsageError
+from taskq.errors import Conflict, NotOverGateway, SchemaMissing, UnknownCampaign, UsageError
 from taskq.fleet.fleet import Fleet
 from taskq.funnel.best import Best
 from taskq.funnel.live import Fed, Feeder
@@ -51,7 +51,8 @@ def connect(
 
     address: of PostgreSQL, or `https://...` of a gateway, or of several, joined by commas; without
     one, that in `TASKQ_DSN` or `TASKQ_URL`; without these, the embedded server of this user, which
-    is started if it does not run and set up if it is new. Within a task there must be one.
+    is started if it does not run and set up if it is new, but never upgraded: agents of the release
+    before may be at work. Within a task there must be one.
     token_file: has the manager's token for a gateway; by default `TASKQ_TOKEN_FILE` names it, or
     `TASKQ_TOKEN` is the token. ca: file with the authorities to trust instead of the system's; by
     default what `TASKQ_CA` says.
@@ -76,9 +77,11 @@ def connect(
         info = embedded.Server().up()
         database = Database(info.dsn, server="the embedded PostgreSQL").open()
     try:
-        if found is not None:
+        try:
             migrations.require(database)
-        else:
+        except SchemaMissing:
+            if found is not None:
+                raise
             migrations.migrate(database)
     except BaseException:
         database.close()

@@ -132,8 +132,8 @@ class DirectTransport:
             why = None
             if (sessions := heartbeats.draining([row])) != heartbeats.NOBODY:
                 why = statements.row("drain_reasons", sessions=sessions)
-        timeline = self._heartbeat_connection.timeline
-        answer = heartbeats.outcome(row, timeline, why["why"] if why else "")
+            timeline = self._heartbeat_connection.timeline
+            answer = heartbeats.outcome(row, timeline, why["why"] if why else "")
         if isinstance(answer, SessionLost):
             raise answer
         return answer
@@ -242,5 +242,10 @@ class DirectTransport:
 @contextmanager
 def _statements_on(connection: Connection) -> Iterator[Statements]:
     """Give statements on a connection; translate the queue's errors."""
-    with as_transport_errors(), connection.connected() as statements:
-        yield statements
+    with as_transport_errors():
+        try:
+            with connection.connected() as statements:
+                yield statements
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            connection.check_installed()  # rows of another release may differ
+            raise

@@ -60,6 +60,7 @@ def main() -> None:
     runner = RunnerSettings(python_path=tuple(options["python_path"]))
     try:
         database = Database(os.environ[DSN]).open()
+        database.note_installed()
         with keeping(database):
             transport = DirectTransport(database)
             summary = run_agent(transport, agent, runner)

@@ -25,6 +25,7 @@ from psycopg.rows import dict_row
 from typing_extensions import Self
 
 from taskq.db.silence import Watched, WatchedAsyncConnection, WatchedConnection
+from taskq.db.upgrades import Installed
 from taskq.errors import (
     BY_SQLSTATE,
     Clash,
@@ -144,6 +145,7 @@ class DatabaseAddress:
     server: str
     options: dict[str, Any]
     takeovers: Takeovers = field(default_factory=Takeovers)
+    installed: Installed = field(default_factory=Installed)
 
     @classmethod
     def of(cls, dsn: str, server: str) -> Self:

@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import os
 import secrets
-import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar
 
 import psycopg
 import psycopg_pool
-from psycopg import sql
-from psycopg.adapt import Buffer, Loader
-from psycopg.rows import tuple_row
 from typing_extensions import Self
 
 from taskq.db.access import check_process
@@ -27,22 +23,18 @@ from taskq.db.address import (
     Row,
     display_name,
     note_backend,
-    quoted,
     translated,
 )
 from taskq.db.catalogue import statement
 from taskq.db.silence import WatchedAsyncConnection, WatchedConnection
+from taskq.db.statements import JsonText, Statements
+from taskq.db.upgrades import PREPARED_BEFORE
+from taskq.errors import SchemaNewer, TaskqError, Unavailable
 
 __all__ = ["AsyncConnection", "Connection", "Database", "JsonText", "Row", "Statements"]
 
-#: Seconds in which a server must take the request to cancel a statement.
-CANCEL_S: Final = 5.0
-
 #: Seconds for which a server's timeline is cached: a pooler may switch servers at any moment.
 TIMELINE_FRESH_S: Final = 10.0
-
-#: Rows that are in memory at a time where `Statements.table` goes through many.
-_AT_A_TIME: Final = 50
 
 T = TypeVar("T")
 
@@ -53,118 +45,22 @@ _STANDBY: Final = (
 )
 
 
-#: Errors of `create or replace` where a function of the same arguments has to be dropped first.
-_IRREPLACEABLE: Final = (
-    psycopg.errors.InvalidFunctionDefinition,
-    psycopg.errors.WrongObjectType,
-)
-
-
-class JsonText(bytes):
-    """A JSON value as the server wrote it."""
-
-
-class _JsonTextLoader(Loader):
-    def load(self, data: Buffer) -> JsonText:
-        return JsonText(data)
-
-
-class Statements:
-    """Runs named statements on one connection, in or outside a transaction."""
-
-    def __init__(self, connection: WatchedConnection) -> None:
-        self._connection = connection
-        # One cursor for all statements: creating one costs as much as using it.
-        self._cursor = connection.cursor()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the connection was closed."""
-        return self._connection.closed
-
-    def rows(self, name: str, /, **values: object) -> list[Row]:
-        """Return all rows of a statement."""
-        return self._cursor.execute(statement(name), values).fetchall()
-
-    def row(self, name: str, /, **values: object) -> Row | None:
-        """Return the first row, None if there is none."""
-        return self._cursor.execute(statement(name), values).fetchone()
-
-    def value(self, name: str, /, **values: object) -> Any:
-        """Return the first column of the first row, None if there is none."""
-        row = self.row(name, **values)
-        return None if row is None else next(iter(row.values()))
-
-    def execute(self, name: str, /, **values: object) -> None:
-        """Run a statement that returns nothing."""
-        self._connection.execute(statement(name), values)
-
-    @contextmanager
-    def table(
-        self, name: str, /, **values: object
-    ) -> Iterator[tuple[list[tuple[str, str]], Iterator[tuple[Any, ...]]]]:
-        """Yield the columns of a statement, with PostgreSQL's names of their types, and its rows.
-
-        Rows come a few at a time, so that any number can be gone through, and need not be taken;
-        `jsonb` is not decoded. Only in a transaction.
-        """
-        with psycopg.ServerCursor(self._connection, "table", row_factory=tuple_row) as cursor:
-            cursor.adapters.register_loader("jsonb", _JsonTextLoader)
-            cursor.itersize = _AT_A_TIME
-            cursor.execute(statement(name), values)
-            columns = [(one.name, one.type_display) for one in cursor.description or ()]
-            yield columns, iter(cursor)
-
-    def define(self, name: str, /, **identifiers: str | Sequence[str]) -> None:
-        """Run statements with identifiers, or lists of ours, in place of the names in braces."""
-        names = {place: quoted(value) for place, value in identifiers.items()}
-        # Not prepared: PostgreSQL cannot prepare several statements at once.
-        self._connection.execute(sql.SQL(statement(name)).format(**names), prepare=False)
-
-    def script(self, text: str) -> None:
-        """Run a shipped script of several statements."""
-        self._connection.execute(text.encode())
-
-    def replace_function(self, name: str, text: str) -> None:
-        """Run the script that creates or replaces a function; only in a transaction.
-
-        PostgreSQL cannot replace a function by one with another result or other names of
-        parameters: it is dropped first, and loses its grants.
-        """
-        try:
-            with self._connection.transaction():
-                self.script(text)
-        except _IRREPLACEABLE:
-            self.define("drop_function", routine=name)
-            self.script(text)
-
-    def copy(self, name: str, rows: Iterable[Sequence[object]]) -> None:
-        """Stream rows into a COPY statement."""
-        with self._connection.cursor().copy(statement(name)) as copy:
-            for row in rows:
-                copy.write_row(row)
-
-    def cancel(self) -> None:
-        """Cancel the statement that another thread runs here, where it raises `Unavailable`.
-
-        A server that cannot be asked to within `CANCEL_S` seconds is not heard any more.
-        """
-        try:
-            # `cancel` keeps the interpreter's lock until the server answers: not even Ctrl-C works.
-            self._connection.cancel_safe(timeout=CANCEL_S)
-        except psycopg.Error:
-            with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as end:
-                end.shutdown(socket.SHUT_RDWR)
-
-    def copy_text(self, name: str, lines: bytes) -> None:
-        """Send rows in COPY's text format to a COPY statement in one piece."""
-        with self._connection.cursor().copy(statement(name)) as copy:
-            copy.write(lines)
-
-
 def _look(connection: WatchedConnection) -> None:
     """Detect a pooler behind a new connection of the pool; see `note_backend`."""
     note_backend(connection, Statements(connection).value("backend"))
+
+
+def _explain(connection: WatchedConnection, error: psycopg.Error, address: DatabaseAddress) -> None:
+    """Raise `SchemaNewer` for an error that an upgrade has caused, `Unavailable` if it passes.
+
+    The connection is in no transaction.
+    """
+    if isinstance(error, PREPARED_BEFORE):
+        connection.close()
+        raise Unavailable(f"{address.server} was upgraded just now; repeat the call") from error
+    if address.installed.explains(error):
+        with suppress(psycopg.Error):
+            address.installed.check(Statements(connection).row("installation"), address.server)
 
 
 class Connection:
@@ -203,9 +99,17 @@ class Connection:
             except _STANDBY:
                 connection.close()
                 raise
+            except psycopg.Error as error:
+                _explain(connection, error, self._address)
+                raise
             finally:
                 if connection.closed or connection.broken:
                     self._connection = self._statements = None
+
+    def check_installed(self) -> None:
+        """Raise `SchemaNewer` if the database was upgraded since this process began to use it."""
+        with self.connected() as statements:
+            self._address.installed.check(statements.row("installation"), self._address.server)
 
     def close(self) -> None:
         """Close the connection; in a forked child, leave it to the parent."""
@@ -230,8 +134,8 @@ class AsyncConnection:
     async def rows(self, name: str, /, **values: object) -> list[Row]:
         """Return all rows of a statement; translate errors.
 
-        If the connection is broken, the statement is retried once on a new one, so statements that
-        are sent here must be idempotent.
+        If the connection is broken, or was prepared for what an upgrade has replaced, the statement
+        is retried once on a new one, so statements that are sent here must be idempotent.
         """
         with translated(self._address.server):
             if self._cursor is not None:
@@ -240,7 +144,34 @@ class AsyncConnection:
                 except psycopg.OperationalError:
                     if self._cursor is not None:
                         raise
-            return await self._rows(name, values)
+                except psycopg.Error as error:
+                    if not await self._is_upgraded(error):
+                        raise
+                    await self.close()
+            try:
+                return await self._rows(name, values)
+            except psycopg.Error as error:
+                if await self._is_upgraded(error):
+                    await self.check_installed()
+                raise
+
+    async def check_installed(self) -> None:
+        """Raise `SchemaNewer` if the database was upgraded since this process began to use it."""
+        with translated(self._address.server):
+            (row,) = await self._rows("installation", {})
+        self._address.installed.check(row, self._address.server)
+
+    async def _is_upgraded(self, error: psycopg.Error) -> bool:
+        """Tell whether an upgrade may have caused an error."""
+        if not self._address.installed.explains(error):
+            return False
+        try:
+            await self.check_installed()
+        except SchemaNewer:
+            return True
+        except TaskqError:
+            pass
+        return False
 
     async def _rows(self, name: str, values: dict[str, object]) -> list[Row]:
         try:
@@ -325,7 +256,13 @@ class Database:
 
     def anonymous(self, *, most: int = 8) -> Database:
         """Return the same database, opened, under a name that may be shown to anybody."""
-        return Database(self.dsn, server="the database", most=most).open()
+        same = Database(self.dsn, server="the database", most=most).open()
+        same.note_installed()
+        return same
+
+    def note_installed(self) -> None:
+        """Note what is installed, so that an upgrade is known for what it is; see `upgrades`."""
+        self._address.installed.noted = self.row("installation")
 
     @contextmanager
     def _lent(self) -> Iterator[WatchedConnection]:
@@ -335,6 +272,9 @@ class Database:
                 yield connection
             except _STANDBY:
                 connection.close()
+                raise
+            except psycopg.Error as error:
+                _explain(connection, error, self._address)
                 raise
 
     @contextmanager

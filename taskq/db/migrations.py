@@ -121,7 +121,8 @@ def migrate(database: Database, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> tu
     anything.
     """
     try:
-        return _migrate(database, lock_timeout_s)
+        states = _migrate(database, lock_timeout_s)
+        database.note_installed()
     except (UsageError, ServerUnsuitable) as error:
         # None: the server was not asked, for it is too old.
         if getattr(error.__cause__, "sqlstate", None) in (None, _NO_RIGHT):
@@ -129,6 +130,7 @@ def migrate(database: Database, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> tu
         raise MigrationFailed(
             f"{database.server}: the migration has failed and changed nothing: {error}"
         ) from error
+    return states
 
 
 def _migrate(database: Database, lock_timeout_s: float) -> tuple[Schema, Schema]:
@@ -154,6 +156,7 @@ def require(database: Database) -> None:
     """Raise the `SchemaError` that says what to do, unless the schema is this release's."""
     schema = inspect(database)
     if schema.current:
+        database.note_installed()
         return
     _refuse_unknown(database, schema)
     if schema.version == 0:

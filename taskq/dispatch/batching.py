@@ -311,6 +311,9 @@ class Batcher(Closing):
             except StopIteration as end:
                 answers: list[Answer | SessionLost] = end.value
                 return answers
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+                await connection.check_installed()  # rows of another release may differ
+                raise
 
 
 async def answered(submit: Callable[[Callback], Submitted]) -> Answer:

@@ -13,6 +13,9 @@ from taskq.gateway.messages import BadRequest, encode
 from taskq_agent.errors import AnswerUnreadable, Refused, SessionLost, TransportFailed
 
 _NOT_NOW: Final = 503
+_UPGRADED: Final = (
+    "the queue was upgraded; this gateway serves again when it is started anew with that release"
+)
 #: Clients a second that are asked to come back, so that a second try finds the gateway less busy;
 #: more only so that all are back within so many seconds, as long as they can be served then.
 _BACK_PER_S: Final = 1_000
@@ -73,6 +76,8 @@ class ErrorAnswer:
 
 def failure(error: Exception) -> ErrorAnswer:
     """Return the answer for an error; the text of an unexpected error is not disclosed."""
+    if isinstance(error, errors.SchemaError) or isinstance(error.__cause__, errors.SchemaError):
+        return ErrorAnswer(_NOT_NOW, "upgraded", _UPGRADED, retry=True)
     for kind, status, code in _KNOWN:
         if isinstance(error, kind):
             text = str(error) or kind.__doc__ or ""

@@ -125,6 +125,8 @@ class Service:
         self.metrics.failures[known.code] += 1
         if known.code == "defect":
             log.error("a request failed", exc_info=error)
+        elif known.code == "upgraded" and self.metrics.failures[known.code] == 1:
+            log.error("%s", error)
         if known.retry and not known.after_s:
             known = replace(known, after_s=retry_after_s(self._connections()))
         return known

@@ -93,6 +93,20 @@ def test_redis_is_started_on_request_and_stopped_with_the_server(home: Path) -> 
     }
 
 
+def test_no_command_upgrades_the_embedded_server_by_itself(home: Path) -> None:
+    """Agents of another release may be at work on it; only `db migrate` does."""
+    dsn = json.loads(run(home, "up", "-o", "json").stdout)["dsn"]
+    with psycopg.connect(dsn, autocommit=True) as admin:
+        admin.execute("update taskq.installation set functions = 'another release'")
+        for words in (["status"], ["up"]):
+            refused = run(home, *words)
+            assert (refused.exit_code, "taskq db migrate" in refused.stderr) == (78, True)
+        (kept,) = admin.execute("select functions from taskq.installation").fetchone() or ("",)
+        assert kept == "another release"
+    assert run(home, "db", "migrate").exit_code == 0
+    assert run(home, "status").exit_code == 0
+
+
 def test_up_is_for_the_embedded_server_only(taskq: CommandLine) -> None:
     """With --dsn it is refused, and a wrong port is told."""
     for words in (["--dsn", taskq.dsn, "up"], ["up", "--dsn", taskq.dsn], ["down", "--dsn", "x"]):

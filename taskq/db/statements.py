@@ -1,0 +1,132 @@
+"""Named statements on one connection."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+from psycopg.adapt import Buffer, Loader
+from psycopg.rows import tuple_row
+
+from taskq.db.address import Row, quoted
+from taskq.db.catalogue import statement
+from taskq.db.silence import WatchedConnection
+
+#: Seconds in which a server must take the request to cancel a statement.
+CANCEL_S: Final = 5.0
+
+#: Rows that are in memory at a time where `Statements.table` goes through many.
+_AT_A_TIME: Final = 50
+
+#: Errors of `create or replace` where a function of the same arguments has to be dropped first.
+_IRREPLACEABLE: Final = (
+    psycopg.errors.InvalidFunctionDefinition,
+    psycopg.errors.WrongObjectType,
+)
+
+
+class JsonText(bytes):
+    """A JSON value as the server wrote it."""
+
+
+class _JsonTextLoader(Loader):
+    def load(self, data: Buffer) -> JsonText:
+        return JsonText(data)
+
+
+class Statements:
+    """Runs named statements on one connection, in or outside a transaction."""
+
+    def __init__(self, connection: WatchedConnection) -> None:
+        self._connection = connection
+        # One cursor for all statements: creating one costs as much as using it.
+        self._cursor = connection.cursor()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection was closed."""
+        return self._connection.closed
+
+    def rows(self, name: str, /, **values: object) -> list[Row]:
+        """Return all rows of a statement."""
+        return self._cursor.execute(statement(name), values).fetchall()
+
+    def row(self, name: str, /, **values: object) -> Row | None:
+        """Return the first row, None if there is none."""
+        return self._cursor.execute(statement(name), values).fetchone()
+
+    def value(self, name: str, /, **values: object) -> Any:
+        """Return the first column of the first row, None if there is none."""
+        row = self.row(name, **values)
+        return None if row is None else next(iter(row.values()))
+
+    def execute(self, name: str, /, **values: object) -> None:
+        """Run a statement that returns nothing."""
+        self._connection.execute(statement(name), values)
+
+    @contextmanager
+    def table(
+        self, name: str, /, **values: object
+    ) -> Iterator[tuple[list[tuple[str, str]], Iterator[tuple[Any, ...]]]]:
+        """Yield the columns of a statement, with PostgreSQL's names of their types, and its rows.
+
+        Rows come a few at a time, so that any number can be gone through, and need not be taken;
+        `jsonb` is not decoded. Only in a transaction.
+        """
+        with psycopg.ServerCursor(self._connection, "table", row_factory=tuple_row) as cursor:
+            cursor.adapters.register_loader("jsonb", _JsonTextLoader)
+            cursor.itersize = _AT_A_TIME
+            cursor.execute(statement(name), values)
+            columns = [(one.name, one.type_display) for one in cursor.description or ()]
+            yield columns, iter(cursor)
+
+    def define(self, name: str, /, **identifiers: str | Sequence[str]) -> None:
+        """Run statements with identifiers, or lists of ours, in place of the names in braces."""
+        names = {place: quoted(value) for place, value in identifiers.items()}
+        # Not prepared: PostgreSQL cannot prepare several statements at once.
+        self._connection.execute(sql.SQL(statement(name)).format(**names), prepare=False)
+
+    def script(self, text: str) -> None:
+        """Run a shipped script of several statements."""
+        self._connection.execute(text.encode())
+
+    def replace_function(self, name: str, text: str) -> None:
+        """Run the script that creates or replaces a function; only in a transaction.
+
+        PostgreSQL cannot replace a function by one with another result or other names of
+        parameters: it is dropped first, and loses its grants.
+        """
+        try:
+            with self._connection.transaction():
+                self.script(text)
+        except _IRREPLACEABLE:
+            self.define("drop_function", routine=name)
+            self.script(text)
+
+    def copy(self, name: str, rows: Iterable[Sequence[object]]) -> None:
+        """Stream rows into a COPY statement."""
+        with self._connection.cursor().copy(statement(name)) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+    def cancel(self) -> None:
+        """Cancel the statement that another thread runs here, where it raises `Unavailable`.
+
+        A server that cannot be asked to within `CANCEL_S` seconds is not heard any more.
+        """
+        try:
+            # `cancel` keeps the interpreter's lock until the server answers: not even Ctrl-C works.
+            self._connection.cancel_safe(timeout=CANCEL_S)
+        except psycopg.Error:
+            with suppress(OSError), socket.socket(fileno=os.dup(self._connection.fileno())) as end:
+                end.shutdown(socket.SHUT_RDWR)
+
+    def copy_text(self, name: str, lines: bytes) -> None:
+        """Send rows in COPY's text format to a COPY statement in one piece."""
+        with self._connection.cursor().copy(statement(name)) as copy:
+            copy.write(lines)
