@@ -15,17 +15,19 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.dispatch.heartbeats import encoded
+from taskq.keeper import Keeper
 from taskq_agent.core.throttle import FAILURES
 from taskq_agent.protocol import Heartbeat, Trouble
 from tests.fixtures.queues import Hire
 from tests.helpers.agent_processes import agent_process
 from tests.helpers.command_line import CommandLine
+from tests.helpers.meanwhile import meanwhile
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.thorough
 
-TASKS = 60
+TASKS = 400
 LEASE_S = 4
 SHORTEST_PAUSE_S = 3.75
 
@@ -33,7 +35,8 @@ SHORTEST_PAUSE_S = 3.75
 def node(name: str, dsn: str, folder: Path) -> AbstractContextManager[object]:
     """Start an agent that finds its handler's program in a folder of its own."""
     path = f"{folder}:{os.environ['PATH']}"
-    return agent_process(dsn, name, folder / "log", "--lease", LEASE_S, "--quiet", PATH=path)
+    words = ("--lease", LEASE_S, "--host", name, "--quiet")
+    return agent_process(dsn, name, folder / "log", *words, PATH=path)
 
 
 def install(folder: Path, program: str) -> None:
@@ -73,6 +76,9 @@ def test_broken_node_takes_little_is_shown_and_comes_back(
     install(bad, "exit 3")
     begun = time.monotonic()
     with ExitStack() as stack:
+        stack.enter_context(meanwhile(Keeper(queue.database).run))
+        stack.enter_context(node("good", dsn, good))
+        wait_until(lambda: attempts(postgres)["good", "done"] >= 8, timeout_s=60)
         stack.enter_context(node("bad", dsn, bad))
         wait_until(
             lambda: (
@@ -85,7 +91,6 @@ def test_broken_node_takes_little_is_shown_and_comes_back(
         assert told is not None
         assert told["error_class"] == "exit-3"
         assert "slowed: " in CommandLine(dsn).out("agents", "list")
-        stack.enter_context(node("good", dsn, good))
         wait_until(lambda: campaign.status().done == TASKS, timeout_s=90)
         # One more after each pause, which is not longer for tasks that have failed before.
         most = FAILURES + 2 + (time.monotonic() - begun) / SHORTEST_PAUSE_S

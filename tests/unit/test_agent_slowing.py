@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from taskq_agent.core import events as ev
-from taskq_agent.core.throttle import ANSWERS, COMPARED_ATTEMPTS, FAILURES, FAST_S
+from taskq_agent.core.throttle import COMPARED_ATTEMPTS, COMPARED_S, FAILURES, FAST_S
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED, CampaignOutcomes, Orders, Trouble
 from tests.helpers.core_harness import CoreHarness, queue_of, started_harness
@@ -66,9 +66,12 @@ def test_exceptions_of_payload_code_slow_no_agent() -> None:
 def test_campaign_that_fails_elsewhere_as_well_slows_the_agent_once() -> None:
     """When the queue knows of the row and suspects nothing, the agent goes on as usual."""
     harness = slowed_world(slots=1)
-    for _ in range(ANSWERS):
-        assert not harness.running
-        answered(harness)
+    answered(harness)
+    harness.tick(COMPARED_S - 0.1)
+    answered(harness)
+    assert harness.heartbeat().trouble is not None
+    harness.tick(0.1)
+    answered(harness)
     harness.deliver_all()
     assert any("others fare no better" in line for line in harness.logged)
     assert harness.heartbeat().trouble is None
@@ -79,8 +82,9 @@ def test_campaign_that_fails_elsewhere_as_well_slows_the_agent_once() -> None:
 def test_agent_stays_slowed_while_the_queue_suspects_its_host() -> None:
     """Its answers end no row then; and what was thought of a campaign before is forgotten."""
     harness = slowed_world(slots=1)
-    for _ in range(3 * ANSWERS):
+    for _ in range(3):
         answered(harness, "8 of 8 failed here, 0 of 30 elsewhere")
+        harness.tick(COMPARED_S)
     assert harness.heartbeat().trouble is not None
 
 

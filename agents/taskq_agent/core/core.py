@@ -226,8 +226,8 @@ class AgentCore:
         if event.session == self._calls.session:
             self._calls.renewed(self._now)
             self._delivery.saw_timeline(event.timeline, self._now)
-            self._trouble_reported = self._trouble_in_heartbeat
-            self._task_flow.set_suspect(event.suspect, asked=self._trouble_in_heartbeat)
+            told = self._trouble_reported = self._trouble_in_heartbeat
+            self._task_flow.set_suspect(event.suspect, self._now, told=told)
             self._follow_orders(event.orders)
 
     def _follow_orders(self, orders: Orders) -> None:

@@ -137,13 +137,13 @@ class TaskFlow:
             self._hand_back(queued.task)
         self._held_tasks.queue.clear()
 
-    def set_suspect(self, why: str, *, asked: bool) -> None:
+    def set_suspect(self, why: str, now: float, *, told: bool) -> None:
         """Record why the queue suspects this host, if it does; then hand back what is queued.
 
-        asked: whether the heartbeat that is answered told of trouble.
+        told: whether the heartbeat that is answered told of trouble.
         """
         was, throttle = self._claiming.throttle.suspect, self._claiming.throttle
-        if throttle.set_suspect(why, asked=asked):
+        if throttle.set_suspect(why, now, told=told):
             self._out.log(logging.WARNING, "others fare no better: claiming as usual")
         if why and not was:
             self.hand_back_queue()

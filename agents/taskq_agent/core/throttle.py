@@ -28,9 +28,8 @@ from taskq_agent.protocol import DONE, FAILED, CampaignOutcomes, Report, Trouble
 FAILURES = 8
 #: A failure after fewer seconds than this is a fast one.
 FAST_S = 10.0
-#: Answers to heartbeats that told of a row, after which it is over if they name no suspicion: the
-#: queue compares hosts every few seconds, so that the first one comes too early.
-ANSWERS = 2
+#: Seconds in which the queue has compared hosts again, once it knows of a row.
+COMPARED_S = 10.0
 #: The newest first attempts that are compared; older ones are forgotten.
 COMPARED_ATTEMPTS = 32
 _FIRST_PAUSE_S = 5.0
@@ -60,7 +59,7 @@ class Throttle:
         self._blamed: Set[int] = (
             set()
         )  # campaigns that fail on other hosts as well, for all we know
-        self._answers = 0
+        self._told_at = math.inf  # when the queue was first told of the row
         self._pause_s = _FIRST_PAUSE_S
         # Campaign of each of the last first attempts, and whether it failed.
         self._first_attempts: Deque[Tuple[int, bool]] = deque(maxlen=COMPARED_ATTEMPTS)
@@ -86,19 +85,20 @@ class Throttle:
             for campaign in campaigns
         )
 
-    def set_suspect(self, why: str, *, asked: bool = False) -> bool:
+    def set_suspect(self, why: str, now: float, *, told: bool = False) -> bool:
         """Record why the queue suspects the host; empty: it does not. Tell whether a row is over.
 
-        asked: whether the heartbeat that is answered told of the row.
+        told: whether the heartbeat that is answered told of the row.
         """
         if self.suspect and not why:
             self._reset()
         self.suspect = why
         if why:
             self._blamed.clear()
-        elif asked and self.active:
-            self._answers += 1
-        if self._answers < ANSWERS:
+        if why or not (told and self.active):
+            return False
+        self._told_at = min(self._told_at, now)
+        if now < self._told_at + COMPARED_S:
             return False
         self._blamed |= self._campaigns
         self._reset()
@@ -132,6 +132,7 @@ class Throttle:
 
     def _reset(self) -> None:
         self.try_at = -math.inf
-        self._failures = self._answers = 0
+        self._told_at = math.inf
+        self._failures = 0
         self._campaigns.clear()
         self._pause_s = _FIRST_PAUSE_S
