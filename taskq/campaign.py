@@ -85,9 +85,12 @@ class Campaign(IndexedCampaign):
         others = {one.name: row[one.name] for one in fields(CampaignSpec) if one.name not in own}
         return CampaignSpec(**own, **others)
 
-    def change(self, spec: CampaignSpec) -> None:
-        """Replace the campaign's settings by a spec; it applies to tasks claimed afterwards."""
-        self._database.value("change_campaign", path=self.path, spec=spec_body(spec))
+    def change(self, spec: CampaignSpec, *, inputs: Mapping[str, Input] | None = None) -> None:
+        """Replace the campaign's settings by a spec; it applies to tasks claimed afterwards.
+
+        inputs: all inputs that it shall have then, stored already; None: those that it has.
+        """
+        self._database.value("change_campaign", path=self.path, spec=spec_body(spec, inputs))
 
     def add_input(
         self, path: str | Path, name: str | None = None, *, blobs: BlobStore | None = None

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Final
 
 from taskq.errors import InvalidCampaign
 from taskq.spec.spec import CampaignSpec
 from taskq.words import beginning
 from taskq_agent.handlers.checks import check_handler
+from taskq_agent.protocol import Input
 
 _NAMED: Final = 5
 _SHOWN_CHARS: Final = 80
 
 
-def spec_body(spec: CampaignSpec) -> str:
+def spec_body(spec: CampaignSpec, inputs: Mapping[str, Input] | None = None) -> str:
     """Return a spec as the JSON text that the server-side functions take.
 
+    inputs: all that the campaign shall have; None: those that it has.
     Raise `InvalidCampaign` if no task could be run by its handler with its parameters.
     """
     if spec.handler is not None:
@@ -29,6 +32,8 @@ def spec_body(spec: CampaignSpec) -> str:
     del body["path"]
     flat = body.pop("retry") | body.pop("limits") | body.pop("resources")
     flat["memory"] = list(spec.memory)
+    if inputs is not None:
+        flat["inputs"] = {name: asdict(one) for name, one in inputs.items()}
     return json.dumps(body | flat)
 
 

@@ -2,6 +2,8 @@
 -- create_campaign(). The change applies to tasks that are claimed afterwards; agents that could not run
 -- the campaign try it again.
 --
+-- inputs: replaces all inputs by these, an object of names with digest and size, see add_input(): a handler and what
+--     it reads change together.
 -- Result: the new revision. Error TQ404: no such campaign. Error TQ400: the spec is no object, or a
 --     tag is not well formed. Error TQ403: its handler has agents unpickle something, which the login may
 --     not order, see may_pickle(), or the token for which it is called, see permit().
@@ -97,6 +99,16 @@ begin
         raise exception 'no campaign %', p_path using errcode = 'TQ404';
     end if;
     perform taskq.forget_refusals(v_id);
+    if p_spec ? 'inputs' then
+        perform taskq.remove_input(p_path, k.name)
+           from taskq.campaign c
+          cross join lateral jsonb_object_keys(c.inputs) as k (name)
+          where c.campaign_id = v_id
+            and not p_spec -> 'inputs' ? k.name;
+        perform taskq.add_input(p_path, i.name, i.value ->> 'digest', (i.value ->> 'size')::bigint)
+           from jsonb_each(p_spec -> 'inputs') as i (name, value);
+        select c.revision into v_revision from taskq.campaign c where c.campaign_id = v_id;
+    end if;
     return v_revision;
 end
 $$;

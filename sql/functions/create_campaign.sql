@@ -5,7 +5,7 @@
 --     of tags), max_running, max_running_per_site, on_disconnect, front, late_results, hedge, never_retry (an
 --     array of classes of error), max_lost_nodes, max_out_of_time, max_failure_share,
 --     checkpoint_bytes, checkpoint_every_s, output_bytes, output_total_bytes, cores, memory (an array of
---     bytes), gpus.
+--     bytes), gpus, inputs (see change_campaign()).
 -- Result: its id. Error TQ409: it exists. Error TQ400: the path or a tag is not well
 --     formed.
 --

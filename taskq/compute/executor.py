@@ -25,6 +25,7 @@ from taskq.spec.model import Seed
 from taskq.spec.spec import CampaignSpec, RetryPolicy
 from taskq.stored_spec import spec_body
 from taskq_agent.handlers.function import ARCHIVE
+from taskq_agent.protocol import Input
 
 CHUNK: Final = 1_000
 
@@ -139,9 +140,8 @@ class Executor(concurrent.futures.Executor):
             "max_failure_share": None,  # exceptions are results here
         }
         spec = CampaignSpec(path, handler=handler, **{**usual, **self._settings})
-        number = self._database.value("create_campaign", path=path, spec=spec_body(spec))
-        about = {"name": ARCHIVE, "digest": stored, "size": size}
-        self._database.value("add_input", path=path, **about)
+        body = spec_body(spec, {ARCHIVE: Input(stored, size)})
+        number = self._database.value("create_campaign", path=path, spec=body)
         return Campaign(self._database, number, path), seal
 
     def _payload(

@@ -90,18 +90,22 @@ def pickled_argument(value: Any) -> bytes:
 def function_archive(name: str, function: Callable[..., Any] | None) -> bytes:
     """Return the archive of a function, or with cloudpickle alone, for arguments.
 
-    Raise `UsageError` if the function cannot be pickled, or has more than 32 MiB with all that it
+    Equal functions have equal archives, whenever they are made. Raise `UsageError` if the function
+    cannot be pickled, or has more than 32 MiB with all that it
     refers to; the error names what of it is to blame.
     """
+    parts: dict[str, bytes | str] = {}
+    if function is not None:
+        parts[FUNCTION] = _pickled_function(name, function)
+        with suppress(OSError, TypeError):
+            parts[SOURCE] = inspect.getsource(function)
+    for part in resources.files("cloudpickle").iterdir():
+        if part.name.endswith(".py"):
+            parts[f"cloudpickle/{part.name}"] = part.read_bytes()
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as files:
-        if function is not None:
-            files.writestr(FUNCTION, _pickled_function(name, function))
-            with suppress(OSError, TypeError):
-                files.writestr(SOURCE, inspect.getsource(function))
-        for part in resources.files("cloudpickle").iterdir():
-            if part.name.endswith(".py"):
-                files.writestr(f"cloudpickle/{part.name}", part.read_bytes())
+        for path in sorted(parts):
+            files.writestr(zipfile.ZipInfo(path), parts[path], zipfile.ZIP_DEFLATED)
     return file.getvalue()
 
 

@@ -63,7 +63,6 @@ class FunctionPlan:
         # Exceptions of functions come again, mostly.
         self._settings = {"retry": RetryPolicy(max_attempts=1), **settings}
         self._blobs = open_blobs(database)
-        self._archive: Input | None = None
         self._inputs: dict[str, Input] = {}
         for one in map(Path, inputs):
             if one.name in self._inputs:
@@ -82,13 +81,12 @@ class FunctionPlan:
 
     def _create(self) -> Campaign:
         """Create the campaign, with its inputs; raise `Conflict` if it is there."""
-        handler = self._handler(None)
-        body = spec_body(self._spec(handler))
+        spec, inputs = self._described(None)
+        body = spec_body(spec, inputs)
         try:
             campaign_id = self._database.value("create_campaign", path=self._path, spec=body)
         except Forbidden as error:
             raise self._not_allowed(error) from error
-        self._give_inputs({})
         return Campaign(self._database, campaign_id, self._path)
 
     def _found(self, row: Row) -> Campaign:
@@ -107,12 +105,11 @@ class FunctionPlan:
             campaign.remove()
             return self._create()
         if differs:
-            handler = self._handler(handler.get("seal"))
+            spec, given = self._described(handler.get("seal"))
             try:
-                campaign.change(self._spec(handler))
+                campaign.change(spec, inputs=given)
             except Forbidden as error:
                 raise self._not_allowed(error) from error
-            self._give_inputs(row["inputs"])
             if own.failed:
                 campaign.retry(below=False)
         elif (wanted := replace(campaign.spec(), **self._settings)) != campaign.spec():
@@ -123,7 +120,8 @@ class FunctionPlan:
 
     def _differences(self, row: Row) -> list[str]:
         handler = row["handler"] or {}
-        inputs = {name: Input(**one) for name, one in row["inputs"].items() if name != ARCHIVE}
+        inputs = {name: Input(**one) for name, one in row["inputs"].items()}
+        archive = inputs.pop(ARCHIVE, None)
         same = {
             "function": handler.get("fingerprint") == self._function.fingerprint
             and handler.get("target") == self._function.target,
@@ -131,7 +129,7 @@ class FunctionPlan:
             "params": derived_key(typed.with_sets_in_order(row["params"]))
             == derived_key(self._params),
             "inputs": inputs == self._inputs
-            and ("archive" in handler) == (ARCHIVE in row["inputs"]),
+            and handler.get("archive") == (archive and archive.digest),
         }
         return [name for name, is_same in same.items() if not is_same]
 
@@ -151,30 +149,24 @@ class FunctionPlan:
             "into one, or ask for `taskq db grant pickler LOGIN`"
         )
 
-    def _spec(self, handler: Handler) -> CampaignSpec:
-        return CampaignSpec(self._path, handler=handler, params=self._params, **self._settings)
+    def _described(self, seal: str | None) -> tuple[CampaignSpec, dict[str, Input]]:
+        """Return the spec and all inputs; a function that goes by value is stored first."""
+        handler, inputs = self._handler(seal)
+        spec = CampaignSpec(self._path, handler=handler, params=self._params, **self._settings)
+        return spec, self._inputs | inputs
 
-    def _handler(self, seal: str | None) -> Handler:
-        """Return the handler; a function that goes by value is stored first."""
+    def _handler(self, seal: str | None) -> tuple[Handler, dict[str, Input]]:
         function = self._function
         plain: dict[str, Any] = {"name": function.name, "fingerprint": function.fingerprint}
         if function.target is not None:
-            return Handler("function", target=function.target, **plain)
+            return Handler("function", target=function.target, **plain), {}
         data = function_archive(function.name, function.function)
-        self._archive = Input(*self._blobs.put([data], most=2 * MAX_ARCHIVE_BYTES))
-        return Handler(
+        archive = Input(*self._blobs.put([data], most=2 * MAX_ARCHIVE_BYTES))
+        handler = Handler(
             "function",
-            archive=self._archive.digest,
+            archive=archive.digest,
             python=python_version(),
             seal=seal or secrets.token_hex(_SEAL_BYTES),
             **plain,
         )
-
-    def _give_inputs(self, there: Mapping[str, Any]) -> None:
-        """Give the campaign its inputs, and take away those that it shall not have."""
-        wanted = self._inputs | ({} if self._archive is None else {ARCHIVE: self._archive})
-        for name in there.keys() - wanted.keys():
-            self._database.value("remove_input", path=self._path, name=name)
-        for name, one in wanted.items():
-            about = {"name": name, "digest": one.digest, "size": one.size}
-            self._database.value("add_input", path=self._path, **about)
+        return handler, {ARCHIVE: archive}

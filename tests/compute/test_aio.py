@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -29,6 +30,23 @@ def within(work: Coroutine[Any, Any, Any]) -> Any:
 def threads() -> int:
     """Return how many threads work for twins."""
     return sum(one.name == "taskq-aio" for one in threading.enumerate())
+
+
+@pytest.mark.usefixtures("served_queue")
+def test_first_calls_at_once_share_a_campaign(near_queue: Client, name: str) -> None:
+    """With one archive, which is there as soon as the campaign is, and stays."""
+
+    def call(n: int) -> tuple[str, int]:
+        return name, n
+
+    with ThreadPoolExecutor(50) as pool:
+        futures = list(pool.map(lambda n: near_queue.submit(call, n), range(100)))
+    assert [one.result(WAIT_S) for one in futures] == [(name, n) for n in range(100)]
+    campaign = futures[0].campaign
+    handler = campaign.spec().handler
+    assert handler is not None
+    assert handler.archive == campaign.inputs()["taskq-function.zip"].digest
+    assert {one.campaign.path for one in futures} == {campaign.path}
 
 
 def test_calls_are_awaited(served_queue: Client) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from taskq.compute.fingerprint import fingerprint
+from taskq.compute.pickling import function_archive
 from tests.helpers.variants import rest_thorough
 
 PROGRAM = """
@@ -69,6 +72,16 @@ def test_another_process_and_another_file_change_nothing(tmp_path: Path) -> None
 def test_what_the_function_does_changes_it(tmp_path: Path, change: dict[str, object]) -> None:
     """Its code, a default, a global, a helper, a method of a class that it uses."""
     assert of_program(tmp_path, **change) != of_program(tmp_path)
+
+
+def test_archive_is_the_same_whenever_it_is_made() -> None:
+    """It has neither times nor an order of its own."""
+    with zipfile.ZipFile(io.BytesIO(function_archive("len", len))) as archive:
+        assert {one.date_time for one in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert archive.namelist() == sorted(archive.namelist())
+    assert function_archive("x", test_closures_differ_by_what_they_hold) == function_archive(
+        "x", test_closures_differ_by_what_they_hold
+    )
 
 
 def test_closures_differ_by_what_they_hold() -> None:
