@@ -1,16 +1,19 @@
-"""Access to pages: for whoever is at this machine, or who has a manager's token.
+"""Access to pages: for who knows the address that was printed, or has a manager's token.
 
-Without tokens, only requests are answered that name this machine as their host and came through no
-proxy: otherwise a page of a stranger, in the browser of somebody here, could read all of this under
-a name of the stranger's that leads here (DNS rebinding), and a proxy would show it to the world.
+Without tokens, the address has a secret of this process. Requests from this machine alone prove
+nothing: other users of it make them, and so does a proxy that sends its own name for the host's.
+Requests that name another host, or say that they came through a proxy, are refused all the same:
+a stranger's page, in a browser here, asks under a name of the stranger's that leads here (DNS
+rebinding).
 
-With tokens, a browser gets a cookie for the token that was signed in with. The cookie is random;
-what it stands for is kept in this process only, and asked anew every few seconds, so that a token
+A browser gets a cookie for the secret or token that was signed in with. The cookie is random; what
+it stands for is kept in this process only. A token is asked anew every few seconds, so that one
 that was revoked or has expired shows nothing any more.
 """
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import secrets
 import time
@@ -63,31 +66,41 @@ class Access:
     """Who has signed in. Used by threads, one at a time for each cookie."""
 
     def __init__(
-        self, database: Database, *, tokens: bool, secure: bool, fresh_s: float = FRESH_S
+        self,
+        database: Database,
+        *,
+        secret: str | None,
+        secure: bool,
+        port: int = 0,
+        fresh_s: float = FRESH_S,
     ) -> None:
-        """tokens: whether one is needed. secure: whether it is served over TLS."""
+        """secret: that of the address; None: tokens are needed. secure: whether over TLS.
+
+        port: of the address; browsers send a cookie to all ports of a host.
+        """
         self._fresh_s = fresh_s
         self._database = database
-        self.tokens = tokens
+        self._secret = secret
+        self.tokens = secret is None
         self.secure = secure
-        self.cookie: Final = "__Host-taskq" if secure else "taskq"
+        name = "taskq" if self.tokens else f"taskq-{port}"
+        self.cookie: Final = f"__Host-{name}" if secure else name
         self._signed_in: OrderedDict[str, _SignedIn] = OrderedDict()
 
     def viewer(self, headers: Mapping[str, str], cookie: str | None) -> Viewer:
         """Return who sent a request; raise `Unauthorized` or `Forbidden`."""
         if not self.tokens:
             check_local(headers)
-            return EVERYTHING
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return self._identified(hashed(token.strip()))
+            return self._identified(token)
         known = self._signed_in.get(cookie or "")
         if known is None or time.monotonic() > known.seen_at + IDLE_S:
-            raise Unauthorized("sign in with a manager's token")
+            raise Unauthorized("sign in")
         known.seen_at = time.monotonic()
-        if known.seen_at > known.known_at + self._fresh_s:
+        if self.tokens and known.seen_at > known.known_at + self._fresh_s:
             try:
-                known.viewer = self._identified(known.token_hash)
+                known.viewer = self._viewer_of(known.token_hash)
             except Unauthorized:
                 self.sign_out(cookie)
                 raise
@@ -95,11 +108,11 @@ class Access:
         return known.viewer
 
     def sign_in(self, token: str) -> str:
-        """Return a new cookie for a token; raise `Unauthorized` if it is no valid manager's."""
-        token_hash = hashed(token[:MAX_TOKEN_CHARS].strip())
-        viewer = self._identified(token_hash)
+        """Return a new cookie for a token or the secret; raise `Unauthorized` if it is neither."""
+        token = token[:MAX_TOKEN_CHARS]
+        viewer = self._identified(token)
         cookie, now = secrets.token_urlsafe(32), time.monotonic()
-        self._signed_in[cookie] = _SignedIn(token_hash, viewer, now, now)
+        self._signed_in[cookie] = _SignedIn(hashed(token.strip()), viewer, now, now)
         while len(self._signed_in) > MOST_SIGNED_IN:
             self._signed_in.popitem(last=False)
         return cookie
@@ -108,7 +121,14 @@ class Access:
         """Forget a cookie."""
         self._signed_in.pop(cookie or "", None)
 
-    def _identified(self, token_hash: bytes) -> Viewer:
+    def _identified(self, token: str) -> Viewer:
+        if self._secret is None:
+            return self._viewer_of(hashed(token.strip()))
+        if hmac.compare_digest(token.strip().encode(), self._secret.encode()):
+            return EVERYTHING
+        raise Unauthorized("this is not the secret of the address that `taskq web` has printed")
+
+    def _viewer_of(self, token_hash: bytes) -> Viewer:
         row = self._database.row("identify", hashes=[token_hash])
         if row is None or row["session_id"] is not None:
             raise Unauthorized("this is no manager's token, or it has expired or was revoked")

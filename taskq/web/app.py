@@ -28,7 +28,7 @@ from taskq.monitor.ticker import Ticker
 from taskq.monitor.tree import Tree
 from taskq.spec.model import check_path
 from taskq.web import PAGES, PATHS
-from taskq.web.access import Access, Viewer
+from taskq.web.access import Access, Viewer, check_local
 from taskq.web.molecules import Drawer
 from taskq.web.pages import Asked, Pages, levels_of
 from taskq.web.rendering import TYPES, render, static
@@ -46,6 +46,8 @@ HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
+#: What the secret is called in the address that is printed.
+SECRET: Final = "secret"  # noqa: S105  # a name
 MAX_FORM_BYTES: Final = 4_096
 MAX_QUERY_CHARS: Final = 8_192
 #: Viewers that are told what is live, and the seconds between signs of life.
@@ -86,6 +88,8 @@ class WebApp:
 
     def _shown(self, page: Callable[[Asked], Awaitable[str]]) -> Handler:
         async def shown(request: Request) -> Response:
+            if SECRET in request.query_params and not self._access.tokens:
+                return await self._admitted(request)
             viewer = await self._viewer(request)
             if len(request.url.query) > MAX_QUERY_CHARS:
                 raise UsageError("the address is too long")
@@ -93,6 +97,25 @@ class WebApp:
             return _html(await page(Asked(viewer, query, self._access.tokens)))
 
         return shown
+
+    async def _admitted(self, request: Request) -> Response:
+        """Sign in by the printed address, and go on at one without the secret."""
+        check_local(request.headers)
+        address = request.url.remove_query_params(SECRET)
+        target = address.path + (f"?{address.query}" if address.query else "")
+        return await self._signed_in(request.query_params[SECRET], target)
+
+    async def _signed_in(self, token: str, target: str) -> Response:
+        cookie = await asyncio.to_thread(self._access.sign_in, token)
+        answer = RedirectResponse(target, 303, HEADERS)
+        answer.set_cookie(
+            self._access.cookie,
+            cookie,
+            secure=self._access.secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
 
     async def _viewer(self, request: Request) -> Viewer:
         cookie = request.cookies.get(self._access.cookie)
@@ -167,17 +190,9 @@ class WebApp:
             if len(body) > MAX_FORM_BYTES:
                 raise UsageError("this is no token")
         form = parse_qs(bytes(body).decode("utf-8", "replace"))
-        token = form.get("token", [""])[0]
-        cookie = await asyncio.to_thread(self._access.sign_in, token)
-        answer = RedirectResponse("/", 303, HEADERS)
-        answer.set_cookie(
-            self._access.cookie,
-            cookie,
-            secure=self._access.secure,
-            httponly=True,
-            samesite="strict",
-        )
-        return answer
+        if not self._access.tokens:
+            check_local(request.headers)
+        return await self._signed_in(form.get("token", [""])[0], "/")
 
     async def _sign_out(self, request: Request) -> Response:
         _check_origin(request)
@@ -195,8 +210,9 @@ class WebApp:
             except ClientDisconnect:
                 return Response(status_code=499)
             except Unauthorized as error:
-                signing_in = request.url.path == "/sign-in"
-                page = render("sign_in.html", why=str(error) if signing_in else "")
+                tried = request.url.path == "/sign-in" or SECRET in request.query_params
+                why = str(error) if tried else ""
+                page = render("sign_in.html", why=why, tokens=self._access.tokens)
                 return _html(page, 401)
             except TaskqError as error:
                 status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)

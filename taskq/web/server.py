@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import signal
 import socket
 import ssl
@@ -20,7 +21,7 @@ from taskq.errors import Unavailable, UsageError
 from taskq.monitor.readings import Readings
 from taskq.monitor.ticker import Ticker
 from taskq.web.access import Access
-from taskq.web.app import WebApp
+from taskq.web.app import SECRET, WebApp
 from taskq.web.molecules import Drawer
 from taskq.web.pages import Pages
 
@@ -29,6 +30,7 @@ MOST_CONNECTIONS: Final = 1_000
 BACKLOG: Final = 128
 #: Seconds that requests may go on at the end; what is live goes on for ever.
 LAST_ANSWERS_S: Final = 1
+_SECRET_BYTES: Final = 32
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -36,8 +38,8 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 class Site:
     """Where pages are served, and to whom.
 
-    port 0: any that is free. tokens: whether one needs a manager's token. certificate, key: files
-    in PEM; None: no TLS. behind_tls: whether somebody else ends TLS.
+    port 0: any that is free. tokens: whether one needs a manager's token; else the address has a
+    secret. certificate, key: files in PEM; None: no TLS. behind_tls: whether somebody else ends it.
     """
 
     host: str
@@ -78,18 +80,20 @@ def serve(client: Client, site: Site, announce: Callable[[str], None]) -> None:
     """Serve pages until SIGTERM or SIGINT.
 
     client: its database is anonymous, since errors are shown. announce: called with the URL, once
-    it can be opened. Raise `Unavailable` if it cannot listen there, `UsageError` if something is
-    wrong with the certificate.
+    it can be opened; it has the secret, if there is one. Raise `Unavailable` if it cannot listen
+    there, `UsageError` if something is wrong with the certificate.
     """
     all_statements()
     with site.bind() as listener:
-        asyncio.run(_serve(client, site, listener, lambda: announce(site.address(listener))))
+        secret = None if site.tokens else secrets.token_urlsafe(_SECRET_BYTES)
+        address = site.address(listener) + (f"?{SECRET}={secret}" if secret else "")
+        asyncio.run(_serve(client, site, listener, lambda: announce(address), secret=secret))
 
 
 def serve_at(listener: socket.socket, client: Client, site: Site, *, ends: int) -> None:
-    """Serve pages at a socket that listens, as `serve`; until a file ends, too."""
+    """Serve pages with tokens at a socket that listens, as `serve`; until a file ends, too."""
     all_statements()
-    asyncio.run(_serve(client, site, listener, lambda: None, ends))
+    asyncio.run(_serve(client, site, listener, lambda: None, secret=None, ends=ends))
 
 
 async def _serve(
@@ -97,11 +101,14 @@ async def _serve(
     site: Site,
     listener: socket.socket,
     ready: Callable[[], None],
+    *,
+    secret: str | None,
     ends: int | None = None,
 ) -> None:
     ticker = Ticker(client.queries)
     secure = site.certificate is not None or site.behind_tls
-    access = Access(client.database, tokens=site.tokens, secure=secure)
+    port = 0 if secret is None else listener.getsockname()[1]
+    access = Access(client.database, secret=secret, secure=secure, port=port)
     drawer = Drawer()
     pages = Pages(client, ticker, Readings(), draws=drawer.can_draw)
     app = WebApp(pages, ticker, access, drawer)

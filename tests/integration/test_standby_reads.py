@@ -153,9 +153,11 @@ def test_pages_say_how_old_they_are(servers: Pair) -> None:
     words = ("web", "--listen", "127.0.0.1:0", "--read-behind", "1d")
     with line(servers, servers.primary_dsn).process(*words) as pages:
         assert pages.stdout is not None
-        address = pages.stdout.readline().strip()
+        address, _, secret = pages.stdout.readline().strip().partition("?secret=")
         for page in ("", "campaign?path=/c", "campaign?path=/later", "hosts?path=/c"):
-            with urllib.request.urlopen(address + page, timeout=LATER_S) as reply:  # noqa: S310
+            asked = urllib.request.Request(address + page)  # noqa: S310
+            asked.add_header("authorization", f"Bearer {secret}")
+            with urllib.request.urlopen(asked, timeout=LATER_S) as reply:  # noqa: S310
                 text = reply.read().decode()
             assert re.search(r"Read from a standby, [^<]* behind at most", text), text
 

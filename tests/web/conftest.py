@@ -98,7 +98,8 @@ class WebProcess:
             self.process.kill()
             self.process.wait()
             raise AssertionError(f"it has not started: {self._errors.read_text()}")
-        self.port = int(self.url.rstrip("/").rpartition(":")[2])
+        address, _, self.secret = self.url.partition("?secret=")
+        self.port = int(address.rstrip("/").rpartition(":")[2])
 
     def connection(self) -> http.client.HTTPConnection:
         """Return a connection."""
@@ -111,10 +112,15 @@ class WebProcess:
         body: str | None = None,
         **headers: str,
     ) -> Reply:
-        """Return the answer to a request; headers: with _ for -."""
+        """Return the answer to a request, with the address's secret if there is one.
+
+        headers: with _ for -; a cookie, or `authorization`, takes the secret's place.
+        """
         connection = self.connection()
         try:
             names = {name.replace("_", "-"): value for name, value in headers.items()}
+            if self.secret and not {"cookie", "authorization"} & names.keys():
+                names["authorization"] = f"Bearer {self.secret}"
             connection.request(method, path, body, names)
             got = connection.getresponse()
             text = got.read().decode()
@@ -157,7 +163,7 @@ def shown(web_dsn: str) -> Iterator[Client]:
 
 @pytest.fixture(scope="package")
 def web(web_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebProcess]:
-    """Give pages for everybody at this machine."""
+    """Give pages for who knows their address."""
     process = WebProcess(web_dsn, tmp_path_factory.mktemp("web"))
     try:
         yield process

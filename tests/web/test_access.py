@@ -1,9 +1,12 @@
-"""Who may look: this machine, or who has a manager's token; never a page of somebody else."""
+"""Who may look: who knows the address, or has a manager's token; never a page of somebody else."""
 
 from __future__ import annotations
 
 import secrets
+import threading
 import uuid
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -66,6 +69,53 @@ def test_other_names_and_proxies_are_refused_without_tokens(
         reply = web.ask(address, **headers)
         assert reply.status == 403
         assert "--require-token" in reply.text
+
+
+def test_without_the_printed_address_nothing_is_shown(web: WebProcess) -> None:
+    """It signs the browser in, which goes on without the secret and keeps a cookie of this port."""
+    for secret in ("", "x", web.secret[:-1], web.secret + "x"):
+        for address in ("/", "/campaign?path=/", "/live?path=/", "/hosts", "/molecule?smiles=C"):
+            assert web.ask(address, authorization=f"Bearer {secret}").status == 401
+        assert web.ask(f"/?secret={secret}", cookie="").status == 401
+        assert sign_in(web, secret)[0] == 401
+    reply = web.ask(f"/hosts?secret={web.secret}&path=/", cookie="")
+    assert (reply.status, reply.headers["location"]) == (303, "/hosts?path=%2F")
+    assert reply.headers["referrer-policy"] == "no-referrer"
+    cookie, *attributes = reply.headers["set-cookie"].split(";")
+    assert cookie.startswith(f"taskq-{web.port}=")
+    assert {"httponly", "samesite=strict"} <= {one.strip().lower() for one in attributes}
+    assert web.secret not in reply.headers["set-cookie"] + reply.text
+    assert web.ask("/hosts?path=/", cookie=cookie).status == 200
+    assert web.ask("/hosts?path=/", cookie=cookie.replace(str(web.port), "1")).status == 401
+    assert sign_in(web, web.secret)[0] == 303
+
+
+def test_proxy_that_hides_itself_shows_nothing(web: WebProcess) -> None:
+    """As nginx does unless it is told otherwise: its Host is ours, and no header names it."""
+
+    class Forward(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            connection = web.connection()
+            connection.request("GET", self.path)
+            answer = connection.getresponse()
+            content = answer.read()
+            connection.close()
+            self.send_response(answer.status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Be silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Forward) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        for address in ("/", "/hosts", "/live?path=/"):
+            connection = HTTPConnection("127.0.0.1", proxy.server_port)
+            connection.request("GET", address)
+            assert connection.getresponse().status == 401
+            connection.close()
+        proxy.shutdown()
 
 
 def test_without_a_token_nothing_is_shown(guarded: WebProcess, paths: tuple[str, str]) -> None:
@@ -137,7 +187,7 @@ def test_forms_of_other_pages_are_refused(guarded: WebProcess, shown: Client) ->
 def test_revoked_token_shows_nothing_any_more(queue: Client) -> None:
     """Also to who has signed in with it."""
     text, known = queue.tokens.create("manager", "one", ["/"])
-    access = Access(queue.database, tokens=True, secure=False, fresh_s=0.0)
+    access = Access(queue.database, secret=None, secure=False, fresh_s=0.0)
     cookie = access.sign_in(text)
     assert access.viewer({}, cookie).paths == ("/",)
     queue.tokens.revoke(known.name)

@@ -211,7 +211,8 @@ def test_what_is_live_follows_the_counters(web: WebProcess, shown: Client) -> No
     (body,) = page.all("body")
     connection = web.connection()
     try:
-        connection.request("GET", body["data-live"] or "")
+        secret = {"authorization": f"Bearer {web.secret}"}
+        connection.request("GET", body["data-live"] or "", headers=secret)
         events = connection.getresponse()
         assert events.headers["content-type"].startswith("text/event-stream")
 

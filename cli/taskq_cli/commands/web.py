@@ -27,7 +27,7 @@ _MOST_PORT: Final = 65_535
 @click.option(
     "--require-token",
     is_flag=True,
-    help="Show nothing without a manager's token, also on this machine. Needed beyond it.",
+    help="Ask for managers' tokens in place of the address's secret. Needed beyond this machine.",
 )
 @click.option("--tls-cert", type=_FILE, metavar="FILE", help="Certificate and chain, in PEM.")
 @click.option("--tls-key", type=_FILE, metavar="FILE", help="Its key.")
@@ -49,8 +49,8 @@ def web(
     """Serve pages that show campaigns, hosts, agents and tasks.
 
     The pages say what `status`, `explain`, `failures`, `hosts`, `agents` and `history` say, and
-    change nothing. All users of this machine can open them at the default address; with
-    --require-token, only who signs in with a token of `taskq token create --manager`, which
+    change nothing. They are for who opens the address that is printed, which has a secret; with
+    --require-token, for who signs in with a token of `taskq token create --manager`, which
     also limits the campaigns that are shown.
 
     Examples:
