@@ -86,10 +86,7 @@ class Campaign(IndexedCampaign):
         return CampaignSpec(**own, **others)
 
     def change(self, spec: CampaignSpec, *, inputs: Mapping[str, Input] | None = None) -> None:
-        """Replace the campaign's settings by a spec; it applies to tasks claimed afterwards.
-
-        inputs: all inputs that it shall have then, stored already; None: those that it has.
-        """
+        """Replace settings, for tasks claimed afterwards; inputs: all of them, if given."""
         self._database.value("change_campaign", path=self.path, spec=spec_body(spec, inputs))
 
     def add_input(
@@ -365,17 +362,19 @@ class Campaign(IndexedCampaign):
         (task,) = self._task_ids([key])
         return output_of(exact(self._database), self.campaign_id, task)
 
-    def explain(self, key: str | None = None) -> Explanation:
+    def explain(self, key: str | None = None, *, whole: bool = True) -> Explanation:
         """Explain why tasks of this campaign and those below do not run, or not faster.
 
         key: explain this task of the campaign instead; raise `NotFound`. Reads counters, sessions,
         a few rows and at most 10,000 of the latest attempts, however many tasks there are. What
-        blocks most tasks is the first reason, then what is broken and costs most.
+        blocks most tasks is the first reason, then what is broken and costs most. whole: name
+        others' campaigns too, which run on the same agents.
         """
         if key is None:
-            return explain_campaign(read_facts(self._database, self.path))
+            return explain_campaign(read_facts(self._database, self.path, whole=whole))
         task = self.task(key)
-        facts = read_facts(self._database, self.path, looks=task.status == "failed")
+        looks = task.status == "failed"
+        facts = read_facts(self._database, self.path, looks=looks, whole=whole)
         return explain_task(task, self.attempts(key), self.spec().retry, facts)
 
     def wait(self, timeout_s: float | None = None, *, below: bool = True) -> Status:

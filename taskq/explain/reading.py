@@ -36,17 +36,18 @@ MAX_CLASSES: Final = 8
 """Most frequent classes of failures that are judged: with thousands of hosts each takes 0.1 s."""
 
 
-def read_facts(database: Queries, path: str, *, looks: bool = True) -> Facts:
+def read_facts(database: Queries, path: str, *, looks: bool = True, whole: bool = True) -> Facts:
     """Read the facts about a campaign and all below it; raise `NotFound` if there is none.
 
-    looks: whether to look at the latest attempts as well.
+    looks: whether to look at the latest attempts as well. whole: whether to tell of campaigns
+    elsewhere that run on the same agents, and of tokens, as for who may see the whole queue.
     """
     if isinstance(database, (Database, StandbyReads)):
-        return database.in_snapshot(lambda snapshot: _read(snapshot, path, looks=looks))
-    return _read(database, path, looks=looks)
+        return database.in_snapshot(lambda snapshot: _read(snapshot, path, looks, whole))
+    return _read(database, path, looks, whole)
 
 
-def _read(snapshot: Queries, path: str, *, looks: bool) -> Facts:
+def _read(snapshot: Queries, path: str, looks: bool, whole: bool) -> Facts:
     def rows(name: str, limit: int = MAX_NAMED) -> list[Row]:
         return snapshot.rows(name, path=path, limit=limit)
 
@@ -65,8 +66,8 @@ def _read(snapshot: Queries, path: str, *, looks: bool) -> Facts:
         closed=[ClosedCampaign(**row) for row in rows("explain_closed", MAX_CAMPAIGNS)],
         agents=kinds,
         refusals=refusals,
-        others=_others(snapshot, path, kinds),
-        tokens=[SiteToken(**row) for row in rows("explain_tokens")],
+        others=_others(snapshot, path, kinds) if whole else [],
+        tokens=[SiteToken(**row) for row in rows("explain_tokens")] if whole else [],
         silent=_silent(snapshot, path) if any(kind.silent for kind in kinds) else [],
         left=[] if kinds else [LeftAgent(**row) for row in rows("left_agents", MAX_LEFT)],
         brake=None if brake is None else Brake(**brake),

@@ -115,10 +115,13 @@ class Pages:
         # An explanation reads a sample of the attempts, which is dear where there are many.
         tried = node.status.done + node.status.failures + node.status.losses
         explained_s = QUICK_S if tried < MANY_TRIED else SAMPLE_S
+        whole = asked.viewer.may("/")
         own_failed = node.own.failures + node.own.losses
         (explanation, owner, hedges), (points, pace, verdicts, causes) = await asyncio.gather(
             asyncio.gather(
-                self._readings.get(("explain", path), explained_s, campaign.explain),
+                self._readings.get(
+                    ("explain", path, whole), explained_s, lambda: campaign.explain(whole=whole)
+                ),
                 self._readings.get(("owner", path), QUICK_S, lambda: self._client.owners.of(path)),
                 self._readings.get(("hedges", path), QUICK_S, campaign.hedges),
             ),
@@ -232,6 +235,7 @@ class Pages:
     async def task(self, asked: Asked) -> str:
         """Return a task with its attempts."""
         path, key = asked.path, asked.query.get("key", "")
+        whole = asked.viewer.may("/")
 
         def read() -> dict[str, Any]:
             campaign = self._client.campaign(path)
@@ -241,10 +245,10 @@ class Pages:
                 "attempts": attempts,
                 "smiles": smiles_of(task.payload, *(one.result for one in attempts)),
                 "events": campaign.history(key),
-                "explanation": campaign.explain(key),
+                "explanation": campaign.explain(key, whole=whole),
             }
 
-        known = await self._readings.get(("task", path, key), QUICK_S, read)
+        known = await self._readings.get(("task", path, key, whole), QUICK_S, read)
         return render(
             "task.html", **self._common(asked, "task"), above=_above(path, asked.viewer), **known
         )

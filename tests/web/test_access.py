@@ -12,11 +12,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from taskq import Client
+from taskq import CampaignSpec, Client, Handler
 from taskq.errors import Unauthorized
 from taskq.web.access import Access
 from tests.fixtures.logins import Staff
 from tests.helpers.command_line import CommandLine
+from tests.helpers.scripted_agent import ScriptedAgent
 from tests.helpers.waiting import wait_until
 from tests.web.conftest import WebProcess
 
@@ -159,6 +160,30 @@ def test_token_shows_its_campaigns_only(
                 assert guarded.ask(f"/{page}?path={path}", **headers).status == 403
     guarded.ask("/sign-out", "POST", **cookie)
     assert guarded.ask("/", **cookie).status == 401
+
+
+def test_page_names_nobody_elses_campaigns(
+    web: WebProcess, guarded: WebProcess, shown: Client, paths: tuple[str, str]
+) -> None:
+    """Not even those that run on the same agents, which explain why one's own tasks wait."""
+    mine, other = paths
+    for path in paths:
+        handler = Handler("command", argv=("true",))
+        shown.campaign(path).change(CampaignSpec(path, handler=handler))
+        shown.campaign(path).submit({"n": 1}, key="one")
+    agent = ScriptedAgent(shown.database, "/", slots=1)
+    try:
+        agent.campaign = shown.campaign(other).campaign_id
+        assert agent.exchange(want=1)["tasks"]
+        shown.campaign(mine).submit({"n": 2}, key="two")
+        for address in (f"/campaign?path={mine}", f"/task?path={mine}&key=two"):
+            seen = guarded.ask(address, authorization=f"Bearer {token(shown, mine)}")
+            assert (seen.status, other in seen.text) == (200, False)
+        assert other in str(shown.campaign(mine).explain())
+        assert other in web.ask(f"/campaign?path={mine}").text
+    finally:
+        agent.leave()
+        agent.close()
 
 
 def test_bad_tokens_are_refused(guarded: WebProcess, shown: Client) -> None:
