@@ -20,7 +20,7 @@ MOST_DEPTH: Final = 1_000
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset, collections.deque)
 
 
-class TooLarge(ValueError):
+class TooExtensive(ValueError):
     """A value is too large, or nested too deeply."""
 
 
@@ -35,7 +35,7 @@ class _Open:
 
 
 def check(value: Any, *, most: int = MOST_ITEMS, hashing: bool = False) -> int:
-    """Raise `TooLarge` if a value has more items than `most`; return how many were looked at.
+    """Raise `TooExtensive` if a value has more items than `most`; return how many were looked at.
 
     A container within itself counts as one item. hashing: count what objects refer to as well.
     """
@@ -59,7 +59,9 @@ def check(value: Any, *, most: int = MOST_ITEMS, hashing: bool = False) -> int:
                 opened.append(_Open(id(item), iter(inner)))
                 break
             if top.items > most:
-                raise TooLarge(f"it has more than {most:,} items, or shares its parts too often")
+                raise TooExtensive(
+                    f"it has more than {most:,} items, or shares its parts too often"
+                )
         else:
             opened.pop()
             known[top.number] = (top.items, top.depth)
@@ -67,7 +69,7 @@ def check(value: Any, *, most: int = MOST_ITEMS, hashing: bool = False) -> int:
                 opened[-1].items += top.items
                 opened[-1].depth = max(opened[-1].depth, top.depth + 1)
         if len(opened) > MOST_DEPTH or top.depth > MOST_DEPTH or top.items > most:
-            raise TooLarge("it is nested too deeply, or has too many items")
+            raise TooExtensive("it is nested too deeply, or has too many items")
     return steps
 
 

@@ -52,10 +52,10 @@ class Steps:
         self._left = MOST_STEPS
 
     def take(self, number: int) -> None:
-        """Count steps; raise `TooLarge` if there were too many."""
+        """Count steps; raise `TooExtensive` if there were too many."""
         self._left -= number
         if self._left < 0:
-            raise extent.TooLarge(
+            raise extent.TooExtensive(
                 f"its objects take more than {MOST_STEPS:,} steps: return arrays of NumPy, or JSON"
             )
 
