@@ -25,15 +25,22 @@ def beside(bench: Bench) -> Iterator[Finding]:
     """Let agents work at an even rate, beside one hostile client after another, and without."""
     # Here, since it needs the extra `gateway`, which other cases do without.
     from benchmarks.load.hostile import ATTACKS, MANY, Hostile  # noqa: PLC0415
+    from benchmarks.load.hostile_tokens import of_tokens  # noqa: PLC0415
 
     scale = bench.scale
     work = LoadWork(scale.agents_beside, rate=scale.beside_a_second)
     need, _ = needs(round(2 * scale.beside_a_second), scale.seconds + 2 * WARM_S)
     with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
         healthy = sessions.opened(stage.database, CAMPAIGN, work.agents)
-        for what, attack in list(ATTACKS.items())[: scale.hostile]:
-            count = attack.sessions * attack.times
-            strangers = sessions.opened(stage.database, CAMPAIGN, count)
+        attacks = {
+            what: (
+                attack,
+                sessions.opened(stage.database, CAMPAIGN, attack.sessions * attack.times),
+            )
+            for what, attack in list(ATTACKS.items())[: scale.hostile]
+        }
+        attacks |= dict(list(of_tokens(stage).items())[: scale.hostile])
+        for what, (attack, strangers) in attacks.items():
             pairs: list[tuple[Seen, Seen]] = []
             for _ in range(scale.rounds):
                 stage.top_up(need + 4 * MANY)

@@ -19,7 +19,7 @@ import msgspec
 from typing_extensions import Self
 
 from benchmarks.load import messages
-from benchmarks.load.agent import OK
+from benchmarks.load.agent import BUSY
 from benchmarks.load.messages import Response, post
 from benchmarks.load.work import Credentials, LoadTarget
 from taskq_agent.protocol import DONE, RELEASED, Heartbeat, Held, LeaseIds, Report, Request
@@ -38,13 +38,16 @@ class Attack:
     """What hostile clients do.
 
     sessions: of one script, each with a connection; times: how many scripts run at a time. pause_s:
-    between two turns of a script.
+    between two turns of a script. takes: whether answers are read; else the connections are left as
+    they are for the pause, and closed. bodiless: whether they have heads only.
     """
 
     script: Callable[[str, Sequence[Credentials]], Script]
     sessions: int = 1
     times: int = 1
     pause_s: float = 0.0
+    takes: bool = True
+    bodiless: bool = False
 
 
 def _exchange(host: str, one: Credentials, request: Request) -> bytes:
@@ -185,15 +188,20 @@ class Hostile:
 
     def _run(self, gateway: LoadTarget, attack: Attack, sessions: Sequence[Credentials]) -> None:
         host = f"{gateway.host}:{gateway.port}"
-        sockets = [_Socket(gateway) for _ in sessions]
+        sockets = [_Socket(gateway, bodiless=attack.bodiless) for _ in sessions]
         script = attack.script(host, sessions)
         requests = next(script)
         while not self._stop.is_set():
             for one, request in zip(sockets, requests, strict=True):
                 one.send(request)
+            if not attack.takes:
+                self._stop.wait(attack.pause_s)
+                for one in sockets:
+                    one.hang_up()
+                continue
             responses = [one.receive() for one in sockets]
             self.turns += 1
-            if any(response.status != OK for response in responses):
+            if any(response.status in BUSY for response in responses):
                 self._stop.wait(max(response.retry_after_s for response in responses))
             requests = script.send(responses)
             self._stop.wait(attack.pause_s)
@@ -204,16 +212,21 @@ class Hostile:
 class _Socket:
     """A connection, made anew when it is lost."""
 
-    def __init__(self, gateway: LoadTarget) -> None:
+    def __init__(self, gateway: LoadTarget, *, bodiless: bool = False) -> None:
         self._gateway = gateway
+        self._bodiless = bodiless
         self._socket = socket.create_connection(gateway, TIMEOUT_S)
+
+    def hang_up(self) -> None:
+        """Connect anew."""
+        self.close()
+        self._socket = socket.create_connection(self._gateway, TIMEOUT_S)
 
     def send(self, request: bytes) -> None:
         try:
             self._socket.sendall(request)
         except OSError:
-            self.close()
-            self._socket = socket.create_connection(self._gateway, TIMEOUT_S)
+            self.hang_up()
             self._socket.sendall(request)
 
     def receive(self) -> Response:
@@ -221,6 +234,8 @@ class _Socket:
         with suppress(OSError):
             while data := self._socket.recv(1 << 18):
                 received += data
+                if self._bodiless and (end := received.find(messages.BLANK)) >= 0:
+                    return Response(int(received[9:12]), received[:end].lower(), b"")
                 if (response := messages.cut(received)) is not None:
                     return response
         return Response(0, b"", b"")
