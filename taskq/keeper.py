@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskq.blobs.archives import Sweeper
-from taskq.db.connections import Database
+from taskq.db.connections import Database, Statements
 from taskq.errors import TaskqError
 
 #: Seconds that the thread of `keeping` has to end.
@@ -63,12 +64,16 @@ class Keeper:
     def __init__(self, database: Database) -> None:
         self._connection = database.dedicated_connection()
         self._holder = str(uuid.uuid4())
+        # How many rounds the database had seen when it answered last, and when that was.
+        self._known, self._known_at = 0, 0.0
         self._sweepers = [Sweeper(database, name) for name in ("end_checkpoints", "end_outputs")]
 
     def round(self) -> Round:
         """Do one round of upkeep, if this keeper is the one that acts or can become it."""
         with self._connection.connected() as statements:
+            rounds = self._rounds_seen(statements)
             (row,) = statements.rows("keep", holder=self._holder, term_s=TERM_S)
+        self._known, self._known_at = rounds + row["acting"], time.monotonic()
         if row["acting"]:
             self._sweep()
         return Round(
@@ -81,6 +86,18 @@ class Keeper:
             suspects=row["suspects"] or [],
             hedged=row["hedged"] or 0,
         )
+
+    def _rounds_seen(self, statements: Statements) -> int:
+        """Return the rounds that the database has seen; it notes it if it had seen more before."""
+        ago_s = time.monotonic() - self._known_at
+        (row,) = statements.rows("note_set_back", known=self._known, ago_s=ago_s)
+        if row["gone_s"] is not None:
+            log.error(
+                "up to %.0f s of what was acknowledged are gone: a server has taken over that lacks"
+                " them; `taskq audit` tells when",
+                row["gone_s"],
+            )
+        return int(row["rounds"])
 
     def _sweep(self) -> None:
         """Remove archives; whatever prevents that keeps nobody's tasks from being handed out."""
@@ -108,6 +125,10 @@ class Keeper:
             except TaskqError as error:
                 log.warning("upkeep must wait: %s", error)
             stop.wait(pause_s)
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._connection.close()
 
 

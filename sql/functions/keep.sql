@@ -42,7 +42,9 @@ begin
     end if;
     update taskq.keeper
        set holder = p_holder,
-           until = clock_timestamp() + make_interval(secs => p_term_s);
+           until = clock_timestamp() + make_interval(secs => p_term_s),
+           renewed_at = clock_timestamp(),
+           rounds = rounds + 1;
     perform taskq.note_serving(v_until);
     v_until := coalesce(taskq.believed(v_until, clock_timestamp()), clock_timestamp());
     -- A little back, and all of the time in which there was no keeper; once a minute or so, whatever is left.

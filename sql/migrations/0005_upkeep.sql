@@ -4,13 +4,33 @@ create table taskq.keeper (
     only_one boolean not null default true,
     holder uuid,
     until timestamptz not null,
+    rounds bigint not null default 0,
+    renewed_at timestamptz not null default clock_timestamp(),
     constraint keeper_pkey primary key (only_one),
     constraint keeper_only_one check (only_one)
 );
 
 comment on table taskq.keeper is 'One row: the keeper that acts, and until when unless it renews.';
 
+comment on column taskq.keeper.renewed_at is 'When the last round began.';
+comment on column taskq.keeper.rounds is
+    'How many rounds there were: keepers that know of more have seen what is gone. See functions/note_set_back.sql.';
+
 insert into taskq.keeper (until) values ('-infinity');
+
+create table taskq.set_back (
+    noted_at timestamptz not null,
+    gone_since timestamptz not null,
+    gone_until timestamptz not null,
+    rounds bigint not null,
+    constraint set_back_pkey primary key (noted_at)
+);
+
+comment on table taskq.set_back is
+    'When it was found that what had been committed is gone: another server took over without it, or came back.';
+comment on column taskq.set_back.gone_since is 'The last round of a keeper that this server knows.';
+comment on column taskq.set_back.gone_until is 'When a keeper heard of the last round.';
+comment on column taskq.set_back.rounds is 'How many rounds of a keeper are gone.';
 
 create table taskq.serving (
     only_one boolean not null default true,

@@ -26,6 +26,8 @@ CHECKS: Final = (
     "delayed",
 )
 OF_CAMPAIGNS: Final = ("counts", "banned", "quota", "outputs")
+#: What concerns all campaigns alike is told of the uppermost one.
+ONCE: Final = ("set_back",)
 _PAGE: Final = 10_000
 _AT_A_TIME: Final = 100
 _LAST_ID: Final = 2**63 - 1
@@ -43,14 +45,20 @@ def audit(
     look: called with a campaign's path and how many of its tasks have been checked since the last
     call. Raise `NotFound` if there is no such campaign.
     """
+    once: tuple[str, ...] = ONCE
     for campaign in database.rows("counts", path=path, depth=None):
         with database.transaction() as snapshot:
             snapshot.execute("audit_snapshot")
             snapshot.execute("audit_plans")
-            yield from _campaign(snapshot, campaign["campaign_id"], campaign["path"], look)
+            number, its_path = campaign["campaign_id"], campaign["path"]
+            yield from _tasks(snapshot, number, its_path, look)
+            for check in OF_CAMPAIGNS + once:
+                for one in snapshot.rows(f"taskq.sql.audit/{check}", campaign=number):
+                    yield Violation(its_path, check, None, one["text"], one["rows"])
+        once = ()
 
 
-def _campaign(
+def _tasks(
     snapshot: Statements, campaign: int, path: str, look: Callable[[str, int], None]
 ) -> Iterator[Violation]:
     after = 0
@@ -70,9 +78,6 @@ def _campaign(
                     yield Violation(path, check, task, one["text"], rows[task])
         look(path, page["tasks"])
         after = upto
-    for check in OF_CAMPAIGNS:
-        for one in snapshot.rows(f"taskq.sql.audit/{check}", campaign=campaign):
-            yield Violation(path, check, None, one["text"], one["rows"])
 
 
 def _evidence(snapshot: Statements, campaign: int, found: list[Row]) -> dict[int, dict[str, Any]]:

@@ -25,6 +25,8 @@ from tests.helpers.freezing import frozen
 from tests.helpers.waiting import free_port, wait_until
 
 MEMBERS = 3
+#: Seconds in which a member says how it is.
+ASKED_S = 3.0
 
 
 class Member:
@@ -77,8 +79,10 @@ class Member:
         """Return what Patroni answers; nothing while it does not."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.rest}/{path}", data)
+        # Of a frozen member too; a switchover takes long.
+        patience_s = ASKED_S if body is None else LATER_S
         try:
-            with urllib.request.urlopen(request, timeout=LATER_S) as reply:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=patience_s) as reply:  # noqa: S310
                 answer = reply.read()
         except OSError:
             return {}

@@ -14,7 +14,7 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Seed
 from taskq.db import audit
-from taskq.db.audit import CHECKS, OF_CAMPAIGNS
+from taskq.db.audit import CHECKS, OF_CAMPAIGNS, ONCE
 from taskq.errors import NotFound
 from tests.fixtures.histories import BREACHES, KEPT, LIVES, LONG_AGO, SESSION, History, in_task
 from tests.fixtures.queues import Hire
@@ -102,7 +102,7 @@ def test_every_check_has_a_breach() -> None:
     """A check that was never seen to find anything proves nothing."""
     files = importlib.resources.files("taskq.sql.audit").iterdir()
     names = {file.name.removesuffix(".sql") for file in files if file.name.endswith(".sql")}
-    assert names == {*CHECKS, *OF_CAMPAIGNS}
+    assert names == {*CHECKS, *OF_CAMPAIGNS, *ONCE}
     assert {*CHECKS} == {check for check, _, _ in BREACHES.values()}
 
 

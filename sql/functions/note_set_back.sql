@@ -1,0 +1,47 @@
+-- note_set_back(known, ago_s): records that this server lacks what has been committed, if a keeper knows of
+-- more rounds than it does: a standby took over before it had received them, or a server that was replaced
+-- has come back in its successor's place, or an older copy was restored.
+--
+-- known: the `rounds` that the caller was told last, 0: none; ago_s: how many seconds ago.
+-- rounds: how many rounds of keepers there were, see keep(). gone_s: for how many seconds at most what was
+--     committed is gone; null: nothing is, or somebody has recorded it.
+--
+-- Only what is counted within the data tells of all these: the timeline may be the same before and after.
+--
+-- Locks: the keeper's row, if so; else nothing is written.
+-- @roles upkeep
+create or replace function taskq.note_set_back(
+    p_known bigint,
+    p_ago_s double precision,
+    out rounds bigint,
+    out gone_s double precision
+)
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_until timestamptz;
+    v_since timestamptz;
+begin
+    select k.rounds into rounds from taskq.keeper k;
+    if p_known <= rounds then
+        return;
+    end if;
+    v_until := clock_timestamp() - make_interval(secs => p_ago_s);
+    select k.rounds, k.renewed_at into rounds, v_since
+      from taskq.keeper k
+     where k.rounds < p_known
+       for no key update;
+    if not found then
+        rounds := p_known;
+        return;
+    end if;
+    -- By the clocks of two servers.
+    v_since := least(v_since, v_until);
+    insert into taskq.set_back (noted_at, gone_since, gone_until, rounds)
+    values (clock_timestamp(), v_since, v_until, p_known - note_set_back.rounds);
+    update taskq.keeper k set rounds = p_known returning k.rounds into note_set_back.rounds;
+    gone_s := extract(epoch from v_until - v_since);
+end
+$$;

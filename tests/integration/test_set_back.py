@@ -1,0 +1,70 @@
+"""A server that lacks what was committed: whoever looks after the queue finds it, and says so."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+
+import pytest
+
+from taskq import CampaignSpec, Client
+from taskq.db.connections import Database
+from taskq.errors import Unavailable
+from taskq.keeper import Keeper
+from tests.fixtures.replicas import Pair, pair  # noqa: F401  # a fixture, for the tests here
+from tests.helpers.command_line import CommandLine
+from tests.helpers.postgres import Postgres, value
+from tests.helpers.waiting import wait_until
+
+LATER_S = 60.0
+GONE = 3
+
+
+def goes_round(keeper: Keeper) -> bool:
+    """Tell whether a server was there for one round."""
+    try:
+        keeper.round()
+    except Unavailable:
+        return False
+    return True
+
+
+def test_what_a_standby_had_not_received_is_told_by_the_audit(
+    pair: Pair,  # noqa: F811  # the fixture
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is told once by the keeper that knows of it, and by audits of what was there then."""
+    with closing(Database(pair.dsn).open()) as database, closing(Keeper(database)) as keeper:
+        queue = Client(database)
+        queue.create_campaign(CampaignSpec("/before"))
+        keeper.round()
+        pair.cut()
+        for _ in range(GONE):
+            keeper.round()
+        pair.kill_primary()
+        pair.promote()
+        wait_until(lambda: goes_round(keeper), timeout_s=LATER_S)
+        keeper.round()
+        (said,) = [one.message for one in caplog.records if one.levelno == logging.ERROR]
+        assert "of what was acknowledged are gone" in said
+        queue.create_campaign(CampaignSpec("/after"))
+        assert list(queue.audit("/after")) == []
+        assert [one.check for one in queue.audit("/before")] == ["set_back"]
+        (violation,) = queue.audit()
+        assert (violation.campaign, violation.check) == ("/", "set_back")
+        assert violation.rows["rounds"] == GONE
+        assert "s of what was acknowledged until" in violation.text
+        assert "set_back" in CommandLine(pair.dsn).run("audit").out
+
+
+def test_nothing_is_noted_while_nothing_is_gone(database: Database, postgres: Postgres) -> None:
+    """Whoever acts, and whoever only looks."""
+    with closing(Keeper(database)) as one, closing(Keeper(database)) as another:
+        for _ in range(2):
+            assert one.round().acting
+            assert not another.round().acting
+        postgres.execute("update taskq.keeper set until = '-infinity'")
+        assert another.round().acting
+        assert not one.round().acting
+    assert value(postgres, "select rounds from taskq.keeper") == GONE
+    assert value(postgres, "select count(*) from taskq.set_back") == 0
