@@ -38,7 +38,7 @@ class Member:
         self._account = account
         self._log = folder / f"{name}.log"
         self._yml = folder / f"{name}.yml"
-        patroni = program("patroni", "patroni")
+        patroni = os.environ.get("TASKQ_TEST_PATRONI") or program("patroni", "patroni")
         postgres = shutil.which("pg_ctl", path=_newest_postgresql())
         assert postgres, "these tests need PostgreSQL: `apt-get install postgresql` as root"
         changes = {

@@ -54,7 +54,7 @@ def test_what_a_standby_had_not_received_is_told_by_the_audit(
         assert (violation.campaign, violation.check) == ("/", "set_back")
         assert violation.rows["rounds"] == GONE
         assert "s of what was acknowledged until" in violation.text
-        assert "set_back" in CommandLine(pair.dsn).run("audit").out
+        assert "set_back" in CommandLine(pair.dsn)("audit").stdout
 
 
 def test_nothing_is_noted_while_nothing_is_gone(database: Database, postgres: Postgres) -> None:
