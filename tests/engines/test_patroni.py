@@ -38,23 +38,20 @@ class Member:
         self._account = account
         self._log = folder / f"{name}.log"
         self._yml = folder / f"{name}.yml"
-        patroni = os.environ.get("TASKQ_TEST_PATRONI") or program("patroni", "patroni")
-        postgres = shutil.which("pg_ctl", path=_newest_postgresql())
-        assert postgres, "these tests need PostgreSQL: `apt-get install postgresql` as root"
         changes = {
             "name: db1": f"name: {name}",
             "0.0.0.0:8008": f"127.0.0.1:{self.rest}",
             "db1.example.org:8008": f"127.0.0.1:{self.rest}",
-            "etcd1.example.org:2379": f"127.0.0.1:{etcd}",
+            "db1.example.org:2379,db2.example.org:2379,db3.example.org:2379": f"127.0.0.1:{etcd}",
             "0.0.0.0:5432": f"127.0.0.1:{self.port}",
             "db1.example.org:5432": f"127.0.0.1:{self.port}",
             "samenet": "127.0.0.1/32",
             "/var/lib/postgresql/15/taskq": str(self.data),
-            "/usr/lib/postgresql/15/bin": str(Path(postgres).parent),
+            "/usr/lib/postgresql/15/bin": newest_postgresql(),
         }
         self._yml.write_text(configured("patroni.yml", changes))
         os.chown(self._yml, account.uid, account.gid)
-        self._command = [patroni, str(self._yml)]
+        self._command = [patroni_program(), str(self._yml)]
         self.start()
 
     def start(self) -> None:
@@ -159,9 +156,23 @@ class Patroni:
         return "\n\n".join(one.said() for one in self.members) + str(self.cluster())
 
 
-def _newest_postgresql() -> str:
+def patroni_program() -> str:
+    """Return the path of Patroni, as docs/high-availability.md installs it."""
+    path = os.environ.get("TASKQ_TEST_PATRONI", "/opt/patroni/bin/patroni")
+    assert Path(path).exists(), (
+        "these tests need Patroni in /opt/patroni, or where TASKQ_TEST_PATRONI says: as root"
+        " `/usr/bin/python3 -m venv /opt/patroni`, then"
+        " `/opt/patroni/bin/pip install 'patroni[etcd3,psycopg3]>=3.0.3'`"
+    )
+    return path
+
+
+def newest_postgresql() -> str:
+    """Return the folder with the programs of the newest PostgreSQL of the system."""
     folders = Path("/usr/lib/postgresql").glob("*/bin")
-    return str(max(folders, key=lambda one: int(one.parent.name), default=Path("/none")))
+    newest = max(folders, key=lambda one: int(one.parent.name), default=None)
+    assert newest, "these tests need PostgreSQL: `apt-get install postgresql` as root"
+    return str(newest)
 
 
 @pytest.fixture

@@ -31,11 +31,11 @@ class Pooler:
         text = configured(
             "pgbouncer.ini",
             {
-                "host=db1.example.org port=5432 dbname=taskq": server,
+                "host=127.0.0.1 port=5000 dbname=taskq": server,
                 "listen_addr = *": "listen_addr =",
                 "/run/pgbouncer": str(self.folder),
                 "/var/log/pgbouncer": str(self.folder),
-                "scram-sha-256\nauth_file = /etc/pgbouncer/userlist.txt": "any",
+                "scram-sha-256\nauth_file = /etc/taskq/userlist.txt": "any",
             },
         )
         self._ini = self.folder / "pgbouncer.ini"
