@@ -2,7 +2,8 @@
 -- @roles reader
 -- @standby no
 -- @gateway no
-select t.token_id, t.kind::text, t.name, t.paths, t.networks::text[], t.max_uses, s.uses, s.sessions,
+select t.token_id, t.kind::text, t.name, t.paths, t.networks::text[], t.max_uses,
+       greatest(t.uses, s.uses) as uses, s.sessions,
        t.created_at, t.expires_at, t.revoked_at,
        case
            when t.revoked_at is not null then 'revoked'

@@ -23,6 +23,12 @@ from taskq_agent.text import clean
 #: served; and one for those who leave, whom claims keep waiting no more than those who come.
 CONNECTIONS: Final = 2
 END_CONNECTIONS: Final = 1
+#: Hellos of one token that are answered at once, and a second in the long run: a site of 20,000
+#: nodes may arrive within a minute, and twice; but each leaves a row.
+OPENED_AT_ONCE: Final = 40_000
+OPENED_PER_S: Final = 100.0
+#: Tokens that are counted; beyond that, those are forgotten that may open most again.
+_MOST_COUNTED: Final = 10_000
 
 
 class Enrolments:
@@ -37,13 +43,19 @@ class Enrolments:
         self._clients = clients
         self._hellos: GroupCommit[dict[str, Any], Row] = GroupCommit(self._open, CONNECTIONS)
         self._pace = Pace(time.monotonic)
+        # Of each token: what counts of the hellos that were answered, and when it was so.
+        self._answered: dict[str, tuple[float, float]] = {}
 
     async def open(self, token: str, session: str, hello: Hello, address: str) -> Row:
         """Open a session, or find the one that this hello has opened.
 
         token: the site's; session: the session's own. Return `session_id`, `path` and `offers`.
-        Raise `Busy` if too many wait already, and the errors of `enrol`.
+        Raise `Busy` if too many wait already or the token has opened too many lately, and the
+        errors of `enrol`.
         """
+        excess = self._counted(token) - OPENED_AT_ONCE
+        if excess >= 0:
+            raise Busy((excess + 1) / OPENED_PER_S)
         waiting = len(self._hellos)
         if waiting >= MOST_WAITING:
             raise Busy(self._pace.wait_s(waiting, self._hellos.served, self._clients()))
@@ -52,7 +64,19 @@ class Enrolments:
         values["token_hash"] = f"\\x{hashed(token).hex()}"
         values["session_hash"] = f"\\x{hashed(session).hex()}"
         values["address"] = address
-        return await self._hellos.put(values)
+        row = await self._hellos.put(values)
+        # Only now, so that nobody without a token takes room here.
+        self._answered[token] = (self._counted(token) + 1, time.monotonic())
+        if len(self._answered) > _MOST_COUNTED:
+            self._answered = {
+                one: self._answered[one]
+                for one in sorted(self._answered, key=self._counted)[_MOST_COUNTED // 2 :]
+            }
+        return row
+
+    def _counted(self, token: str) -> float:
+        count, since = self._answered.get(token, (0.0, 0.0))
+        return max(0.0, count - (time.monotonic() - since) * OPENED_PER_S)
 
     async def close(self) -> None:
         """Close the connections; nobody may wait any more."""

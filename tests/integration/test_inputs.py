@@ -239,10 +239,10 @@ def test_blobs_of_removed_campaigns_can_be_cleaned_away(
     campaign.submit({"length": 200_000})
     run_agent(taskq, tmp_path)
     postgres.execute("update taskq.blob set put_at = put_at - interval '2 days'")
-    assert taskq.json("db", "clean") == {"removed": 0}
+    assert taskq.json("db", "clean") == {"blobs": 0, "sessions": 0}
     assert len(list(campaign.results())) == 1
     campaign.remove()
-    assert taskq.json("db", "clean") == {"removed": 2}
+    assert taskq.json("db", "clean") == {"blobs": 2, "sessions": 0}
 
 
 def test_on_disconnect_is_said_like_other_settings(

@@ -21,6 +21,7 @@ from tests.helpers.postgres import (
     silence,
     statuses,
     task_row,
+    value,
 )
 from tests.helpers.scripted_agent import ScriptedAgent
 
@@ -365,3 +366,34 @@ def test_late_beat_of_a_session_that_was_replaced_ends_no_other(
     transport.heartbeat(Heartbeat(replaced))
     transport.heartbeat(Heartbeat(newest))
     transport.close(newest)
+
+
+def test_sessions_without_attempts_are_removed_a_day_after_their_end(
+    campaign: Campaign, hire: Hire, postgres: Postgres, queue: Client
+) -> None:
+    """Those that are open, have attempts or are known by a task's row stay."""
+    campaign.seed({"n": n} for n in range(3))
+    idle, recent, done, holding, released, living = (hire(host=f"n{n}") for n in range(6))
+    (task,) = done.claim(1)
+    done.done(task)
+    assert len(holding.claim(1)) == 1
+    (task,) = released.claim(1)
+    released.release(task, started=False)
+    gone = [one.session for one in (idle, done, holding, released)]
+    postgres.execute(
+        "update taskq.session set ended_at = clock_timestamp() - interval '25 h'"
+        " where session_id = any (%s)",
+        [gone],
+    )
+    postgres.execute(
+        "update taskq.session set ended_at = clock_timestamp() where session_id = %s",
+        [recent.session],
+    )
+    ask = "select taskq.remove_unused_sessions(10, 86400)"
+    assert [value(postgres, ask), value(postgres, ask)] == [1, 0]
+    left = postgres.execute("select session_id from taskq.session").fetchall()
+    stay = (recent, done, holding, released, living)
+    assert {row["session_id"] for row in left} >= {one.session for one in stay}
+    assert idle.session not in {row["session_id"] for row in left}
+    assert expire(postgres) == 0
+    assert list(queue.audit()) == []

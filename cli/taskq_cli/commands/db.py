@@ -16,6 +16,7 @@ from taskq_cli.output import Column, as_record, facts, write_record, write_recor
 from taskq_cli.shared import Invocation, seconds, shared_options
 
 CLEAN_CHUNK: Final = 20
+_CLEAN_SESSIONS: Final = 100_000
 
 
 @click.group()
@@ -73,24 +74,28 @@ def status(invocation: Invocation) -> None:
     type=seconds(3_600),
     default=86_400,
     metavar="TIME",
-    help="Keep blobs that were stored within this time: a report may still refer to them. "
+    help="Keep what was stored, or ended, within this time: a report may still refer to it. "
     "[default: 1d]",
 )
 @shared_options
 def clean(invocation: Invocation, age_s: float) -> None:
-    """Remove stored files that nothing refers to.
+    """Remove stored files, and sessions of agents that have left, that nothing refers to.
 
-    These are inputs and large results of deleted campaigns, replaced inputs and interrupted
-    uploads. Only blobs in the database are removed, none in a folder or other storage.
+    Files are inputs and large results of deleted campaigns, replaced inputs and interrupted
+    uploads. Only blobs in the database are removed, none in a folder or other storage. Sessions are
+    those without any attempt.
 
     Example:
       taskq db clean
     """
-    removed = 0
+    removed = {"blobs": 0, "sessions": 0}
     with invocation.client() as client, resumable():
-        while chunk := client.database.value("remove_unused_blobs", limit=CLEAN_CHUNK, age_s=age_s):
-            removed += chunk
-    write_record(invocation.output, {"removed": removed}, f"{counted(removed, 'blob')} removed.")
+        for kind, most in (("blobs", CLEAN_CHUNK), ("sessions", _CLEAN_SESSIONS)):
+            name = f"remove_unused_{kind}"
+            while chunk := client.database.value(name, limit=most, age_s=age_s):
+                removed[kind] += chunk
+    text = " and ".join(counted(removed[f"{kind}s"], kind) for kind in ("blob", "session"))
+    write_record(invocation.output, removed, f"{text} removed.")
 
 
 _role_and_login: Final = together(

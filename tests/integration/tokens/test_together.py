@@ -17,7 +17,12 @@ from taskq import Campaign
 from taskq.db.connections import AsyncConnection, Database, Row
 from taskq.errors import Forbidden, NotFound, Unauthorized, UsageError
 from taskq.gateway import enrolments
-from taskq.gateway.enrolments import Departures, Enrolments
+from taskq.gateway.enrolments import (
+    OPENED_AT_ONCE,
+    OPENED_PER_S,
+    Departures,
+    Enrolments,
+)
 from taskq.gateway.errors import Busy
 from taskq.gateway.group_commit import MOST_TOGETHER
 from taskq.gateway.messages import SessionEndMessage
@@ -211,6 +216,35 @@ def test_hellos_that_wait_are_bounded(
         await said(opening, site)
 
     play(database, scene)
+
+
+def test_sessions_that_a_token_opens_are_bounded_in_rate(
+    site: str, tokens: Tokens, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others are not kept waiting; what was refused does not count."""
+    monkeypatch.setattr(enrolments, "OPENED_AT_ONCE", 3)
+    monkeypatch.setattr(enrolments, "OPENED_PER_S", 0.0001)
+    other, _ = tokens.create("site", "other", ["/c"])
+
+    async def scene(opening: Enrolments) -> None:
+        for _ in range(5):
+            with pytest.raises(Forbidden):
+                await said(opening, site, "/elsewhere")
+        for _ in range(4):
+            await said(opening, site)
+        with pytest.raises(Busy) as refused:
+            await said(opening, site)
+        assert refused.value.after_s
+        await said(opening, other)
+        monkeypatch.setattr(enrolments, "OPENED_PER_S", 1e9)
+        await said(opening, site)
+
+    play(database, scene)
+
+
+def test_a_site_of_20000_nodes_arrives_in_a_minute_and_once_more() -> None:
+    """The limit is beyond that."""
+    assert OPENED_AT_ONCE + 60 * OPENED_PER_S > 2 * 20_000
 
 
 @pytest.mark.parametrize("limited", [False, True])

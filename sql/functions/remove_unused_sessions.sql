@@ -1,0 +1,41 @@
+-- remove_unused_sessions(limit, age_s): removes sessions that ended more than `age_s` seconds ago and to which no
+-- attempt, task or refusal refers: of agents that came and went without work.
+--
+-- Result: how many were removed; call it until that is less than the limit.
+--
+-- Reads all attempts, once in a call, as remove_unused_blobs() does.
+--
+-- Locks: the rows of the sessions, skipping locked ones. Index: session_ended, session_pkey.
+-- @roles operator
+-- @gateway no
+create or replace function taskq.remove_unused_sessions(p_limit integer, p_age_s double precision)
+returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_sessions bigint[];
+begin
+    with used as materialized (
+        select a.session_id from taskq.attempt a
+         union
+        select t.session_id from taskq.task t
+         union
+        select b.session_id from taskq.bundle b
+         union
+        select r.session_id from taskq.refusal r
+    ), pick as materialized (
+        select s.session_id
+          from taskq.session s
+         where s.ended_at < clock_timestamp() - make_interval(secs => p_age_s)
+           and not exists (select from used u where u.session_id = s.session_id)
+         order by s.session_id
+         limit p_limit
+           for update of s skip locked
+    )
+    select array(select p.session_id from pick p) into v_sessions;
+    delete from taskq.session s where s.session_id = any (v_sessions);
+    return cardinality(v_sessions);
+end
+$$;
