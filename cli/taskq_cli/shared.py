@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from click.shell_completion import CompletionItem
 
 import taskq
 from taskq import Campaign, Client
+from taskq.db.address import display_name, is_starting
 from taskq.db.connections import Database
 from taskq.db.standby import MOST_BEHIND_S
 from taskq.embedded import Server, ServerInfo
@@ -35,6 +37,9 @@ from taskq_cli.early_exits import Declined
 from taskq_cli.hints import OutputType
 from taskq_cli.output import Column
 from taskq_cli.text import one_line
+
+#: Seconds between two looks at a server that is starting up.
+START_POLL_S: Final = 0.5
 
 
 @dataclass
@@ -55,13 +60,25 @@ class Invocation:
             check_gateway(self.url, "--url")
         return queue_address(self.dsn or self.url)
 
-    def client(self) -> AbstractContextManager[Client]:
+    def client(self, *, waits: bool = False) -> AbstractContextManager[Client]:
         """Connect to the queue; start the embedded server if it is the one in use and down.
 
+        waits: for a PostgreSQL that is starting up or recovers, for as long as that takes.
         An `UnknownCampaign` raised in the block proposes a campaign with a similar path;
         `NotOverGateway` names the command.
         """
+        if waits:
+            self._await_server()
         return self._client(None)
+
+    def _await_server(self) -> None:
+        address = self.address()
+        said = False
+        while address is not None and not is_gateway(address) and is_starting(address):
+            if not said:
+                _warn(f"{display_name(address)} is starting up, or recovers; waiting for it")
+                said = True
+            time.sleep(START_POLL_S)
 
     @property
     def standby(self) -> str | None:

@@ -185,6 +185,25 @@ def reading(dsn: str) -> str:
     return psycopg.conninfo.make_conninfo(dsn, **missing)
 
 
+def is_starting(dsn: str) -> bool:
+    """Tell whether a host of the DSN has a server that takes no connections yet: it recovers.
+
+    It is asked for the code of its refusal, which is the same in all languages.
+    """
+    parts = psycopg.conninfo.conninfo_to_dict(dsn)
+    several = {
+        name: str(parts[name]).split(",") for name in ("host", "hostaddr", "port") if name in parts
+    }
+    for number in range(max([1, *map(len, several.values())])):
+        own = {name: values[number % len(values)] for name, values in several.items()}
+        one = psycopg.conninfo.make_conninfo(
+            **_DEFAULTS | parts | own, connect_timeout=READ_TIMEOUT_S
+        )
+        if psycopg.pq.PGconn.ping(one.encode()) == psycopg.pq.Ping.REJECT:
+            return True
+    return False
+
+
 def note_backend(connection: Watched, pid: int) -> None:
     """Disable prepared statements if `pid` is not the process that the connection was opened to.
 

@@ -81,7 +81,7 @@ def run(
     """
     begun = time.time()
     log_to_stderr(verbose=verbose, quiet=quiet)
-    with invocation.client() as client:
+    with invocation.client(waits=True) as client:
         client.campaign(agent.campaign)  # a wrong path is an error before anything is started
         store = open_blobs(client.database, blobs)
         ahead = None

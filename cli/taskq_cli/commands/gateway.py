@@ -166,7 +166,7 @@ def gateway(
     else:
         log_to_stderr(verbose=verbose, quiet=quiet)
     certificate = ServerCertificate(tls_cert, tls_key) if tls_cert and tls_key else None
-    with invocation.client() as known, Client(known.database.anonymous()) as client:
+    with invocation.client(waits=True) as known, Client(known.database.anonymous()) as client:
         serving = server.Gateway(
             client,
             open_blobs(client.database, blobs),

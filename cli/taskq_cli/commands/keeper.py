@@ -57,7 +57,7 @@ def keeper(
     log_to_stderr(verbose=verbose, quiet=quiet)
     stop = stopped_by_signals()
     with (
-        invocation.client() as client,
+        invocation.client(waits=True) as client,
         _refilling(client.database, front),
         sending(client.database, sends, disks),
     ):

@@ -284,7 +284,7 @@ def run(
       taskq pilots run hpc --dry-run
     """
     log_to_stderr(verbose=verbose, quiet=quiet)
-    with invocation.client() as client:
+    with invocation.client(waits=True) as client:
         for name in names:
             _check_here(client.pilots.pilot(name))
         if dry_run:

@@ -1,0 +1,102 @@
+"""Agents, gateways and keepers that are started while PostgreSQL recovers: they wait for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from taskq.db.address import is_starting
+from taskq.embedded import Server, locate
+from taskq.embedded.account import server_account
+from taskq.embedded.launching import launch
+from taskq.embedded.postmaster import clear_stale
+from taskq.embedded.runtime import reachable
+from taskq.embedded.settings import write_settings
+from tests.fixtures.gateways import opened
+from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
+from tests.helpers.campaigns import servable
+from tests.helpers.command_line import CommandLine
+from tests.helpers.waiting import wait_until
+
+pytestmark = pytest.mark.thorough
+
+LATER_S = 60.0
+
+
+class Recovering:
+    """A server that recovers until it is told to end that: a standby without a primary.
+
+    It lets nobody in meanwhile. dsn: its address.
+    """
+
+    def __init__(self, server: Server, dsn: str) -> None:
+        self.dsn = dsn
+        home = server.home
+        self._data = home.data
+        self._account = server_account(home.data)
+        self._programs = reachable(locate(), self._account, home).bin_dir
+        with (home.conf / "user.conf").open("a") as settings:
+            settings.write("hot_standby = off\n")
+        signal = home.data / "standby.signal"
+        signal.touch()
+        os.chown(signal, self._account.uid, self._account.gid)
+        folder = home.make_socket_dir(self._account)
+        conf = write_settings(home, self._account, folder)
+        clear_stale(home.data, folder)
+        words = [self._programs / "postgres", "-D", home.data, f"--config_file={conf}"]
+        launch(words, self._account, home.log)
+        wait_until(lambda: is_starting(dsn), timeout_s=LATER_S, on_timeout=home.log.read_text)
+
+    def end(self) -> None:
+        """Let it serve."""
+        words = [self._programs / "pg_ctl", "promote", "--no-wait", "-D", self._data]
+        done = self._account.run(words, timeout_s=LATER_S)
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture
+def recovering(own_server: Server) -> Recovering:  # noqa: F811  # the fixture of that name
+    """Give a server that recovers, with a campaign of one task."""
+    info = own_server.status()
+    assert info is not None
+    with opened(info.dsn) as queue:
+        servable(queue, tasks=1)
+    own_server.down()
+    return Recovering(own_server, info.dsn)
+
+
+def test_what_serves_waits_for_a_server_that_recovers(
+    recovering: Recovering, tmp_path: Path
+) -> None:
+    """Each says so, and begins when it can; a command that only looks is told at once."""
+    taskq = CommandLine(recovering.dsn)
+    code, error = taskq.refused("status")
+    assert (code, "is not accepting connections" in error) == (69, True), error
+    kinds: dict[str, list[object]] = {
+        "agent": ["agent", "run", "--campaign", "/c", "--until-empty"],
+        "gateway": ["gateway", "--port", "0"],
+        "keeper": ["keeper"],
+    }
+    processes: dict[str, subprocess.Popen[str]] = {}
+    with ExitStack() as stack:
+        for kind, words in kinds.items():
+            log = stack.enter_context((tmp_path / kind).open("wb"))
+            processes[kind] = stack.enter_context(taskq.process(*words, stdout=log, stderr=log))
+        for kind, process in processes.items():
+            wait_until(
+                lambda kind=kind: "waiting for it" in (tmp_path / kind).read_text(),
+                timeout_s=LATER_S,
+            )
+            assert process.poll() is None
+        recovering.end()
+        assert processes["agent"].wait(LATER_S) == 0, (tmp_path / "agent").read_text()
+        wait_until(lambda: "http://" in (tmp_path / "gateway").read_text(), timeout_s=LATER_S)
+        for kind in ("gateway", "keeper"):
+            processes[kind].terminate()
+            assert processes[kind].wait(LATER_S) == 0, (tmp_path / kind).read_text()
+    with opened(recovering.dsn) as queue:
+        assert queue.campaign("/c").status().done == 1
