@@ -76,6 +76,7 @@ declare
     v_unclaimed record;
     v_back taskq.task_status;
 begin
+    perform taskq.demand_read_committed();
     begin
         select array_agg((b ->> 'session')::bigint),
                array_agg((b ->> 'drawn')::uuid),

@@ -37,6 +37,7 @@ as $$
 declare
     v_rows tid[];
 begin
+    perform taskq.demand_read_committed();
     if p_tasks is null then
         perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));
     end if;

@@ -29,6 +29,7 @@ declare
     v_parent taskq.campaign;
     v_id bigint;
 begin
+    perform taskq.demand_read_committed();
     if p_path = '/' then
         raise exception 'the root campaign is always there' using errcode = 'TQ409';
     end if;

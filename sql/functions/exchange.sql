@@ -3,7 +3,8 @@
 --
 -- Parameters and results: see settle() and take(). Null stands for no reports, for no claims.
 -- Atomic and idempotent: a repetition with the same arguments changes nothing more. Error TQ400:
--- arrays of different lengths, with a null in them, or a session that claims twice.
+-- arrays of different lengths, with a null in them, a session that claims twice, or an isolation in which a
+-- repeated claim would not see the first one.
 --
 -- Locks, beside those of settle() and take(): an advisory lock for each claim, until the commit.
 --
@@ -49,6 +50,9 @@ declare
     v_first_failures integer := 0;
     v_claimed integer := 0;
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform taskq.demand_read_committed();
+    end if;
     if p_reports is not null then
         -- Null and false are one thing here: what comes after null in a condition is still done.
         if coalesce(

@@ -18,6 +18,7 @@ as $$
 declare
     v_campaigns bigint[];
 begin
+    perform taskq.demand_read_committed();
     perform taskq.campaign_id(p_path);
     if (length(p_owner) between 1 and 100) is not true then
         raise exception 'the name of an owner has 1 to 100 characters' using errcode = 'TQ400';

@@ -57,6 +57,7 @@ declare
     v_now_ms bigint;
     v_time text;
 begin
+    perform taskq.demand_read_committed();
     if coalesce(p_most not between 0 and 1000, true) then
         raise exception '0 to 1000 tasks are leased at a time' using errcode = 'TQ400';
     end if;

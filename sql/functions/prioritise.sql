@@ -37,6 +37,7 @@ declare
     v_priorities smallint[];
     v_leave boolean[];
 begin
+    perform taskq.demand_read_committed();
     if cardinality(p_tasks) > 1000 or cardinality(p_tasks) <> cardinality(p_priorities) then
         raise exception 'priorities are changed of at most 1,000 tasks at a time, one of each'
             using errcode = 'TQ400';

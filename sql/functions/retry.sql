@@ -34,6 +34,7 @@ as $$
 declare
     v_rows tid[];
 begin
+    perform taskq.demand_read_committed();
     if p_status not in ('failed', 'cancelled') then
         raise exception 'only failed and cancelled tasks can be retried' using errcode = 'TQ400';
     end if;

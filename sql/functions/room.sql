@@ -3,7 +3,6 @@
 --
 -- limit: the campaign's max_running. freed: how many this transaction has ended without having recorded it.
 -- Result: 0 also where nothing waits, so that no more is counted for a claim that can get nothing.
--- Error TQ400: not under read committed.
 --
 -- Limit and quota hold exactly: claims of the campaign, and of all campaigns of an owner with a quota, wait for
 -- each other, from here to their commit, and count what runs in a snapshot taken after the wait, which sees all
@@ -22,10 +21,6 @@ declare
     v_waiting bigint;
     v_room bigint;
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        raise exception 'campaign % limits how many tasks run: claim under read committed', p_campaign
-            using errcode = 'TQ400';
-    end if;
     perform pg_advisory_xact_lock(hashtext('taskq.room'), hashint8(p_campaign));
 
     select c.working + coalesce(u.working, 0), c.waiting + coalesce(u.waiting, 0),

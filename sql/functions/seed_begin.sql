@@ -15,6 +15,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    perform taskq.demand_read_committed();
     perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));
     -- Shared with other seeds, held against remove_campaign().
     perform from taskq.campaign c where c.campaign_id = p_campaign for key share;

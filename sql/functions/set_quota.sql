@@ -21,6 +21,7 @@ declare
     v_most constant integer := 1000;
     v_running integer;
 begin
+    perform taskq.demand_read_committed();
     if jsonb_typeof(p_quota) is distinct from 'object' then
         raise exception 'a quota is a JSON object' using errcode = 'TQ400';
     end if;

@@ -62,7 +62,7 @@ def test_limit_refuses_claims_that_cannot_see_the_others(
     with psycopg.connect(dsn, row_factory=dict_row) as other:
         other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         claim = "select from taskq.claim('/limited', %s, gen_random_uuid())"
-        with pytest.raises(psycopg.Error, match="claim under read committed") as raised:
+        with pytest.raises(psycopg.Error, match="needs read committed") as raised:
             other.execute(claim, [agent.session])
     assert raised.value.sqlstate == "TQ400"
 

@@ -112,6 +112,22 @@ UPKEEP: Final = (
         ("tests/integration/test_bad_hosts.py",),
     ),
     Mutant(
+        "connections-are-as-the-login-is",
+        "sql/queries/timeline_and_pid.sql",
+        "set_config('default_transaction_isolation', 'read committed', false)",
+        "current_setting('default_transaction_isolation')",
+        "A claim that is repeated is refused, or gets other tasks.",
+        ("tests/interleavings/test_isolation.py",),
+    ),
+    Mutant(
+        "any-isolation-will-do",
+        "sql/functions/demand_read_committed.sql",
+        "if current_setting('transaction_isolation') <> 'read committed' then",
+        "if false then",
+        "A seed goes into a campaign that was cancelled while it waited.",
+        ("tests/interleavings/test_isolation.py",),
+    ),
+    Mutant(
         "suspension-counts-as-silence",
         "sql/functions/note_serving.sql",
         "        or p_until <> '-infinity' and p_until < v_now - interval '30 s'\n",
