@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Protocol
 from taskq.compute import extent
 from taskq_agent.typed import MOST_ALIKE
 
-#: Steps of all pickles of one result; each makes some 64 bytes, and takes a microsecond.
+#: Steps of all pickles of one result; each makes some 64 bytes, and takes some microseconds.
 MOST_STEPS: Final = 10_000_000
 #: Those that make an object of several times that size.
 _DEAR: Final = dict.fromkeys(("EMPTY_SET", "FROZENSET", "REDUCE", "NEWOBJ", "NEWOBJ_EX"), 4)

@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _TYPED: Final = "agents/taskq_agent/typed.py"
 
+_TRUST: Final = ("tests/compute/test_trust.py",)
 _ENDS: Final = ("tests/compute/test_tracker.py",)
 
 COMPUTING: Final = (
@@ -42,6 +43,38 @@ COMPUTING: Final = (
         "            if type(one) is type:\n",
         "A result of an Enum is refused though its class is trusted.",
         ("tests/compute/test_trust.py",),
+    ),
+    Mutant(
+        "pickle-of-a-function-by-name",
+        "taskq/compute/unpickling.py",
+        "            if not self._by_value:\n",
+        "            if False:\n",
+        "Agents of a function by name send pickles, which they were never asked for.",
+        _TRUST,
+    ),
+    Mutant(
+        "trust-of-builtins",
+        "taskq/compute/unpickling.py",
+        '    if name.partition(".")[0] in _NEVER_WHOLE:\n',
+        "    if False:\n",
+        "Who trusts builtins runs eval.",
+        _TRUST,
+    ),
+    Mutant(
+        "archive-with-a-time",
+        "taskq/compute/pickling.py",
+        "zipfile.ZipInfo(path)",
+        "path",
+        "First calls at the same time store an archive each.",
+        ("tests/compute/test_fingerprint.py",),
+    ),
+    Mutant(
+        "exceptions-slow-the-agent",
+        "agents/taskq_agent/core/task_flow.py",
+        "            if not ended.raised:\n",
+        "            if True:\n",
+        "Exceptions of functions slow the agent as a broken machine does.",
+        ("tests/unit/test_agent_slowing.py",),
     ),
     Mutant(
         "executor-leaves-its-campaign",
