@@ -29,7 +29,6 @@ from taskq.errors import ResultNotTrusted, UsageError
 from taskq_agent import raised
 from taskq_agent.handlers.calls import pickled
 from tests.helpers import hostile_pickles as hostile
-from tests.helpers.variants import rest_thorough
 from tests.payloads.called import BadLigand
 
 OPEN: Final = open
@@ -269,7 +268,9 @@ def test_bytes_that_are_no_pickle_are_refused(text: str) -> None:
         ResultReader().decoded({"value": {"$pickle": [text]}})
 
 
-@pytest.mark.parametrize("how", rest_thorough([(("corpus",),), (("random", "7"),)]))
+@pytest.mark.parametrize(
+    "how", [("corpus",), pytest.param(("random", "7"), marks=pytest.mark.thorough)]
+)
 def test_hostile_results_do_nothing_and_end(how: tuple[str, ...]) -> None:
     """Not to the process, its classes and modules, its files; in bounded memory and time."""
     program = [sys.executable, "-m", "tests.helpers.hostile_reading", *how]

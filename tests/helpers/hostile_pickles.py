@@ -178,8 +178,8 @@ CRASHES: Final = {
     "more objects than there are": call(
         "taskq_agent.arrays", "of_objects", several(whole(1 << 40)), EMPTY_LIST
     ),
-    "a deep tuple as a name": EMPTY_DICT + EMPTY_TUPLE + b"\x85" * 500_000 + ONE + SETITEM,
-    "a deep list": EMPTY_LIST + b"\x85" * 500_000,
+    "a deep tuple as a name": EMPTY_DICT + EMPTY_TUPLE + b"\x85" * 100_000 + ONE + SETITEM,
+    "a deep list": EMPTY_LIST + b"\x85" * 100_000,
     "a deep type": typed_json({"$array": [json.loads("[" * 100 + "]" * 100), [1], ""]}),
     "an exception of nothing": call(
         "taskq_agent.raised",
@@ -234,7 +234,7 @@ BOMBS: Final = {
     + b"".join(whole(_MODULUS * n) for n in range(1, 50_000))
     + ADDITEMS,
     "JSON that is all alike": typed_json({"$set": [_MODULUS * n for n in range(1, 50_000)]}),
-    "very many sets": MARK + EMPTY_SET * 5_000_000 + TUPLE,
+    "very many sets": MARK + EMPTY_SET * 2_600_000 + TUPLE,
     "a long number as a name, again": whole(1 << 8_000_000)
     + MEMOIZE
     + EMPTY_DICT
