@@ -17,7 +17,7 @@
 -- @roles submitter
 -- @gateway submitter
 -- @repeat once
-create or replace function taskq.create_campaign(p_path text, p_spec jsonb default '{}')
+create or replace function taskq.create_campaign(p_path text, p_spec text default '{}')
 returns bigint
 language plpgsql
 security definer

@@ -1,10 +1,11 @@
 -- exchange(campaign, reports, sessions, leases, wants): the one round trip: reports how attempts
 -- ended, then claims, for one or several agents.
 --
--- Parameters and results: see settle() and take(). Null stands for no reports, for no claims.
--- Atomic and idempotent: a repetition with the same arguments changes nothing more. Error TQ400:
--- arrays of different lengths, with a null in them, a session that claims twice, or an isolation in which a
--- repeated claim would not see the first one.
+-- Parameters and results: see settle(), for which reports are JSON text here, and take(). Null stands for
+-- no reports, for no claims. Atomic and idempotent: a repetition with the same arguments changes nothing
+-- more. Error TQ400: arrays of different lengths, with a null in them, a session that claims twice, or an
+-- isolation in which a repeated claim would not see the first one; a report beyond its limits, see
+-- checked_reports().
 --
 -- Locks, beside those of settle() and take(): an advisory lock for each claim, until the commit.
 --
@@ -16,7 +17,7 @@
 -- @roles serving
 create or replace function taskq.exchange(
     p_campaign bigint,
-    p_reports jsonb,
+    p_reports text,
     p_sessions bigint[],
     p_leases uuid[],
     p_wants integer[],
@@ -38,6 +39,7 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
+    v_reports jsonb;
     v_settled record;
     v_taken record;
     v_waiting integer := 0;
@@ -54,16 +56,18 @@ begin
         perform taskq.demand_read_committed();
     end if;
     if p_reports is not null then
+        v_reports := case when taskq.is_gateway() then p_reports::jsonb
+                          else taskq.checked_reports(p_reports) end;
         -- Null and false are one thing here: what comes after null in a condition is still done.
         if coalesce(
-               jsonb_array_length(p_reports) = 1 and p_reports -> 0 ->> 'outcome' = 'done', false)
-           and taskq.settle_one(p_campaign, p_reports -> 0)
+               jsonb_array_length(v_reports) = 1 and v_reports -> 0 ->> 'outcome' = 'done', false)
+           and taskq.settle_one(p_campaign, v_reports -> 0)
         then
             acks := '{accepted}';
             v_ended := 1;
             v_done := 1;
         else
-            v_settled := taskq.settle(p_campaign, p_reports);
+            v_settled := taskq.settle(p_campaign, v_reports);
             acks := v_settled.acks;
             v_waiting := v_settled.waiting;
             v_delayed := v_settled.delayed;

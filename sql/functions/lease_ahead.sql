@@ -2,7 +2,8 @@
 -- session 0, which is nobody's; whoever pops their entry from a Redis list holds the lease. Called by
 -- the refiller, which pushes the entries.
 --
--- epoch: what follows happens in the current one only. most: tasks, 0 to 1000. before: null: the
+-- epoch: what follows happens in the current one only. most: tasks, 0 to 1000, fewer where payloads are
+--     large: together these have 4 MiB. before: null: the
 --     next ones in order; a rank: only tasks of a smaller one (rank is -priority).
 -- entries: in order; null: nothing was leased: there is nothing, or the campaign is not for the front,
 --     or the epoch is over. rank: the largest of theirs. Tasks whose entry would be longer than 1 MiB,
@@ -70,7 +71,10 @@ begin
     end if;
     -- Before the clock is read.
     perform pg_advisory_xact_lock_shared(hashtext('taskq.lease_ahead'), 0);
-    select c.revision into v_revision from taskq.campaign c where c.campaign_id = p_campaign;
+    select c.revision, least(p_most, 4194304 / greatest(c.payload_bytes, 1))
+      into v_revision, p_most
+      from taskq.campaign c
+     where c.campaign_id = p_campaign;
     v_hint := nullif(current_setting('taskq.position_' || p_campaign, true), '')::bigint[];
     if p_before is null
        and (v_hint is null or v_hint[4] = 1

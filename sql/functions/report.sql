@@ -21,7 +21,7 @@ declare
     v_answer constant record := taskq.exchange(
         taskq.campaign_id(p_path),
         jsonb_build_array(p_details || jsonb_build_object(
-            'task', p_task, 'lease', p_lease, 'outcome', p_outcome)),
+            'task', p_task, 'lease', p_lease, 'outcome', p_outcome))::text,
         null, null, null);
 begin
     return v_answer.acks[1];

@@ -1,12 +1,13 @@
--- seed_end(campaign, above): makes the specs of this chunk tasks that can be claimed.
+-- seed_end(campaign, above, largest): makes the specs of this chunk tasks that can be claimed.
 --
--- above: what seed_begin() returned. Result: how many tasks.
+-- above: what seed_begin() returned. largest: the most bytes that PostgreSQL writes for one of their payloads.
+-- Result: how many tasks.
 -- Error TQ409: the campaign's owner has a quota of tasks that wait, and they would be more.
 --
 -- Locks: with such a quota one for its owner, until the transaction ends. Index: spec_pkey, quota_pkey. Chunks of one campaign follow each other, so that what lies above
 -- the mark belongs to this transaction.
 -- @roles owner
-create or replace function taskq.seed_end(p_campaign bigint, p_above bigint)
+create or replace function taskq.seed_end(p_campaign bigint, p_above bigint, p_largest integer)
 returns integer
 language plpgsql
 security definer
@@ -35,6 +36,10 @@ begin
         end if;
         insert into taskq.delta (campaign_id, waiting) values (p_campaign, v_seeded);
     end if;
+    update taskq.campaign c
+       set payload_bytes = least(p_largest, 65536)
+     where c.campaign_id = p_campaign
+       and c.payload_bytes < least(p_largest, 65536);
     return v_seeded;
 end
 $$;

@@ -1,16 +1,15 @@
 -- seed_tasks(path, tasks, on_conflict, named): seeds a chunk in one call, for clients that cannot COPY.
 --
--- tasks: a JSON array of objects with payload (an object), key and optional priority.
+-- tasks: JSON text, an array of objects with payload (an object), key and optional priority.
 -- on_conflict: 'fail', 'skip' or 'keep-both'; it and named as of seed_again().
 -- Result: added: how many tasks; conflicts, named: of seed_again(). A payload that its key has
 --     already, or that came with it before in the array, adds nothing.
--- Errors: see seed_begin(), seed_again(). Error TQ400: on_conflict is none of these, or a payload is
---     nested more than 64 deep. Not looked for: numbers of 4,300 digits or more, which no Python reads.
+-- Errors: see seed_begin(), seed_again(), checked_payload(). Error TQ400: on_conflict is none of these.
 -- @roles gateway submitter
 -- @gateway manager, wakes
 -- @repeat safe
 create or replace function taskq.seed_tasks(
-    p_path text, p_tasks jsonb, p_on_conflict text, p_named integer,
+    p_path text, p_tasks text, p_on_conflict text, p_named integer,
     out added integer, out conflicts integer, out named jsonb)
 language plpgsql
 security definer
@@ -20,27 +19,34 @@ declare
     v_campaign constant bigint := taskq.campaign_id(p_path);
     v_above constant bigint := taskq.seed_begin(v_campaign);
     v_fresh integer;
+    v_largest integer;
+    v_given integer;
 begin
     if p_on_conflict is null or p_on_conflict not in ('fail', 'skip', 'keep-both') then
         raise exception 'on_conflict must be ''fail'', ''skip'' or ''keep-both'', not %',
             coalesce(quote_literal(p_on_conflict), 'null') using errcode = 'TQ400';
     end if;
-    -- The array is level 0 and a payload level 2: a container at level 66 is the 65th in another.
-    if jsonb_path_exists(p_tasks, 'strict $.**{66} ? (@.type() == "object" || @.type() == "array")',
-                         silent => true) then
-        raise exception 'values are nested more than 64 deep' using errcode = 'TQ400';
-    end if;
-    insert into taskq.spec (campaign_id, priority, key, payload)
-    select v_campaign, coalesce(t.priority, 0), t.key, t.payload
-      from jsonb_to_recordset(p_tasks) as t (key text, priority smallint, payload jsonb)
-    on conflict (campaign_id, key) do nothing;
-    get diagnostics v_fresh = row_count;
+    with given as materialized (
+        select t.key, t.priority, t.payload
+          from json_to_recordset(p_tasks::json) as t (key text, priority smallint, payload json)
+    ), added as (
+        insert into taskq.spec (campaign_id, priority, key, payload)
+        select v_campaign, coalesce(g.priority, 0), g.key, taskq.checked_payload(g.payload)
+          from given g
+        on conflict (campaign_id, key) do nothing
+        returning task_id
+    )
+    select (select count(*) from added), max(octet_length(g.payload::text)), count(*)
+      into v_fresh, v_largest, v_given
+      from given g;
+    -- With spaces; a number with an exponent gets 60 times as long at most.
+    v_largest := v_largest * case when p_tasks ~ '[0-9][eE]' then 60 else 2 end;
     conflicts := 0;
     named := '[]';
-    if v_fresh < jsonb_array_length(p_tasks) then
+    if v_fresh < v_given then
         select a.conflicts, a.named into conflicts, named
-          from taskq.seed_again(v_campaign, p_tasks, p_on_conflict, p_named) a;
+          from taskq.seed_again(v_campaign, p_tasks::jsonb, p_on_conflict, p_named) a;
     end if;
-    added := taskq.seed_end(v_campaign, v_above);
+    added := taskq.seed_end(v_campaign, v_above, v_largest);
 end
 $$;

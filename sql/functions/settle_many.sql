@@ -1,7 +1,7 @@
 -- settle_many(campaigns, reports): settles reports on attempts of several campaigns, in one transaction.
 --
--- campaigns: one for each report, in their order. reports, acks: see settle().
--- Error TQ400: not one campaign for each report.
+-- campaigns: one for each report, in their order. reports, acks: see exchange().
+-- Error TQ400: not one campaign for each report, or see exchange().
 --
 -- Only campaigns with a report that is not `unknown` cost more than a look-up by key for each report, so
 -- that invented campaigns and those of others cost nearly nothing. Campaigns are settled one after
@@ -10,7 +10,7 @@
 -- Locks: those of settle(). Index: task_pkey, attempt_pkey, session_pkey; the settings are those of
 -- exchange(), which says why.
 -- @roles serving
-create or replace function taskq.settle_many(p_campaigns bigint[], p_reports jsonb, out acks text[])
+create or replace function taskq.settle_many(p_campaigns bigint[], p_reports text, out acks text[])
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
@@ -22,10 +22,12 @@ set enable_mergejoin = off
 set jit = off
 as $$
 declare
+    v_reports constant jsonb :=
+        case when taskq.is_gateway() then p_reports::jsonb else taskq.checked_reports(p_reports) end;
     v_one record;
     v_settled text[];
 begin
-    if (cardinality(p_campaigns) = jsonb_array_length(p_reports)
+    if (cardinality(p_campaigns) = jsonb_array_length(v_reports)
         and array_position(p_campaigns, null) is null) is not true
     then
         raise exception 'each report needs its campaign' using errcode = 'TQ400';
@@ -53,7 +55,7 @@ begin
                            (e.report ->> 'task')::bigint as task_id,
                            (e.report ->> 'lease')::uuid as lease_id,
                            (e.report ->> 'session')::bigint as session_id
-                      from jsonb_array_elements(p_reports) with ordinality as e (report, ord)
+                      from jsonb_array_elements(v_reports) with ordinality as e (report, ord)
                     offset 0
                 ) s
               offset 0
@@ -63,7 +65,7 @@ begin
          order by r.campaign_id
     loop
         select e.acks into v_settled
-          from taskq.exchange(v_one.campaign_id, v_one.reports, null, null, null) e;
+          from taskq.exchange(v_one.campaign_id, v_one.reports::text, null, null, null) e;
         for i in 1 .. cardinality(v_settled) loop
             acks[v_one.ords[i]] := v_settled[i];
         end loop;

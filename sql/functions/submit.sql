@@ -5,7 +5,7 @@
 -- @gateway manager, wakes
 -- @repeat safe
 create or replace function taskq.submit(
-    p_path text, p_tasks jsonb, p_on_conflict text default 'fail')
+    p_path text, p_tasks text, p_on_conflict text default 'fail')
 returns integer
 language sql
 security definer

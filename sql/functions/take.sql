@@ -2,7 +2,8 @@
 -- part of exchange(), which pins the settings and records the moves; not for clients.
 --
 -- sessions, leases, wants: one element for each claim: who claims, under which new lease id, how
---     many tasks (0 to 1000). Each session once.
+--     many tasks (0 to 1000). Each session once. Where payloads are large, a claim gets fewer: together
+--     their payloads have 4 MiB, and each claim gets one.
 -- freed: how many tasks this transaction has ended without having recorded it.
 -- tasks: JSON array of [lease, task, attempt, key, payload, session], or null where there is none.
 --     Each claim gets the highest priority and first seeded of what the claims before it left. A
@@ -57,6 +58,7 @@ declare
     v_requires text[];
     v_limit integer;
     v_limit_per_site integer;
+    v_most integer;
     v_room integer;
     v_at_sites record;
     v_ordinary boolean;
@@ -82,6 +84,8 @@ begin
                 where a.campaign_id = any (c.lineage)
                   and a.status <> 'open'),
            c.revision, c.requires, c.max_running, c.max_running_per_site,
+           -- Payloads of 4 MiB together.
+           4194304 / greatest(c.payload_bytes, 1),
            (select count(*)
               from taskq.session s
              where s.session_id = any (p_sessions)
@@ -107,7 +111,7 @@ begin
                        and b.lease_id = c.lease_id
                     offset 0
                 ) t)
-      into v_open, revision, v_requires, v_limit, v_limit_per_site, v_ordinary
+      into v_open, revision, v_requires, v_limit, v_limit_per_site, v_most, v_ordinary
       from taskq.campaign c
      where c.campaign_id = p_campaign;
 
@@ -119,6 +123,12 @@ begin
     end if;
     if v_open is not true or p_wants is null then
         return;
+    end if;
+    if v_most < 1000 then
+        p_wants := array(
+            select least(w.want, greatest(1, v_most / cardinality(p_wants)))
+              from unnest(p_wants) with ordinality as w (want, ord)
+             order by w.ord);
     end if;
     -- One element for each task wanted: the n-th task found goes to the n-th element.
     v_packed := 1 < any (p_wants);

@@ -112,6 +112,7 @@ create table taskq.campaign (
     hedge double precision,
     hedged bigint not null default 0,
     max_running_per_site integer,
+    payload_bytes integer not null default 0,
     max_running integer generated always as (
         least(running_limit, running_quota,
               case when max_running_per_site is not null then 1000000000 end)) stored,
@@ -164,6 +165,8 @@ comment on table taskq.campaign is 'The tree of campaigns, with what agents and 
 comment on column taskq.campaign.path is '/ for the root, else /name/name.';
 comment on column taskq.campaign.lineage is
     'Ids from the root to the campaign itself, so that "is an ancestor paused" is a few look-ups by key.';
+comment on column taskq.campaign.payload_bytes is
+    'As PostgreSQL writes it, no payload has more. It never falls, and limits the tasks of a claim; see take().';
 comment on column taskq.campaign.revision is 'Rises with each change of what agents keep of the campaign.';
 comment on column taskq.campaign.handler is 'How agents run a task; null: the campaign only groups others.';
 comment on column taskq.campaign.params is 'Values that all its tasks share.';

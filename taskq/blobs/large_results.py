@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from taskq.blobs.catalogue import open_blobs
 from taskq.blobs.store import BlobStore, check_digest
 from taskq.db.access import Queries
+from taskq.db.stored_json import loads, why_unreadable
 from taskq.errors import NotFound, ResultLost, UsageError
 from taskq.export.json_values import as_json
 from taskq_agent.protocol import RESULT_REFERENCE
 from taskq_agent.transport import MAX_BLOB_BYTES
+
+log = logging.getLogger(__name__)
 
 Result = Mapping[str, Any]
 
@@ -40,17 +43,38 @@ class Fetching:
         self._on_lost = on_lost
 
     def of(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row with its `result`, fetched if that is a reference."""
+        """Return a row with its `result`, fetched if that is a reference.
+
+        A payload or result that cannot be read is told of, and stays what stands for it.
+        """
         if self.raw or not is_reference(row["result"]):
+            self._look_at(row)
             return row
         self._blobs = self._blobs or open_blobs(self._database)
         try:
-            return row | {"result": resolved(row["result"], self._blobs)}
+            row = row | {"result": resolved(row["result"], self._blobs)}
+            self._look_at(row)
+            return row
         except ResultLost as error:
             if self._on_lost is None:
                 raise
             self._on_lost(error)
             return row
+
+    def _look_at(self, row: Mapping[str, Any]) -> None:
+        for part in ("payload", "result"):
+            why = why_unreadable(row.get(part))
+            if why is not None:
+                place = f"{row['campaign']}, " if "campaign" in row else ""
+                error = ResultLost(
+                    f"the {part} of {place}task {row['task_id']} ({row['key']!r:.100}) cannot be "
+                    f"read: {why}. Its row has the reason in place of it; for a result that can be "
+                    "read, seed the task again under another key"
+                )
+                if self._on_lost is None:
+                    log.warning("%s", error)
+                else:
+                    self._on_lost(error)
 
 
 def is_reference(result: Result | None) -> bool:
@@ -78,7 +102,7 @@ def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
     if hashlib.sha256(data).hexdigest() != digest:
         raise ResultLost(f"blob {digest}, a result, is damaged where it is stored")
     try:
-        value = json.loads(data)
+        value = loads(data)
         as_json(value).encode()  # checks that it can be exported
     except (ValueError, RecursionError):  # not stored by an agent of taskq
         value = None

@@ -21,10 +21,13 @@ from typing import Any, Final
 import psycopg
 import psycopg_pool
 from psycopg import sql
+from psycopg.adapt import AdaptersMap
 from psycopg.rows import dict_row
+from psycopg.types.json import set_json_loads
 from typing_extensions import Self
 
 from taskq.db.silence import Watched, WatchedAsyncConnection, WatchedConnection
+from taskq.db.stored_json import loads
 from taskq.db.upgrades import Installed
 from taskq.errors import (
     BY_SQLSTATE,
@@ -74,6 +77,11 @@ _NOT_NOW: Final[dict[type[psycopg.Error], str]] = {
 }
 
 
+#: Those of psycopg, but for JSON that Python does not read.
+_ADAPTERS: Final = AdaptersMap(psycopg.adapters)
+set_json_loads(loads, _ADAPTERS)
+
+
 @contextmanager
 def translated(what: str) -> Iterator[None]:
     """Translate psycopg's errors to taskq's; `what` is the server's name in messages."""
@@ -90,7 +98,11 @@ def translated(what: str) -> Iterator[None]:
         raise Unavailable(f"{what} takes no writes now: {_first_line(error)}") from error
     except tuple(_NOT_NOW) as error:
         raise Unavailable(f"{what}: {_first_line(error)}; {_NOT_NOW[type(error)]}") from error
-    except (psycopg.errors.DataError, psycopg.errors.IntegrityError) as error:
+    except (
+        psycopg.errors.DataError,
+        psycopg.errors.IntegrityError,
+        psycopg.errors.StatementTooComplex,  # JSON that is nested too deep to be parsed
+    ) as error:
         raise ValueRefused(f"{what} refuses a value: {_first_line(error)}") from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise _out_of_reach(what, error) from error
@@ -162,6 +174,7 @@ class DatabaseAddress:
                 "autocommit": True,
                 "row_factory": dict_row,
                 "prepare_threshold": None if unprepared else PREPARE_THRESHOLD,
+                "context": _ADAPTERS,
             },
         )
 

@@ -16,6 +16,8 @@ from psycopg.rows import tuple_row
 from taskq.db.address import Row, quoted
 from taskq.db.catalogue import statement
 from taskq.db.silence import WatchedConnection
+from taskq.db.stored_json import checked
+from taskq_agent.limits import MAX_READ_BYTES
 
 #: Seconds in which a server must take the request to cancel a statement.
 CANCEL_S: Final = 5.0
@@ -36,7 +38,7 @@ class JsonText(bytes):
 
 class _JsonTextLoader(Loader):
     def load(self, data: Buffer) -> JsonText:
-        return JsonText(data)
+        return JsonText(checked(bytes(data), MAX_READ_BYTES))
 
 
 class Statements:

@@ -31,11 +31,13 @@ from taskq.dispatch.fair_share import MOST_IN_BATCH, Scope
 from taskq.dispatch.futures import resolve
 from taskq.dispatch.large_turns import LargeTurns
 from taskq.dispatch.parts import Parts
+from taskq.dispatch.seldom import Seldom
 from taskq.dispatch.transport_errors import as_transport_errors
 from taskq_agent.errors import AnswerUnreadable, Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Request
 
 log = logging.getLogger(__name__)
+log.addFilter(Seldom())
 
 CONNECTIONS: Final = 4
 #: Exchanges for which a further connection pays: two half batches cost more than a whole one.
@@ -274,12 +276,13 @@ class Batcher(Closing):
                 # A batch that fails is expensive: this session's next exchange is sent by itself.
                 now = asyncio.get_running_loop().time()
                 self._queue.set_apart(batch[0].exchange.session, now)
-                known = isinstance(error, (Refused, SessionLost))
-                if isinstance(error, (RecursionError, ValueError)):  # from decoding, as a payload
+                if isinstance(error, (Refused, SessionLost)):
+                    _fail(batch, error)
+                elif isinstance(error, (RecursionError, ValueError)):  # from decoding
                     _fail(batch, AnswerUnreadable("an answer cannot be decoded"))
+                    log.warning("an answer cannot be decoded: %r", error)
                 else:
-                    _fail(batch, error if known else Refused(f"a defect of the queue: {error!r}"))
-                if not known:
+                    _fail(batch, Refused(f"a defect of the queue: {error!r}"))
                     log.exception("an exchange failed")
                 return
             # One of them is at fault. The others can be repeated, and keep their verdicts.
@@ -305,7 +308,11 @@ class Batcher(Closing):
             try:
                 query = next(steps)
                 while True:
-                    rows = await connection.rows(query.name, **query.values)
+                    try:
+                        rows = await connection.rows(query.name, **query.values)
+                    except Exception as error:  # noqa: BLE001  # raised again, or the steps go on
+                        query = steps.throw(error)
+                        continue
                     timelines.add(connection.timeline)
                     query = steps.send(rows)
             except StopIteration as end:

@@ -15,8 +15,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from taskq.db.catalogue import array
 from taskq.db.connections import Row
+from taskq.db.stored_json import why_unreadable
 from taskq.dispatch import remaining
 from taskq.dispatch.campaign_cache import CampaignCache
+from taskq.dispatch.campaign_faults import CampaignFaults, failure, is_of_stored
 from taskq.dispatch.exchange_request import ExchangeRequest
 from taskq.dispatch.fair_share import FRESH_S, MOST_CAMPAIGNS, CampaignOrder, Scope, Without
 from taskq.dispatch.remaining import Remaining
@@ -119,6 +121,7 @@ class Exchanges:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.campaign_cache = CampaignCache()
         self._clock = clock
+        self._faults = CampaignFaults()
         self._drawn_orders: dict[Scope, CampaignOrder] = {}
         # Unfinished tasks at and below a path for agents with some tags, and when they were
         # counted.
@@ -213,6 +216,8 @@ class Exchanges:
             },
         )
         order.draw(rows, now)
+        for campaign in self._faults.left_out(now):
+            order.strike(campaign)
 
     def _calls_for(self, claiming: Sequence[_Pending]) -> list[_Call]:
         """Return one call for each campaign that some of these claims try next."""
@@ -227,7 +232,7 @@ class Exchanges:
         groups: dict[tuple[int, Without], list[_Pending]] = {}
         for one in claiming:
             lease, campaign = self._claimed.get(one.exchange.session, (None, 0))
-            if not one.aimed and lease == one.exchange.lease:
+            if not one.aimed and lease == one.exchange.lease and campaign not in self._faults:
                 aim(one, campaign)  # a repetition: the lost answer may have held tasks of it
             else:
                 key = id(one.order), one.exchange.scope.without + one.avoided
@@ -241,33 +246,55 @@ class Exchanges:
         return list(calls.values())
 
     def _run(self, call: _Call, verdicts: Verdicts) -> Generator[Query, list[Row], None]:
-        (row,) = yield call.query()
+        try:
+            (row,) = yield call.query()
+        except Exception as error:
+            if not call.claims or not is_of_stored(error):
+                raise
+            self._leave_out(call, error)
+            yield from _report_only([call] if call.reports else [], verdicts)
+            return
         _keep_verdicts(verdicts, call.places, row["acks"])
         # Two sessions may claim under one lease id, which agents draw; a session claims once.
         by_session = {one.exchange.session: one for one in call.claims}
+        failures: list[str] = []
+        failed: set[int] = set()
         for lease, task, attempt, key, payload, session in row["tasks"] or ():
-            by_session[session].tasks.append(
-                protocol.Task(
-                    campaign=call.campaign,
-                    revision=row["revision"],
-                    task=task,
-                    key=key,
-                    attempt=attempt,
-                    lease=lease,
-                    payload=payload,
-                )
+            claimed = protocol.Task(
+                campaign=call.campaign,
+                revision=row["revision"],
+                task=task,
+                key=key,
+                attempt=attempt,
+                lease=lease,
+                payload=payload,
             )
+            why = why_unreadable(payload)
+            if why is None:
+                by_session[session].tasks.append(claimed)
+            else:
+                failures.append(failure(claimed, session, why))
+                failed.add(session)
+        if failures:
+            yield _Call(call.campaign, reports=failures).query()
         refused, spent = set(row["refused"] or ()), set(row["spent"] or ())
         avoided = set(row["avoided"] or ())
         for one in call.claims:
             one.lost = one.exchange.session in refused
             one.spent = one.exchange.session in spent
-            if one.order is None or one.is_over:
+            if one.order is None or one.is_over or one.exchange.session in failed:
                 continue
             if one.exchange.session in avoided:
                 one.avoided += ((call.campaign, row["revision"]),)
             else:
                 one.order.strike(call.campaign)
+
+    def _leave_out(self, call: _Call, error: Exception) -> None:
+        """Leave a campaign out for a while, in whose tasks nothing can be claimed."""
+        self._faults.note(call.campaign, error, self._clock())
+        for order in self._drawn_orders.values():
+            order.strike(call.campaign)
+        call.claims = []
 
     def _answer(
         self, one: _Pending, verdicts: Verdicts, began: float
@@ -342,7 +369,12 @@ def run(steps: Steps, ask: Callable[[Query], list[Row]]) -> list[Answer | Sessio
     try:
         query = next(steps)
         while True:
-            query = steps.send(ask(query))
+            try:
+                rows = ask(query)
+            except Exception as error:  # noqa: BLE001, PERF203  # raised again, or the steps go on
+                query = steps.throw(error)
+            else:
+                query = steps.send(rows)
     except StopIteration as end:
         answers: list[Answer | SessionLost] = end.value
         return answers

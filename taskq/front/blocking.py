@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import threading
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from taskq.db.connections import Database
+from taskq.db.stored_json import loads
 from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.dispatch.fair_share import Scope
 from taskq.front.address import FrontAddress
@@ -53,7 +53,7 @@ class BlockingPool:
             tasks = self._running.claim(session, lease, want, scope)
             for task in tasks:
                 payload: Any = task.payload  # JSON text, and to be read as psycopg reads it
-                task.payload = json.loads(bytes(payload))
+                task.payload = loads(bytes(payload))
         except Exception:
             log.exception("a defect in claiming from the front")
             return []

@@ -26,6 +26,7 @@ from concurrent.futures import TimeoutError as FutureTimeout  # not the built-in
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -35,7 +36,7 @@ from taskq.errors import Clash, InvalidTask, KeyConflict, TaskqError
 from taskq.ingest import key_conflicts
 from taskq.ingest.key_conflicts import OnConflict
 from taskq.ingest.sources.records import BadLine, Source
-from taskq.spec.model import Encoded, Seed
+from taskq.spec.model import MAX_PAYLOAD_BYTES, Encoded, Seed
 
 CHUNK: Final = 10_000
 CHUNK_CHARS: Final = 4_000_000
@@ -311,7 +312,8 @@ class _Sender:
             found = self._compare(statements, "seed_again", compared, campaign=campaign)
         if not tasks and not found.conflicts:
             return found
-        added = statements.value("seed_end", campaign=campaign, above=above)
+        largest = _largest(chunk)
+        added = statements.value("seed_end", campaign=campaign, above=above, largest=largest)
         return _Outcome(added, found.conflicts, found.clashes)
 
     def _call(self, statements: Queries, chunk: _Chunk) -> _Outcome:
@@ -339,6 +341,16 @@ class _Sender:
         """Cancel the chunk in flight, if there is one; none of it is added then."""
         if self._running is not None:
             self._running.cancel()
+
+
+def _largest(chunk: _Chunk) -> int:
+    """Return how many bytes PostgreSQL writes at most for a payload of a chunk."""
+    payloads = [one[1] for _, one in chain(chunk.tasks.values(), chunk.again)]
+    longest = max(map(len, payloads), default=0)
+    # A character has three bytes in UTF-8, if it is not one of four that JSON may escape; Python
+    # writes exponents with a sign, and a number with one gets 60 times as long at most.
+    grows = any("e-" in one or "e+" in one for one in payloads)
+    return min(longest * (60 if grows else 4), MAX_PAYLOAD_BYTES)
 
 
 def _lines(campaign: int, tasks: Iterable[Numbered]) -> bytes:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from taskq import errors
 from taskq.db.address import Row
+from taskq.db.stored_json import loads
 from taskq.errors import Clash, KeyConflict, NotOverGateway, TaskqError
 from taskq_agent.http.refusals import retry_after_s
 from taskq_agent.text import clean
@@ -106,7 +107,7 @@ def answered_rows(body: bytes) -> list[Row]:
         converted = [(place, turn) for place, (_, turn) in enumerate(columns) if turn is not None]
         rows = []
         for line in lines:
-            values = json.loads(line)
+            values = loads(line)
             for place, turn in converted:
                 if values[place] is not None:
                     values[place] = turn(values[place])

@@ -12,13 +12,13 @@ from typing import Any, Final, Protocol, TypeAlias
 from typing_extensions import Self
 
 from taskq.errors import InvalidPath, InvalidTask
+from taskq_agent import json_text
 from taskq_agent.text import has_nul_escape
 
 MAX_KEY_CHARS: Final = 255
 MAX_PAYLOAD_BYTES: Final = 65_536
 #: What a terminal, a table or a line of text would obey, or end at.
 _CONTROL: Final = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
-_BRACKET_OR_STRING: Final = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*"')
 #: Objects and lists in each other: agents refuse answers that are nested more than 100 deep.
 MAX_PAYLOAD_DEPTH: Final = 64
 MAX_PATH_CHARS: Final = 1_000
@@ -137,13 +137,8 @@ class Seed:
         key = self.key if self.key is not None else derived_key(self.payload)
         if not isinstance(key, str):
             raise InvalidTask(f"a key must be text, not {type(key).__name__}")
-        size = _check_payload(text)
+        _check_payload(text)
         check_text("key", key)
-        if size > MAX_PAYLOAD_BYTES:
-            raise InvalidTask(
-                f"payload of {size} bytes; {MAX_PAYLOAD_BYTES} at most: "
-                "keep large inputs in files and give their names"
-            )
         if not 1 <= len(key) <= MAX_KEY_CHARS:
             raise InvalidTask(f"key of {len(key)} characters; 1 to {MAX_KEY_CHARS} are allowed")
         if not key.isprintable() and (found := _CONTROL.search(key)):
@@ -156,23 +151,14 @@ class Seed:
         return key, text, self.priority
 
 
-def _check_payload(text: str) -> int:
-    """Refuse what nobody could store or read; return the number of bytes."""
+def _check_payload(text: str) -> None:
+    """Refuse what nobody could store or read."""
     if has_nul_escape(text):
         raise InvalidTask("payload contains a NUL character, which the database cannot store")
-    brackets = text.count("{") + text.count("[")
-    if brackets > MAX_PAYLOAD_DEPTH and _depth(text) > MAX_PAYLOAD_DEPTH:
-        raise InvalidTask(f"values are nested more than {MAX_PAYLOAD_DEPTH} deep")
-    return check_text("payload", text)
-
-
-def _depth(text: str) -> int:
-    """Return how deep the values of a JSON text are nested."""
-    deepest = depth = 0
-    for one in _BRACKET_OR_STRING.findall(text):
-        depth += (one in "[{") - (one in "]}")
-        deepest = max(deepest, depth)
-    return deepest
+    data = check_text("payload", text)
+    fault = json_text.fault(data, most=MAX_PAYLOAD_BYTES, deep=MAX_PAYLOAD_DEPTH)
+    if fault is not None:
+        raise InvalidTask(f"payload {fault}: keep large inputs in files and give their names")
 
 
 def derived_key(payload: Mapping[str, Any]) -> str:
@@ -181,11 +167,11 @@ def derived_key(payload: Mapping[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
-def check_text(what: str, text: str) -> int:
-    """Return the size in bytes; refuse NUL and lone surrogates, which PostgreSQL cannot store."""
+def check_text(what: str, text: str) -> bytes:
+    """Return text as bytes; refuse NUL and lone surrogates, which PostgreSQL cannot store."""
     if "\x00" in text:
         raise InvalidTask(f"{what} contains a NUL character, which the database cannot store")
     try:
-        return len(text.encode())
+        return text.encode()
     except UnicodeEncodeError:
         raise InvalidTask(f"{what} is not valid Unicode: it contains a lone surrogate") from None

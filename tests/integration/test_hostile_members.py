@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from taskq import Campaign, Client
+from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.parts import PART_REPORTS, PART_TASKS
-from taskq_agent.errors import AnswerUnreadable, Refused
+from taskq_agent.errors import Refused
 from taskq_agent.protocol import (
     ACCEPTED,
     DONE,
@@ -98,21 +98,21 @@ def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
 def test_payload_that_cannot_be_read_keeps_no_other_from_its_task(
     campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
-    """Who gets it is told so, rather than to leave."""
-    unread = '[{"key": "unread", "priority": 9, "payload": {"n": 1e5000}}]'
-    assert value(postgres, "select taskq.submit('/c', %s)", unread) == 1
-    campaign.seed([{"n": n} for n in range(2)])
+    """It fails for good and says why; who got it gets another."""
+    campaign.seed([Seed({}, "unread", 9), *({"n": n} for n in range(2))])
+    stored = "update taskq.spec set payload = %s where key = 'unread'"
+    postgres.execute(stored, ['{"n": 1e5000}'])
     members = BatchedAgents(database, 3)
 
     async def scene(batcher: Batcher) -> None:
         claims = (batcher.exchange(members.claim(number), SERVING) for number in range(3))
-        outcomes = await asyncio.gather(*claims, return_exceptions=True)
-        (told,) = (one for one in outcomes if not isinstance(one, Answer))
-        assert isinstance(told, AnswerUnreadable)
-        tasks = [task for one in outcomes if isinstance(one, Answer) for task in one.tasks]
+        tasks = [task for one in await asyncio.gather(*claims) for task in one.tasks]
         assert sorted(task.payload["n"] for task in tasks) == [0, 1]
 
     play(database, scene)
+    (attempt,) = campaign.attempts("unread")
+    assert (attempt.outcome, attempt.error_class) == ("failed", "payload-unreadable")
+    assert [task.key for task in campaign.tasks("failed")] == ["unread"]
 
 
 async def handed_back(batcher: Batcher, members: BatchedAgents, want: int) -> Request:

@@ -45,8 +45,8 @@ LIBRARY: Final = (
     Mutant(
         "spent-lease-strikes-off",
         "taskq/dispatch/exchange.py",
-        "            if one.order is None or one.is_over:\n",
-        "            if one.order is None or one.tasks:\n",
+        "            if one.order is None or one.is_over or one.exchange.session in failed:\n",
+        "            if one.order is None or one.tasks or one.exchange.session in failed:\n",
         "A claim under a lease id that its task has had makes the campaign look empty.",
         ("tests/integration/test_hostile_members.py",),
     ),
@@ -77,7 +77,7 @@ LIBRARY: Final = (
     Mutant(
         "repeated-claim-goes-elsewhere",
         "taskq/dispatch/exchange.py",
-        "if not one.aimed and lease == one.exchange.lease:",
+        "if not one.aimed and lease == one.exchange.lease and campaign not in self._faults:",
         "if False:",
         "A claim that is repeated may go to another campaign, where nothing is known of it.",
         ("tests/unit/test_exchanging.py",),

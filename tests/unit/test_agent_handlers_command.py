@@ -143,7 +143,7 @@ def test_result_that_no_report_could_carry_fails_for_good(slot: SlotHarness, to:
     for depth, wanted in ((99, DONE), (100, FAILED), (960, FAILED), (9_000, FAILED)):
         ended = slot.run(handler, {"n": depth, "script": nested})
         assert (ended.outcome, ended.retry) == (wanted, wanted == DONE), depth
-        assert wanted == DONE or ended.error == "the result is nested more than 100 deep"
+        assert wanted == DONE or "nested more than 100 deep" in (ended.error or "")
     ended = slot.run(handler, {"n": 5_000, "script": """printf '{"a": 7%0*d}' $1 7"""})
     assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, "bad-result", False)
     assert "a whole number of thousands of digits" in str(ended.error)

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, Callable, Dict, Optional, Tuple
 
 from taskq_agent.errors import Continue, FailForGood, HandlerError, NodeBroken
 from taskq_agent.handlers import answers, calls, results
-from taskq_agent.protocol import MAX_ERROR_CHARS, MAX_RESULT_BYTES
+from taskq_agent.protocol import MAX_ERROR_CHARS
 from taskq_agent.text import clean
 from taskq_agent.transport import MAX_BLOB_BYTES
 
@@ -95,7 +95,7 @@ def _attempt(function: Function, shared: Any, question: Dict[str, Any], *, descr
         result = function(question["payload"], shared)
         text = results.encoded({} if result is None else result, MAX_BLOB_BYTES)
         data = text.encode()
-        if len(data) <= MAX_RESULT_BYTES:
+        if results.is_small(data):
             return f'{{"id":{number},"result":{text}}}'
         Path(question["env"]["TASKQ_RESULT"]).write_bytes(data)
         return f'{{"id":{number},"result_file":true}}'

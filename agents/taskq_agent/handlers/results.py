@@ -11,8 +11,9 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from typing import Any, Dict, List, Union
+from typing import Any, Dict, Union
 
+from taskq_agent import json_text
 from taskq_agent.folders import opened
 from taskq_agent.handlers.base import Ended, done, failed
 from taskq_agent.handlers.environment import RESULT_FILE
@@ -34,38 +35,23 @@ def encoded(result: Any, most: int = MAX_RESULT_BYTES) -> str:
         raise BadResult(f"a result must be a JSON object, not {type(result).__name__}")
     try:
         text = json.dumps(dict(result), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        size = len(text.encode())
+        data = text.encode()
     except UnicodeEncodeError:
         raise BadResult("the result is not valid Unicode: it contains a lone surrogate") from None
     except (TypeError, ValueError, RecursionError) as error:
         raise BadResult(f"the result is not JSON: {error}") from None
     if RESULT_REFERENCE in result:
         raise BadResult(f"the name {RESULT_REFERENCE!r} in a result is taskq's own")
-    if size > most:
-        raise BadResult(
-            f"result of {size} bytes; {most} at most: "
-            "keep large outputs in files and return their names"
-        )
     if has_nul_escape(text):
         raise BadResult("the result contains a NUL character, which the database cannot store")
-    if text.count("{") + text.count("[") > MAX_DEPTH:
-        _check_depth(result)
+    if (fault := json_text.fault(data, most=most, deep=MAX_DEPTH)) is not None:
+        raise BadResult(f"result {fault}: keep large outputs in files and return their names")
     return text
 
 
-def _check_depth(result: Any) -> None:
-    """Refuse what a gateway refuses; what is deeper still could not be written in a report."""
-    level: List[Any] = [result]
-    for _ in range(MAX_DEPTH):
-        level = [
-            item
-            for outer in level
-            for item in (outer.values() if isinstance(outer, Mapping) else outer)
-            if isinstance(item, (dict, list, tuple))
-        ]
-        if not level:
-            return
-    raise BadResult(_TOO_DEEP)
+def is_small(data: bytes) -> bool:
+    """Return whether a result, encoded, goes with its report, not as a blob."""
+    return json_text.fault(data, most=MAX_RESULT_BYTES, deep=MAX_DEPTH) is None
 
 
 def parsed(text: Union[bytes, bytearray]) -> Any:
@@ -95,7 +81,7 @@ def ended(result: Any) -> Ended:
         text = encoded(result, MAX_BLOB_BYTES).encode()
     except BadResult as error:
         return failed("bad-result", str(error), retry=False)
-    return Ended(DONE, large=text) if len(text) > MAX_RESULT_BYTES else done(result)
+    return done(result) if is_small(text) else Ended(DONE, large=text)
 
 
 def from_file(folder: str) -> Any:

@@ -250,14 +250,14 @@ def _since(
 
 
 class _Warning:
-    """Warns once, at the first large result that is lost; such results stay references."""
+    """Warns once, at the first result that is lost, and that stays what stands for it."""
 
     def __init__(self) -> None:
         self._given = False
 
     def __call__(self, error: ResultLost) -> None:
         if not self._given:
-            click.echo(f"Warning: {error}. Such results stay references.", err=True)
+            click.echo(f"Warning: {error}. Further ones are not named.", err=True)
             self._given = True
 
 

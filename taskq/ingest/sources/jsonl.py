@@ -43,8 +43,6 @@ def _object(line: str, *, cut: bool) -> dict[str, Any]:
         raise InvalidTask("a whole number of thousands of digits") from None
     if not isinstance(value, dict):
         raise InvalidTask("the line must be an object of names and values, as {...}")
-    if line.count("{") + line.count("[") > MAX_PAYLOAD_DEPTH and _depth(value) > MAX_PAYLOAD_DEPTH:
-        raise InvalidTask(f"values are nested more than {MAX_PAYLOAD_DEPTH} deep")
     return value
 
 
@@ -60,19 +58,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> NoReturn:
     raise InvalidTask(f"not JSON: {constant} is no number there")
-
-
-def _depth(value: Any) -> int:
-    depth, level = 0, [value]
-    while level:
-        depth += 1
-        level = [
-            child
-            for outer in level
-            for child in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(child, (dict, list))
-        ]
-    return depth
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)

@@ -1,0 +1,4 @@
+"""Limits of what comes from outside."""
+
+MAX_DIGITS = 350
+MAX_READ_BYTES = 64 << 20

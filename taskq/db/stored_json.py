@@ -1,0 +1,72 @@
+"""Reading of JSON that a server has stored, where one value that cannot be read costs no other.
+
+Python reads no whole number of more than 4,300 digits, and nothing that is nested 1,000 deep.
+Nobody can store such values any more (`sql/functions/json_fault.sql`), but the owner of the tables.
+Each is read as an object with one name that says why, so all that is stored with it stays in reach.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from taskq_agent import json_text, limits
+
+#: The one name in an object that stands for a value that cannot be read. Its value says why.
+UNREADABLE: Final = "taskq_unreadable"
+#: As deep as every reader of ours gets.
+_DEEPEST: Final = 200
+_BRACE_OR_STRING: Final = re.compile(rb'[{}]|"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def loads(data: str | bytes | bytearray) -> Any:
+    """Return the value of JSON text; of objects that cannot be read, what stands for them.
+
+    Objects in an array are read one by one. Raise `ValueError` if it is no JSON.
+    """
+    try:
+        return json.loads(data)
+    except json.JSONDecodeError:
+        raise
+    except (ValueError, RecursionError) as error:
+        text = data.encode() if isinstance(data, str) else bytes(data)
+        try:
+            return json.loads(b"".join(_readable(text)))
+        except (ValueError, RecursionError):
+            why = json_text.fault(text, most=limits.MAX_READ_BYTES, deep=_DEEPEST)
+            return unreadable(f"JSON {why}" if why else str(error))
+
+
+def unreadable(why: str) -> dict[str, Any]:
+    """Return what stands for a value that cannot be read."""
+    return {UNREADABLE: why}
+
+
+def why_unreadable(value: object) -> str | None:
+    """Return why a value could not be read; None if it was."""
+    return str(value[UNREADABLE]) if isinstance(value, Mapping) and UNREADABLE in value else None
+
+
+def checked(text: bytes, most: int) -> bytes:
+    """Return JSON text if everybody can read it, else the text of what stands for it."""
+    why = json_text.fault(text, most=most, deep=_DEEPEST)
+    return text if why is None else json.dumps(unreadable(f"JSON {why}")).encode()
+
+
+def _readable(text: bytes) -> Iterator[bytes]:
+    """Yield JSON text in pieces, with its outermost objects replaced that cannot be read."""
+    depth = begin = done = 0
+    for found in _BRACE_OR_STRING.finditer(text):
+        brace = found.group()
+        if brace == b"{":
+            begin = found.start() if depth == 0 else begin
+            depth += 1
+        elif brace == b"}":
+            depth -= 1
+            if depth == 0:
+                yield text[done:begin]
+                done = found.end()
+                yield checked(text[begin:done], limits.MAX_READ_BYTES)
+    yield text[done:]

@@ -1,0 +1,41 @@
+"""A filter for logs of what others can cause as often as they like."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+PERIOD_S: Final = 60.0
+MOST: Final = 3
+
+
+class Seldom(logging.Filter):
+    """Lets `MOST` records of a kind, which is their text without arguments, pass in a minute.
+
+    The first one of the next minute says how many were left out.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._began_at = float("-inf")
+        self._seen: Counter[str] = Counter()
+        self._left_out: Counter[str] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a record is written."""
+        now = self._clock()
+        if now - self._began_at >= PERIOD_S:
+            self._began_at = now
+            self._seen.clear()
+        kind = str(record.msg)
+        self._seen[kind] += 1
+        if self._seen[kind] > MOST:
+            self._left_out[kind] += 1
+            return False
+        if left_out := self._left_out.pop(kind, 0):
+            record.msg = f"{kind} (and {left_out} more like this before)"
+        return True

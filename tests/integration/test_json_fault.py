@@ -1,0 +1,92 @@
+"""What is said of JSON text before anything reads it, alike by PostgreSQL and for a gateway."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from taskq_agent import json_text
+from tests.helpers.postgres import Postgres, value
+
+MOST, DEEP = 2_000, 6
+
+NUMBERS = st.one_of(
+    st.integers().map(str),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.builds(
+        "{}{}{}{}{}".format,
+        st.sampled_from(["", "-"]),
+        st.sampled_from(["0", "1", "7.25", "1" * 349, "1" * 350, "1" * 351, "0." + "0" * 400]),
+        st.sampled_from(["e", "E"]),
+        st.sampled_from(["", "+", "-"]),
+        st.sampled_from(
+            ["0", "9", "99", "350", "351", "0005", "00350", "5000", "131000", "9" * 30]
+        ),
+    ),
+)
+#: With what could be taken for numbers, brackets and ends of strings.
+STRINGS = st.one_of(
+    st.text(max_size=20),
+    st.sampled_from(['"', "\\", '\\"', ", 1e5000", "[[[[[[[[[[", "}", "1" * 400, '{"a": 1e999}']),
+).map(lambda text: json.dumps(text, ensure_ascii=False))
+
+
+def _containers(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    members = st.tuples(STRINGS, inner).map(": ".join)
+    space = st.sampled_from([",", " , "])
+    return st.one_of(
+        st.builds(lambda by, some: f"[{by.join(some)}]", space, st.lists(inner, max_size=4)),
+        st.builds(lambda by, some: f"{{{by.join(some)}}}", space, st.lists(members, max_size=3)),
+    )
+
+
+DOCUMENTS = st.recursive(st.one_of(NUMBERS, STRINGS), _containers, max_leaves=20)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(document=DOCUMENTS, wide=st.integers(1, 30))
+def test_python_and_postgresql_say_the_same(postgres: Postgres, document: str, wide: int) -> None:
+    """Of numbers, size and depth, whatever strings look like; what passes can be read."""
+    text = f"[{','.join([document] * wide)}]"
+    said = json_text.fault(text.encode(), most=MOST, deep=DEEP)
+    found = value(postgres, "select taskq.json_fault(%s, %s, %s)", text, MOST, DEEP)
+    assert (said is None) == (found is None), (said, found)
+    if said is None and "\\u0000" not in text:
+        written = value(postgres, "select %s::jsonb::text", text)
+        # PostgreSQL puts a space behind each comma and colon.
+        assert len(written.encode()) <= 2 * MOST
+        json.loads(written)
+
+
+HOSTILE: dict[str, Any] = {
+    "one long number": "[" + "7" * 500_000 + "]",
+    "long numbers": "[" + ",".join(["7" * 350] * 1_400) + "]",
+    "points": "[" + "." * 500_000 + "]",
+    "exponents": "[" + "1e" * 250_000 + "]",
+    "zeros in exponents": "[1e" + "0" * 500_000 + "]",
+    "brackets": "[" * 250_000 + "]" * 250_000,
+    "odd brackets": "[]{}" * 120_000 + "[",
+    "quotes": '"' * 500_001,
+    "backslashes": '"' + "\\" * 500_001,
+    "escaped quotes": '["' + '\\"' * 250_000 + '", 1e99999]',
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_looking_takes_time_in_proportion(postgres: Postgres, text: str) -> None:
+    """Half a megabyte of whatever is looked through in a moment, JSON or not."""
+    took = []
+    for _ in range(3):
+        begun = time.process_time()
+        json_text.fault(text.encode(), most=1 << 20, deep=100)
+        took.append(time.process_time() - begun)
+    assert min(took) < 0.2
+    postgres.execute("set statement_timeout = '20s'")
+    postgres.execute("select taskq.json_fault(%s, %s, %s)", [text, 1 << 20, 100])
