@@ -157,8 +157,8 @@ LIBRARY: Final = (
     Mutant(
         "s3-reads-from-the-start",
         "taskq/blobs/s3.py",
-        'options={"range": {"offset": offset}} if offset else None',
-        "options=None",
+        'options: Any = None if whole else {"range": part}',
+        "options: Any = None",
         "A transfer from S3 that is resumed gets the blob from its start.",
         _S3,
     ),

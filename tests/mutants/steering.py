@@ -27,7 +27,7 @@ _UNPACK: Final = """\
 STEERING: Final = (
     Mutant(
         "filter-by-a-regular-expression",
-        "taskq/steering/compiler.py",
+        "sql/functions/filter_path.sql",
         ' flag "q"))',
         "))",
         "A piece of text is taken for a regular expression, which can take any time.",
@@ -43,7 +43,7 @@ STEERING: Final = (
     ),
     Mutant(
         "cancel-by-a-filter-leaves-the-delayed",
-        "taskq/steering/verbs.py",
+        "taskq/spec/model.py",
         'UNFINISHED: Final = ("waiting", "delayed", "working")',
         'UNFINISHED: Final = ("waiting", "working")',
         "Tasks that are tried again later escape a cancel.",

@@ -36,6 +36,7 @@ class CallState:
         self._lease_s = math.inf
         self._sent_at = 0.0
         self._not_before = 0.0
+        self._most_s = math.inf
         self._uniform = uniform
         self._repeats = Backoff(_FIRST_REPEAT_S, _LAST_REPEAT_S, uniform)
 
@@ -102,10 +103,10 @@ class CallState:
         self.failing_since = None
         return None if failing_since is None else now - failing_since
 
-    def failed(self, now: float, error: TransportError, most_s: float = math.inf) -> None:
+    def failed(self, now: float, error: TransportError) -> None:
         """Record that no answer came: the same call is sent again after a backoff.
 
-        A `retry_after_s` from the queue takes precedence over the backoff, up to `most_s`.
+        A `retry_after_s` from the queue takes precedence over the backoff.
         """
         retry_after_s = error.retry_after_s if isinstance(error, TransportFailed) else None
         self.in_flight = False
@@ -115,11 +116,16 @@ class CallState:
         if retry_after_s is None:
             self._not_before = now + self._repeats.draw()
         else:
-            retry_after_s = min(retry_after_s, most_s)
-            self._not_before = now + retry_after_s + self._uniform() * _FIRST_REPEAT_S
+            self._not_before = (
+                now + min(retry_after_s, self._most_s) + self._uniform() * _FIRST_REPEAT_S
+            )
 
-    def hasten(self, now: float) -> None:
-        """Allow the repeat at once and reset the backoff: little time may be left."""
+    def hasten(self, now: float, most_s: float) -> None:
+        """Allow the repeat at once and reset the backoff: little time may be left.
+
+        most_s: how long it may be put off from now on, whatever the queue asks for.
+        """
+        self._most_s = most_s
         self._not_before = now
         self._repeats.reset()
 

@@ -202,9 +202,7 @@ class AgentCore:
             self._lose_session()
         else:
             first, text = calls.failing_since is None, "no answer from the queue, trying on: %s"
-            # Who leaves has little time, however long the queue would have it wait.
-            most_s = math.inf if self._shutdown is None else self._settings.farewell_s / 4
-            calls.failed(self._now, event.error, most_s)
+            calls.failed(self._now, event.error)
             if isinstance(call, ev.SendExchange) and not call.request.want:
                 calls.dropped()  # the repeat may carry a claim, which may be answered sooner
             elif calls.unreadable > 1:
@@ -274,7 +272,7 @@ class AgentCore:
         if self._shutdown is not None and self._shutdown.becomes_idle(
             len(self._held_tasks.running), self._now
         ):
-            self._calls.hasten(self._now)
+            self._calls.hasten(self._now, self._settings.farewell_s / 4)
         self._communicate()
         self._out.add(*self._progress.summary(self._held_tasks, self._now))
         self._check_for_exit()
@@ -299,7 +297,7 @@ class AgentCore:
         if self._shutdown is None:
             self._shutdown = Shutdown(self._settings, reason, code, stop_at, refused=refused)
             self._task_flow.hand_back_queue()
-            self._calls.hasten(self._now)
+            self._calls.hasten(self._now, self._settings.farewell_s / 4)
             self._drop_long_poll()
         else:
             self._shutdown.hasten(reason, code, stop_at, refused=refused)
