@@ -1,5 +1,5 @@
 -- avoided(campaign, sessions): of some sessions those for which tasks are waiting that have failed on their
--- hosts, and that they must not have yet: see pick_again(). A part of take(), which pins the settings; not
+-- hosts, or were lost as others that they have were, and that they must not have yet: see pick_again(). A part of take(), which pins the settings; not
 -- for clients.
 --
 -- Looks at 1,000 such tasks at the most, once for all sessions. Null: none of them.
@@ -14,6 +14,7 @@ declare
     v_attempts integer;
     v_serving integer[];
     v_hosts integer[];
+    v_lost boolean;
 begin
     if not exists (
         select from taskq.task t
@@ -27,23 +28,30 @@ begin
       from taskq.campaign c
      where c.campaign_id = p_campaign;
     v_serving := taskq.hosts_serving(p_campaign, least(v_attempts + 1, 17));
-    v_hosts := array(
-        select distinct unnest(w.avoids)
-          from (
-              select t.avoids, t.due_at, t.failures
-                from taskq.task t
-               where t.campaign_id = p_campaign
-                 and t.status = 'waiting'
-                 and t.avoids is not null
-               order by t.campaign_id, (-t.priority), t.task_id
-               limit v_walk
-          ) w
-         where taskq.is_bound(w.avoids, w.due_at, w.failures, v_attempts, v_serving, v_now));
+    select array_agg(distinct a.host) filter (
+               where taskq.is_bound(w.avoids, w.due_at, w.failures, v_attempts, v_serving, v_now)),
+           bool_or(w.losses > 0)
+      into v_hosts, v_lost
+      from (
+          select t.avoids, t.due_at, t.failures, t.losses
+            from taskq.task t
+           where t.campaign_id = p_campaign
+             and t.status = 'waiting'
+             and t.avoids is not null
+           order by t.campaign_id, (-t.priority), t.task_id
+           limit v_walk
+      ) w
+      left join lateral unnest(w.avoids) as a (host) on true;
     return (
         select array_agg(e.session_id)
           from unnest(p_sessions) as e (session_id)
          where (select hashtext(s.host)
                   from taskq.session s
-                 where s.session_id = e.session_id) = any (v_hosts));
+                 where s.session_id = e.session_id) = any (v_hosts)
+            or v_lost and exists (
+                   select from taskq.task t
+                    where t.session_id = e.session_id
+                      and t.status = 'working'
+                      and t.losses > 0));
 end
 $$;

@@ -4,6 +4,8 @@
 --
 -- A lost attempt counts as a loss. The task is failed, as poison, when its agents were lost on the
 -- campaign's max_lost_nodes different nodes since somebody last retried it; and else after max_losses.
+-- That is so only if no other task that the session had was lost as often: of those that are lost together
+-- one may be guilty, and they are tried again apart, see pick_again(), until one stands out.
 -- The last attempt's error then lists the losses. Tasks that are locked at this moment are skipped: a
 -- report on them is in progress.
 -- Result: how many attempts ended.
@@ -21,6 +23,7 @@ declare
     v_back taskq.task_status;
     v_max_losses integer;
     v_max_nodes integer;
+    v_losses smallint[];
 begin
     for v_one in
         select b.campaign_id, array_agg(t.task_id) as tasks
@@ -33,6 +36,15 @@ begin
         perform taskq.unpack(v_one.campaign_id, v_one.tasks, null, false);
     end loop;
 
+    if p_outcome = 'lost' then
+        v_losses := array(
+            select t.losses
+              from taskq.task t
+             where t.session_id = p_session
+               and t.status = 'working'
+             order by t.losses desc
+             limit 2);
+    end if;
     -- Campaign by campaign, see beat(); by ctid, see settle().
     for v_one in
         select h.campaign_id, array_agg(h.row_id) as rows
@@ -62,14 +74,16 @@ begin
             select h.*, s.seen,
                    s.nodes >= v_max_nodes as poison,
                    coalesce(s.nodes >= v_max_nodes or h.losses + 1 >= v_max_losses, false)
-                   and p_outcome = 'lost' and h.attempted as failed
+                   and s.seen is not null and h.attempted as failed
               from held h
               left join lateral (
                   select l.nodes, l.seen
                     from taskq.losses_seen(
                         v_one.campaign_id, h.task_id, h.attempt, p_session, h.losses) l
                   offset 0
-              ) s on p_outcome = 'lost' and h.losses + 1 >= least(v_max_losses, v_max_nodes)
+              ) s on p_outcome = 'lost'
+                 and h.losses + 1 >= least(v_max_losses, v_max_nodes)
+                 and h.losses > coalesce(v_losses[2], -1)
         ), moved as (
             update taskq.task t
                set status = case when t.task_id = any (array(
@@ -78,7 +92,9 @@ begin
                    attempt = t.attempt - (num_nulls(t.lease_id, t.claimed_at) > 0)::integer,
                    losses = t.losses
                        + (p_outcome = 'lost'
-                          and num_nulls(t.lease_id, t.claimed_at) = 0)::integer
+                          and num_nulls(t.lease_id, t.claimed_at) = 0)::integer,
+                   avoids = case when p_outcome = 'lost' then coalesce(t.avoids, '{}')
+                                 else t.avoids end
              where t.ctid = any (v_one.rows)
         ), recorded as (
             insert into taskq.attempt (

@@ -1,5 +1,5 @@
--- pick_again(campaign, sessions, first, tasks, places): finds and locks waiting tasks that have failed
--- before, for claims on hosts that may have them. A part of take() and lease_ahead(), which pin the
+-- pick_again(campaign, sessions, first, tasks, places): finds and locks waiting tasks that have failed or
+-- were lost before, for agents that may have them. A part of take() and lease_ahead(), which pin the
 -- settings; not for clients.
 --
 -- sessions: who claims, one element for each task that is wanted; null: the pool, which may hand a task to
@@ -12,6 +12,11 @@
 -- hosts_serving(): a host on which everything fails would else spend all attempts of what comes to it.
 -- That holds for two minutes after it was due, since the others may be busy, and for a day if it is the
 -- task's last attempt. Where all hosts that serve it have failed it, any may have it.
+--
+-- Of tasks that were lost together one may have killed the agent. So those that were lost are tried apart:
+-- one that was lost n times shares an agent with others like it only in a part of the slots, 1 / 2^n, and with
+-- none when one more loss may fail it, see give_back(). Tasks that were never lost may be beside it, so no slot
+-- idles as long as there are any. The pool gets none: nobody knows who will have them.
 --
 -- Such tasks wait in an index of their own. It is walked for 1,000 of them at most, whoever may have
 -- them, when a connection's position hint is dropped, see pick(); with each claim as long as
@@ -44,8 +49,15 @@ declare
     v_head_rank bigint := 32768;
     v_head_task bigint := 0;
     v_attempts integer;
+    v_last integer;
     v_serving integer[];
     v_hosts integer[];
+    v_slots integer[];
+    -- Of each session, by element: how many that were lost it has, and may have.
+    v_suspects integer[];
+    v_shares integer[];
+    v_got smallint[];
+    v_got_for bigint[];
     v_found bigint[];
     v_task record;
     v_next integer := 1;
@@ -81,7 +93,7 @@ begin
              order by h.rank, h.task_id
              limit 1;
         end if;
-        select c.max_attempts into v_attempts
+        select c.max_attempts, least(c.max_losses, c.max_lost_nodes) - 1 into v_attempts, v_last
           from taskq.campaign c
          where c.campaign_id = p_campaign;
         v_serving := taskq.hosts_serving(p_campaign, least(v_attempts + 1, 17));
@@ -92,11 +104,42 @@ begin
                               where s.session_id = e.session_id), 0)
               from unnest(p_sessions) with ordinality as e (session_id, ord)
              order by e.ord);
+        -- Of those that have been picked for these claims already.
+        select array_agg(t.losses), array_agg(p_sessions[g.place])
+          into v_got, v_got_for
+          from unnest(p_tasks, p_places) as g (task_id, place)
+         cross join lateral (
+               select t.losses
+                 from taskq.task t
+                where t.campaign_id = p_campaign
+                  and t.task_id = g.task_id
+                  and t.losses > 0
+               offset 0) t;
+        select array_agg(coalesce(s.slots, 1) order by e.ord),
+               array_agg(h.suspects order by e.ord),
+               array_agg(coalesce(h.share, s.slots, 1) order by e.ord)
+          into v_slots, v_suspects, v_shares
+          from unnest(p_sessions) with ordinality as e (session_id, ord)
+          left join taskq.session s on s.session_id = e.session_id
+         cross join lateral (
+               select count(*)::integer as suspects,
+                      min(taskq.share_of_lost(l.losses, s.slots, v_last)) as share
+                 from (
+                     select t.losses
+                       from taskq.task t
+                      where t.session_id = e.session_id
+                        and t.status = 'working'
+                        and t.losses > 0
+                     union all
+                     select g.losses
+                       from unnest(v_got, v_got_for) as g (losses, session_id)
+                      where g.session_id = e.session_id) l
+               offset 0) h;
         v_found := array(
             select w.task_id
               from (
                   select t.task_id, (-t.priority) as rank, t.avoids, t.due_at, t.failures,
-                         t.session_id
+                         t.session_id, t.losses
                     from taskq.task t
                    where t.campaign_id = p_campaign
                      and t.status = 'waiting'
@@ -108,6 +151,11 @@ begin
                     or not taskq.is_bound(
                            w.avoids, w.due_at, w.failures, v_attempts, v_serving, v_now))
                and (p_sessions is not null or coalesce(w.session_id <> 0, true))
+               and (w.losses = 0
+                    or exists (
+                        select from unnest(v_suspects, v_shares, v_slots) as e (has, may, slots)
+                         where e.has < least(
+                                   e.may, taskq.share_of_lost(w.losses, e.slots, v_last))))
                and (w.rank, w.task_id) < (coalesce(v_head_rank, 32768), coalesce(v_head_task, 0))
                and w.task_id <> all (p_tasks)
              order by w.rank, w.task_id
@@ -115,13 +163,14 @@ begin
     end if;
 
     for v_task in
-        select t.task_id, t.rank,
+        select t.task_id, t.rank, t.losses,
                case when taskq.is_bound(
                              t.avoids, t.due_at, t.failures, v_attempts, v_serving, v_now)
                     then t.avoids else '{}' end as avoids
           from unnest(v_found) with ordinality as f (task_id, ord)
           cross join lateral (
-              select t.task_id, (-t.priority)::bigint as rank, t.avoids, t.due_at, t.failures
+              select t.task_id, (-t.priority)::bigint as rank, t.avoids, t.due_at, t.failures,
+                     t.losses
                 from taskq.task t
                where t.campaign_id = p_campaign
                  and t.task_id = f.task_id
@@ -137,10 +186,28 @@ begin
             v_next := v_next + 1;
         end loop;
         v_place := v_next;
-        while v_hosts[v_place] = any (v_task.avoids) or v_place = any (p_places || places) loop
+        while v_hosts[v_place] = any (v_task.avoids) or v_place = any (p_places || places)
+              or v_task.losses > 0
+                 and v_suspects[v_place] >= least(
+                         v_shares[v_place],
+                         taskq.share_of_lost(v_task.losses, v_slots[v_place], v_last))
+        loop
             v_place := v_place + 1;
         end loop;
         continue when v_place > v_most + cardinality(p_places);
+        if v_task.losses > 0 then
+            select array_agg(e.has + (e.session_id = p_sessions[v_place])::integer order by e.ord),
+                   array_agg(
+                       case when e.session_id = p_sessions[v_place]
+                            then least(
+                                e.may,
+                                taskq.share_of_lost(v_task.losses, e.slots, v_last))
+                            else e.may end
+                       order by e.ord)
+              into v_suspects, v_shares
+              from unnest(p_sessions, v_suspects, v_shares, v_slots)
+                   with ordinality as e (session_id, has, may, slots, ord);
+        end if;
         tasks := tasks || v_task.task_id;
         ranks := ranks || v_task.rank;
         places := places || v_place;

@@ -216,6 +216,22 @@ UPKEEP: Final = (
         _LIFE,
     ),
     Mutant(
+        "neighbours-are-guilty",
+        "sql/functions/give_back.sql",
+        "                 and h.losses > coalesce(v_losses[2], -1)\n",
+        "",
+        "A task that kills its agents takes those with it that were claimed with it.",
+        ("tests/integration/test_lost_together.py",),
+    ),
+    Mutant(
+        "lost-together-tried-together",
+        "sql/functions/share_of_lost.sql",
+        "case when p_losses >= p_last then 1 else greatest(1, p_slots >> p_losses::integer) end",
+        "p_slots",
+        "Tasks that were lost together are claimed together again, and none stands out.",
+        ("tests/integration/test_lost_together.py",),
+    ),
+    Mutant(
         "promotion-before-its-time",
         "sql/functions/promote.sql",
         "           and t.due_at <= clock_timestamp()\n",

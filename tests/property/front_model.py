@@ -90,8 +90,8 @@ class FrontModel:
         return [] if campaign in self.closed else found
 
     def poolable(self, campaign: int) -> list[Task]:
-        """Return what may be leased ahead, in order: not again what the pool has lost."""
-        return [one for one in self.waiting(campaign) if one.session != POOL]
+        """Return what may be leased ahead, in order: nothing that the pool or an agent has lost."""
+        return [one for one in self.waiting(campaign) if one.session != POOL and not one.losses]
 
     def held(self, session: int) -> list[Task]:
         """Return the tasks that a session works on."""
@@ -177,9 +177,12 @@ class FrontModel:
         """Give a silent session up; return how many attempts were lost."""
         self.live.discard(session)
         held = self.held(session)
+        losses = [task.losses for task in held]
         for task in held:
+            stands_out = losses.count(max(losses)) == 1 and task.losses == max(losses)
             task.losses += 1
-            self._end(task, LOST, FAILED if task.losses >= MAX_LOSSES else WAITING, session)
+            final = stands_out and task.losses >= MAX_LOSSES
+            self._end(task, LOST, FAILED if final else WAITING, session)
         return len(held)
 
     def leave(self, session: int) -> int:

@@ -21,8 +21,8 @@ class PooledModel(QueueModel):
     """The tasks of one campaign, some of which are leased ahead."""
 
     def poolable(self) -> list[Task]:
-        """Return what may be leased ahead, in order: not again what the pool has lost."""
-        return [task for task in self.waiting() if task.session != POOL]
+        """Return what may be leased ahead, in order: nothing that the pool or an agent has lost."""
+        return [task for task in self.waiting() if task.session != POOL and not task.losses]
 
     def pooled(self) -> list[Fence]:
         """Return what is leased ahead, and nobody has named."""

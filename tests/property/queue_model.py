@@ -150,12 +150,12 @@ class QueueModel:
         return conflicts
 
     def waiting_for(self, session: int) -> list[Task]:
-        """Return those that a session may have: no task fails again where another host is free."""
+        """Return those that a session may have: of one slot, so one that was lost at a time."""
         host = self.hosts[session]
         serving = {self.hosts[one] for one in self.live - self.draining}
-        return [
-            task for task in self.waiting() if host not in task.avoids or serving <= task.avoids
-        ]
+        free = [one for one in self.waiting() if host not in one.avoids or serving <= one.avoids]
+        full = any(task.losses for task in self.held(session))
+        return [task for task in free if not (full and task.losses)]
 
     def claimable(self, session: int, lease: str) -> list[Task]:
         """Return what a claim may get: nothing that had its lease before."""
@@ -284,14 +284,15 @@ class QueueModel:
         """Give a silent session up; return how many attempts were lost."""
         self.live.discard(session)
         held = self.held(session)
+        most = sorted([-1, *(task.losses for task in held)])[-2:]
         for task in held:
             before = [one.host for one in task.ended if one.outcome == LOST]
             nodes = {self.hosts[session], *before[len(before) - task.losses :]}
-            poison = len(nodes) >= self.max_lost_nodes
+            poison = task.losses > most[0] and len(nodes) >= self.max_lost_nodes
+            final = task.losses > most[0] and (poison or task.losses + 1 >= MAX_LOSSES)
             task.losses += 1
-            final = poison or task.losses >= MAX_LOSSES
-            error_class = "poison" if poison else "agent-lost"
-            self._end(task, LOST, FAILED if final else self._back(WAITING), error_class)
+            back = FAILED if final else self._back(WAITING)
+            self._end(task, LOST, back, "poison" if poison else "agent-lost")
         return len(held)
 
     def hedge(self, task: Task, lease: str) -> bool:
