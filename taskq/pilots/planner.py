@@ -200,16 +200,12 @@ def _plan_more(
     slots = settings.slot_count
     by_number = math.ceil(work.tasks / slots)
     by_time = _jobs_by_time(settings, work, fleet, made.why)
-    # Of the agents at work, those count that can still begin a task.
-    ending = sum(1 for ran_s in fleet.serving if settings.lifetime_s - ran_s < work.longest_usual_s)
-    at_hand = max(0, fleet.slots - ending * slots) // slots
-    if ending:
-        made.why.append(f"{counted(ending, 'job')} at work will end before another task could.")
+    at_hand = math.floor(_at_hand(settings, work, fleet, made.why))
     wanted = max(0, min(by_number, by_time - at_hand))
     made.why.append(
         f"Beside the {at_hand:,} at work, {counted(wanted, 'job')} wanted: {by_number:,} could be "
-        f"filled, and {by_time:,} in all would each have {_time(settings.least_work)} of work a "
-        f"{'core' if slots == settings.cores else 'slot'}."
+        f"filled, and {by_time:,} in all would each have {_time(_least_work_s(settings))} of work "
+        f"a {'core' if slots == settings.cores else 'slot'}."
     )
     need = wanted - fleet.coming
     room = settings.most - fleet.live
@@ -253,7 +249,29 @@ def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: l
         fewest = max(1, settings.backlog)
         learnt = f"at least {_time(assumed_s)} is assumed" if assumed_s else "a few jobs find out"
         why.append(f"How long {counted(unknown, 'task')} take is not known yet: {learnt}.")
-    return max(fewest, math.ceil(spent_s / (settings.slot_count * settings.least_work)))
+    return max(fewest, math.ceil(spent_s / (settings.slot_count * _least_work_s(settings))))
+
+
+def _least_work_s(settings: PilotSettings) -> float:
+    """Return how much work is worth a job: no more than it can do."""
+    return min(settings.least_work, settings.lifetime_s)
+
+
+def _at_hand(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: list[str]) -> float:
+    """Return for how many jobs the agents at work stand.
+
+    One whose job ends before it could do `least_work` stands for a part of a job, and one that
+    could not even end another task for none. Those that are settling are among those to come.
+    """
+    least_s = _least_work_s(settings)
+    left_s = [settings.lifetime_s - ran_s for ran_s in fleet.serving]
+    useful_s = [one for one in left_s if one >= work.longest_usual_s]
+    if len(useful_s) < len(left_s):
+        ending = counted(len(left_s) - len(useful_s), "job")
+        why.append(f"{ending} at work will end before another task could.")
+    slots = settings.slot_count
+    others = fleet.slots - slots * (len(fleet.serving) + fleet.settling)
+    return max(0, others) / slots + sum(min(1.0, max(0.0, one) / least_s) for one in useful_s)
 
 
 def _about_fleet(settings: PilotSettings, fleet: PilotJobs) -> str:

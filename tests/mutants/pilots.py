@@ -72,10 +72,18 @@ PILOTS: Final = (
     Mutant(
         "agents-about-to-end-count",
         "taskq/pilots/planner.py",
-        "    at_hand = max(0, fleet.slots - ending * slots) // slots\n",
-        "    at_hand = fleet.slots // slots\n",
+        "[one for one in left_s if one >= work.longest_usual_s]",
+        "left_s",
         "Nothing is submitted beside jobs that cannot begin another task.",
         _PLANNER,
+    ),
+    Mutant(
+        "work-for-longer-than-a-job-lasts",
+        "taskq/pilots/planner.py",
+        "    return min(settings.least_work, settings.lifetime_s)\n",
+        "    return settings.least_work\n",
+        "Short jobs are waited for one after the other, and cores idle.",
+        ("tests/unit/test_pilot_campaigns.py",),
     ),
     Mutant(
         "idle-since-the-start",
