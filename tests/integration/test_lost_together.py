@@ -29,7 +29,7 @@ def lose(postgres: Postgres, agent: ScriptedAgent) -> None:
 
 
 def work(hire: Hire, postgres: Postgres, *, slots: int, host: str = "n1") -> list[str]:
-    """Let an agent claim for all its slots until it gets nothing, or is killed; return its tasks."""
+    """Let an agent claim until it gets nothing or is killed; return the keys of its tasks."""
     agent = hire(slots=slots, host=host)
     seen: list[str] = []
     while tasks := agent.claim(slots):
