@@ -11,7 +11,8 @@
 -- A claim that read its session as open just before that ended may commit just after, and locked tasks
 -- were skipped: so all sessions that ended after `since` are checked, not only those that expire now; and now
 -- and then all that have work, see keep() and ended_with_work().
--- Tasks left by a session that ended normally are handed out again without counting as lost.
+-- Tasks left by a session that ended normally are handed out again without counting as lost; so are those of an
+-- agent whose batch job is suspended.
 --
 -- Locks: the rows of silent sessions and of their tasks, skipping locked ones; the row of the brake,
 -- when that changes. Index: session_open, session_ended, task_working, bundle_pkey.
@@ -47,7 +48,7 @@ begin
         )
         update taskq.session s
            set ended_at = v_now,
-               expired = true
+               expired = not taskq.is_suspended(s.agent)
           from silent e
          where s.session_id = e.session_id;
     end if;

@@ -24,6 +24,7 @@ declare
     v_max_losses integer;
     v_max_nodes integer;
     v_losses smallint[];
+    v_why text;
 begin
     for v_one in
         select b.campaign_id, array_agg(t.task_id) as tasks
@@ -44,6 +45,8 @@ begin
                and t.status = 'working'
              order by t.losses desc
              limit 2);
+        -- What the batch system said of the agent's job, if anything.
+        select s.left_why into v_why from taskq.session s where s.session_id = p_session;
     end if;
     -- Campaign by campaign, see beat(); by ctid, see settle().
     for v_one in
@@ -103,7 +106,7 @@ begin
             select v_one.campaign_id, j.task_id, j.attempt, j.lease_id, p_session, j.claimed_at,
                    v_now, p_outcome,
                    case when j.poison then 'poison' when p_outcome = 'lost' then 'agent-lost' end,
-                   case when j.failed then j.seen end
+                   case when j.failed then concat_ws('; ', j.seen, v_why) else v_why end
               from judged j
              where j.attempted
                 -- Such as a restore of some tables only leaves behind: that must not stop it either.

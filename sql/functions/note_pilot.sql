@@ -1,10 +1,11 @@
 -- note_pilot(pilot, holder, jobs, failures, trouble, retry_s, pause_why): writes down what the loop has seen.
 --
 -- jobs: JSON array of objects with `number` and `status`, and, where they are known, `native_id`, `place`,
---     `outcome`, `why`, `exit_code`, `tail`, `cancelled` (the loop has asked for its end) and `missing` (the
---     batch system's answer did not have it). What is left out stays. The instants of what has become of a job
+--     `outcome`, `why`, `exit_code`, `tail`, `cancelled` (the loop has asked for its end), `missing` (the batch
+--     system's answer did not have it) and `taken` (somebody ended it there, such as by preemption). What is left out stays. The instants of what has become of a job
 --     are taken here, when it first is so; heard_at is that of its agent's session. One that was given up
---     without evidence, and is seen after all, goes on.
+--     without evidence, and is seen after all, goes on. With a job whose end somebody saw its agent's session
+--     ends: expire() hands out at once what it had, as lost, or as released where it was taken.
 -- failures: how many in a row; null: as before. trouble: the batch system's words; null: as before; empty:
 --     none. retry_s: there was a failure, so submit nothing for so long. pause_why: pause the pilot, for this reason.
 -- Result: whether the pilot is gone, since it was being removed and its last job has ended.
@@ -37,7 +38,7 @@ begin
         select n.*
           from jsonb_to_recordset(p_jobs) as n (
                    number integer, status text, native_id text, place text, outcome text, why text,
-                   exit_code integer, tail text, cancelled boolean, missing boolean)
+                   exit_code integer, tail text, cancelled boolean, missing boolean, taken boolean)
          order by n.number
     loop
         update taskq.pilot_job j
@@ -66,6 +67,16 @@ begin
                tail = case when v_job.status = 'ended' then coalesce(left(v_job.tail, 4000), j.tail) end
          where j.pilot_id = p_pilot
            and j.number = v_job.number;
+        update taskq.session s
+           set ended_at = v_now,
+               expired = v_job.taken is not true,
+               left_why = left('its batch job has ended' || coalesce(': ' || v_job.why, ''), 2000)
+          from taskq.pilot p
+         where v_job.outcome in ('served', 'died', 'cancelled')
+           and p.pilot_id = p_pilot
+           and s.agent = format('taskq-%s-%s-%s', p.name, p.key, v_job.number)
+           and s.agent like 'taskq-%'
+           and s.ended_at is null;
     end loop;
     if v_status = 'removed'
        and not exists (

@@ -57,7 +57,8 @@ class SeenJob:
 class Change:
     """What is to be written down of a job; None: as before.
 
-    missing: the batch system's answer did not have it. heard: whether its agent ever was.
+    missing: the batch system's answer did not have it. heard: whether its agent ever was. taken:
+    somebody ended it there, so that its tasks are not to blame.
     """
 
     number: int
@@ -72,6 +73,7 @@ class Change:
     cancelled: bool = False
     missing: bool = False
     heard: bool = False
+    taken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def _over(job: PilotJob, change: Change, *, cancelled: bool = False) -> Change:
         outcome = "served"
     elif job.cancelled_at is not None or cancelled:
         outcome = "cancelled"
-    return replace(change, outcome=outcome, heard=job.heard_at is not None)
+    return replace(change, outcome=outcome, heard=job.heard_at is not None, taken=cancelled)
 
 
 def health(

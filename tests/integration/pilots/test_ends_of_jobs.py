@@ -1,0 +1,97 @@
+"""Ends of jobs: none without evidence; and what an end means for what the job's agent had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from taskq.errors import NotFound
+from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres, expire, silence, task_row
+from tests.integration.pilots.support import PilotScene
+
+
+@pytest.mark.parametrize("known", [0, 1, 3], ids=["empty", "part", "most"])
+def test_an_answer_without_jobs_orphans_none(scene: PilotScene, known: int) -> None:
+    """Nothing is submitted in their place; what was given up for good and turns up is adopted."""
+    scene.add()
+    scene.seed(100)
+    scene.round()
+    scene.batch.become("running")
+    scene.round()
+    all_known = dict(scene.batch.known)
+    scene.batch.known = dict(list(all_known.items())[:known])
+    done = scene.round()
+    assert (done.submitted, done.ended) == (0, 0)
+    assert scene.statuses() == ["running"] * 4
+    scene.rounds_without_it()
+    assert scene.statuses()[:4] == ["running"] * known + ["vanished"] * (4 - known)
+    assert scene.pilot().failures == 1
+    scene.batch.known = all_known | scene.batch.known
+    scene.round()
+    assert scene.statuses()[:4] == ["running"] * 4
+
+
+def test_one_answer_that_lies_removes_no_pilot(scene: PilotScene) -> None:
+    """Its jobs would go on, and nobody would look after them."""
+    scene.add()
+    scene.seed(100)
+    scene.round()
+    scene.batch.become("running")
+    scene.round()
+    assert scene.queue.pilots.set_status("hpc", "removed") == 4
+    all_known, scene.batch.known = scene.batch.known, {}
+    scene.round()
+    assert scene.statuses() == ["running"] * 4
+    scene.batch.known = all_known
+    scene.batch.become("ended", why="COMPLETED")
+    scene.round()
+    with pytest.raises(NotFound):
+        scene.pilot()
+
+
+@pytest.mark.parametrize(
+    ("why", "taken", "losses"),
+    [("OUT_OF_MEMORY", False, 1), ("NODE_FAIL", False, 1), ("PREEMPTED", True, 0)],
+)
+def test_end_of_a_job_ends_the_leases_of_its_agent(
+    scene: PilotScene, hire: Hire, postgres: Postgres, why: str, taken: bool, losses: int
+) -> None:
+    """At once, with the batch system's word for it; what was taken away is no loss."""
+    scene.add(max_jobs=1)
+    scene.seed(2)
+    scene.round()
+    (name,) = scene.batch.names()
+    scene.batch.become("running")
+    agent = hire("/c", agent=name)
+    (task,) = agent.claim(1)
+    scene.round()
+    scene.batch.known[name] = replace(
+        scene.batch.known[name], state="ended", why=why, cancelled=taken
+    )
+    scene.round()
+    assert expire(postgres) == losses
+    row = task_row(postgres, task.task)
+    assert (row["status"], row["losses"]) == ("waiting", losses)
+    (attempt,) = scene.campaign.attempts(task.key)
+    assert attempt.outcome == ("lost" if losses else "released")
+    assert attempt.error == (f"its batch job has ended: {why}" if losses else None)
+    assert scene.jobs()[0].left_why == f"its batch job has ended: {why}"
+
+
+def test_suspended_job_loses_nothing(scene: PilotScene, hire: Hire, postgres: Postgres) -> None:
+    """What its agent had is handed out when the lease has run out, and does not count."""
+    scene.add(max_jobs=1)
+    scene.seed(2)
+    scene.round()
+    (name,) = scene.batch.names()
+    scene.batch.become("running")
+    agent = hire("/c", agent=name)
+    (task,) = agent.claim(1)
+    scene.batch.become("running", why="SUSPENDED")
+    scene.round()
+    silence(postgres, agent.session)
+    expire(postgres)
+    row = task_row(postgres, task.task)
+    assert (row["status"], row["losses"]) == ("waiting", 0)
