@@ -32,7 +32,13 @@ begin
              or taskq.believed(p.held_until, v_now) is null)
         for update skip locked;
     if not found then
-        return false;
+        -- Its own row may be locked by what it writes at this moment.
+        return exists (
+            select from taskq.pilot p
+             where p.pilot_id = p_pilot
+               and p.holder = p_holder
+               and p.held_until > v_now
+               and taskq.token_covers(p.path));
     end if;
     update taskq.pilot p
        set holder = p_holder,

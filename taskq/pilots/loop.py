@@ -41,9 +41,10 @@ from taskq.views import PilotJob, PilotView
 
 #: Seconds between the rounds of a loop.
 PERIOD_S: Final = 10.0
-#: Seconds for which a loop acts for a pilot without saying so again: longer than any one call to a
-#: batch system takes.
-TERM_S: Final = 120.0
+#: Seconds for which a loop acts for a pilot without saying so again. While it runs it says so three
+#: times a term, however long a batch system takes to answer; another one waits for a term and a
+#: period at most when it was killed.
+TERM_S: Final = 9.0
 #: A job that was written down is not submitted later than this: another loop might act by then.
 _SUBMIT_WITHIN_S: Final = 30.0
 #: How much longer than its time limit a job may seem to last.
@@ -137,16 +138,24 @@ class PilotLoop:
         self._host = socket.gethostname()
         self._drivers: dict[int, tuple[str, PilotSettings, Driver]] = {}
         self._said: dict[str, str] = {}
+        self._held: set[int] = set()
 
     def run(self, stop: threading.Event, period_s: float = PERIOD_S) -> None:
         """Do rounds until `stop` is set. While PostgreSQL does not answer, go on trying."""
-        while not stop.is_set():
-            try:
-                for done in self.round(stop):
-                    self._log_round(done)
-            except TaskqError as error:
-                log.warning("pilots must wait: %s", error)
-            stop.wait(period_s)
+        over = threading.Event()
+        renewal = threading.Thread(target=self._renew, args=(over,), name="pilots", daemon=True)
+        renewal.start()
+        try:
+            while not stop.is_set():
+                try:
+                    for done in self.round(stop):
+                        self._log_round(done)
+                except TaskqError as error:
+                    log.warning("pilots must wait: %s", error)
+                stop.wait(period_s)
+        finally:
+            over.set()
+            renewal.join()
         self.leave()
 
     def round(self, stop: threading.Event | None = None) -> list[PilotRound]:
@@ -191,7 +200,7 @@ class PilotLoop:
             # What is not known is not changed, and nothing is submitted blindly.
             self._note(case, [], SubmissionHealth(pilot.failures, str(error)))
             raise
-        if not self._hold(pilot.pilot_id, TERM_S):  # hosts that do not answer take their time
+        if not self._hold(pilot.pilot_id, TERM_S):  # it may have stood still meanwhile
             return PilotRound(pilot.name, acted=False)
         since_s = math.inf if pilot.failed_ago_s is None else pilot.failed_ago_s
         heard = any((job.heard_ago_s or math.inf) < since_s for job in jobs)
@@ -300,18 +309,33 @@ class PilotLoop:
         """Cancel queued jobs, those that were submitted last first."""
         queued = [job for job in jobs if job.status == "queued" and job.cancelled_at is None]
         chosen = queued[: made.cancel]
-        for job in chosen:
-            case.driver.cancel(SeenJob(job.native_id or "", "queued", place=job.place))
-            asked = Change(job.number, job.name, "queued", why=job.why, cancelled=True)
-            self._note(case, [asked], None)
+        if chosen:
+            case.driver.cancel(
+                [SeenJob(job.native_id or "", "queued", place=job.place) for job in chosen]
+            )
+            asked = [
+                Change(job.number, job.name, "queued", why=job.why, cancelled=True)
+                for job in chosen
+            ]
+            self._note(case, asked, None)
         return len(chosen)
 
+    def _renew(self, over: threading.Event) -> None:
+        """Renew the terms of this loop until it is over."""
+        while not over.wait(TERM_S / 3):
+            with suppress(TaskqError):  # the round meets it too, and tells of it
+                for pilot_id in tuple(self._held):
+                    self._hold(pilot_id, TERM_S)
+
     def _hold(self, pilot_id: int, term_s: float) -> bool:
-        return bool(
+        """Begin a term, or renew it; 0 ends it. Return whether this loop acts for the pilot."""
+        acts = bool(
             self._database.value(
                 "hold_pilot", pilot=pilot_id, holder=self._holder, term_s=term_s, host=self._host
             )
         )
+        (self._held.add if acts else self._held.discard)(pilot_id)
+        return acts
 
     def _note(self, case: _Case, changes: Sequence[Change], after: SubmissionHealth | None) -> bool:
         """Write down what was seen; return whether the pilot is gone."""

@@ -13,6 +13,6 @@ from taskq_cli.main import main
 
 if __name__ == "__main__":
     loop.TERM_S = 3.0  # type: ignore[misc]
-    reconcile.NEVER_CAME_S = 15.0  # type: ignore[misc]
+    reconcile.NEVER_CAME_S, reconcile.MISSING_S = 15.0, 5.0  # type: ignore[misc]
     reconcile.FIRST_RETRY_S, reconcile.LAST_RETRY_S = 1.0, 2.0  # type: ignore[misc]
     sys.exit(main())

@@ -148,9 +148,9 @@ class DriverContract:
         name = scene.submit(driver)
         waiting = scene.wait_for(driver, name, "queued")
         assert waiting.why
-        driver.cancel(waiting)
+        driver.cancel([waiting])
         scene.wait_for(driver, name, "ended", "gone")
-        driver.cancel(waiting)
+        driver.cancel([waiting])
         assert "up" not in (driver.tail(name, waiting.place) or "")
 
     def test_a_job_that_began_is_not_cancelled(self, scene: BatchScene) -> None:
@@ -158,7 +158,7 @@ class DriverContract:
         driver = scene.driver()
         name = scene.submit(driver)
         running = scene.wait_for(driver, name, "running")
-        driver.cancel(SeenJob(running.native_id, "queued", place=running.place))
+        driver.cancel([SeenJob(running.native_id, "queued", place=running.place)])
         assert driver.jobs([name])[name].state == "running"
         scene.end(name, running)
         scene.wait_for(driver, name, "ended", "gone")

@@ -73,10 +73,11 @@ class ScriptedBatch:
             raise PartialAnswer("some are silent", said, self.silent)
         return known
 
-    def cancel(self, job: SeenJob) -> None:
-        """End a job that waits."""
+    def cancel(self, jobs: Sequence[SeenJob]) -> None:
+        """End jobs that wait."""
+        numbers = {job.native_id for job in jobs}
         for name, known in self.known.items():
-            if known.native_id == job.native_id and known.state == "queued":
+            if known.native_id in numbers and known.state == "queued":
                 self.cancelled.append(name)
                 self.known[name] = replace(known, state="ended", why="CANCELLED", cancelled=True)
 

@@ -48,7 +48,7 @@ def lose(campaign: Campaign, hire: Hire, postgres: Postgres) -> Lose:
     assert campaign.path == "/c"
 
     def lose_some(want: int = 1, agent: ScriptedAgent | None = None) -> list[Claimed]:
-        agent = agent or hire()
+        agent = agent or hire(slots=200)
         tasks = agent.claim(want)
         assert len(tasks) == want
         silence(postgres, agent.session)
@@ -160,7 +160,7 @@ def test_late_result_counts_after_an_operators_retry(
     """Whether the task waits by then or is worked on."""
     policy = RetryPolicy(max_losses=1)
     campaign.change(CampaignSpec("/c", retry=policy, late_results="salvage"))
-    first, second = lose(2)
+    (first,), (second,) = lose(), lose()
     assert campaign.retry(error_class="agent-lost") == 2
     agent = hire()
     agent.claim(1)
@@ -231,7 +231,7 @@ def test_word_in_time_goes_before_a_late_one_in_one_exchange(
 def test_late_results_come_among_others(lose: Lose, hire: Hire, campaign: Campaign) -> None:
     """A batch is answered in its order, whatever becomes of each; claims go along."""
     campaign.seed(Seed({"n": n}, f"k{n}") for n in range(6))
-    late, agent = lose(2), hire()
+    late, agent = lose(2), hire(slots=4)
     mine = agent.claim(6)  # the two that were lost, and four more
     unknown = Claimed(late[0].campaign, 10**9, late[0].lease, 1, "", {})
     answer = agent.exchange(

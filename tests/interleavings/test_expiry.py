@@ -100,7 +100,7 @@ def test_late_report_does_not_touch_the_next_attempt(
     wrote by id alone, and an old executor failed or finished the newer execution
     (sidequestjs/sidequest#208).
     """
-    other = hire()
+    other = hire(slots=4)
     hand_over = in_turn(EXPIRE, claiming(other, 2))
     met = meet(dsn, hand_over, reporting(*held[:count], outcome=outcome))
     assert met.waited

@@ -51,8 +51,8 @@ class Driver(Protocol):
         """
         ...
 
-    def cancel(self, job: SeenJob) -> None:
-        """End a job that has not begun; one that is over is no error."""
+    def cancel(self, jobs: Sequence[SeenJob]) -> None:
+        """End those jobs that have not begun; one that is over is no error."""
         ...
 
     def tail(self, name: str, place: str | None) -> str | None:

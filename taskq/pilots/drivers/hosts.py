@@ -163,7 +163,7 @@ class Hosts:
             raise PartialAnswer("; ".join(silent.values()), seen, frozenset(silent))
         return seen
 
-    def cancel(self, job: SeenJob) -> None:
+    def cancel(self, jobs: Sequence[SeenJob]) -> None:
         """Do nothing: what waits here begins within a moment."""
 
     def tail(self, name: str, place: str | None) -> str | None:

@@ -95,15 +95,17 @@ class HTCondor:
         except TypeError:
             raise BatchSystemError(f"condor_q says what makes no sense: {ads!r:.200}") from None
 
-    def cancel(self, job: SeenJob) -> None:
-        """Remove a job if it still waits."""
-        if not _NUMBER.fullmatch(job.native_id):
+    def cancel(self, jobs: Sequence[SeenJob]) -> None:
+        """Remove jobs that still wait, many by one command."""
+        numbers = [job.native_id for job in jobs if _NUMBER.fullmatch(job.native_id)]
+        if not numbers:
             return
-        waits = f"ClusterId == {job.native_id} && JobStatus == {_IDLE} && {_NAME} =!= undefined"
+        ours = " || ".join(f"ClusterId == {number}" for number in numbers)
+        waits = f"({ours}) && JobStatus == {_IDLE} && {_NAME} =!= undefined"
         try:
             self._run("condor_rm", "-constraint", waits)
         except BatchSystemError:
-            if self._ads(waits):  # else it began meanwhile, and that is what condor_rm says
+            if self._ads(waits):  # else they began meanwhile, and that is what condor_rm says
                 raise
 
     def tail(self, name: str, place: str | None) -> str | None:

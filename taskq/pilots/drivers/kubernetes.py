@@ -106,11 +106,12 @@ class Kubernetes:
         except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
             raise BatchSystemError(f"kubectl says what makes no sense: {said[:200]!r}") from None
 
-    def cancel(self, job: SeenJob) -> None:
-        """Delete a job if it still waits."""
-        known = self.jobs([job.native_id]).get(job.native_id)
-        if known is not None and known.state == "queued":
-            self._kubectl("delete", "job", job.native_id, "--ignore-not-found", "--wait=false")
+    def cancel(self, jobs: Sequence[SeenJob]) -> None:
+        """Delete jobs that still wait, all by one command."""
+        known = self.jobs([job.native_id for job in jobs]) if jobs else {}
+        waiting = [name for name, job in known.items() if job.state == "queued"]
+        if waiting:
+            self._kubectl("delete", "job", *waiting, "--ignore-not-found", "--wait=false")
 
     def tail(self, name: str, place: str | None) -> str | None:
         """Return the end of what the agent has written, as long as its pod is there."""

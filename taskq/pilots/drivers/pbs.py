@@ -107,15 +107,17 @@ class PBS:
                 seen[name] = SeenJob("", "ended", exit_code=code)
         return seen
 
-    def cancel(self, job: SeenJob) -> None:
-        """Delete a job if it still waits."""
-        if job.native_id not in self._select("-s", _QUEUED):
-            return
-        try:
-            run(["qdel", job.native_id], environment=self._environment)
-        except BatchSystemError:  # also said of a job that is over
-            if job.native_id in self._select("-s", _QUEUED):
-                raise
+    def cancel(self, jobs: Sequence[SeenJob]) -> None:
+        """Delete jobs that still wait, many by one command."""
+        asked = {job.native_id for job in jobs}
+        waiting = [one for one in self._select("-s", _QUEUED) if one in asked]
+        for n in range(0, len(waiting), _AT_ONCE):
+            some = waiting[n : n + _AT_ONCE]
+            try:
+                run(["qdel", *some], environment=self._environment)
+            except BatchSystemError:  # also said of a job that is over
+                if not set(some).isdisjoint(self._select("-s", _QUEUED)):
+                    raise
 
     def tail(self, name: str, place: str | None) -> str | None:
         """Return the end of a job's output."""

@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"\d{1,18}")
 _SUBMITTED = re.compile(r"(\d{1,18})(;[\w.-]+)?")
 _LINE = re.compile(r"(\d{1,18})[^|]*\|([A-Z_]{2,30})\|([^|]*)\|(.*)")
 _FORMAT: Final = "%i|%T|%r|%j"
-#: Names of one squeue, in a word that a command line can have.
+#: Names of one squeue, numbers of one scancel, that a command line can have.
 _AT_ONCE: Final = 500
 
 #: Words of squeue for jobs that wait, and that are over. Those that are not here are of jobs that
@@ -98,15 +98,17 @@ class Slurm:
                 seen[name] = SeenJob("", "ended", exit_code=code)
         return seen
 
-    def cancel(self, job: SeenJob) -> None:
-        """Cancel a job if it still waits."""
-        if not _NUMBER.fullmatch(job.native_id):
-            return
-        try:
-            run(["scancel", "--state=PENDING", job.native_id], environment=self._environment)
-        except BatchSystemError:  # also said of a job that is over
-            if job.native_id in self._squeue("--states=PENDING", "--format=%i").split():
-                raise
+    def cancel(self, jobs: Sequence[SeenJob]) -> None:
+        """Cancel jobs that still wait, many by one command."""
+        numbers = [job.native_id for job in jobs if _NUMBER.fullmatch(job.native_id)]
+        for n in range(0, len(numbers), _AT_ONCE):
+            some = numbers[n : n + _AT_ONCE]
+            try:
+                run(["scancel", "--state=PENDING", *some], environment=self._environment)
+            except BatchSystemError:  # also said of a job that is over
+                waiting = self._squeue("--states=PENDING", "--format=%i").split()
+                if not set(some).isdisjoint(waiting):
+                    raise
 
     def tail(self, name: str, place: str | None) -> str | None:
         """Return the end of a job's output."""

@@ -176,8 +176,8 @@ def test_a_job_that_began_meanwhile_is_not_removed(
     job = made.submit(NAME, "", None)
     if fails:
         with pytest.raises(BatchSystemError, match="Could not find"):
-            made.cancel(job)
+            made.cancel([job])
     else:
-        made.cancel(job)
-    waits = "-constraint ClusterId == 42 && JobStatus == 1 && TaskqJob =!= undefined"
+        made.cancel([job])
+    waits = "-constraint (ClusterId == 42) && JobStatus == 1 && TaskqJob =!= undefined"
     assert programs.arguments("condor_rm") == waits

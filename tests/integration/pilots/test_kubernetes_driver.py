@@ -222,5 +222,5 @@ def test_only_a_job_that_waits_is_deleted(programs: Programs) -> None:
     for phase, deletes in (("Running", False), ("Pending", True)):
         lines = [line("Job", NAME, "", {}), line("Pod", f"{NAME}-x", NAME, {"phase": phase})]
         programs.say("kubectl", "cat <<'END'\n" + "\n".join(lines) + "\nEND")
-        made.cancel(submitted)
+        made.cancel([submitted])
         assert programs.arguments("kubectl").startswith("delete") == deletes

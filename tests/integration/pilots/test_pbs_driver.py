@@ -227,7 +227,7 @@ def test_only_a_job_that_waits_is_deleted(programs: Programs, waits: bool) -> No
     programs.say("qselect", f"echo {'42' if waits else '41'}.pbs")
     programs.say("qdel", f"touch {programs.folder}/deleted")
     made = driver(programs)
-    made.cancel(made.submit(NAME, "", None))
+    made.cancel([made.submit(NAME, "", None)])
     assert (programs.folder / "deleted").exists() == waits
 
 
@@ -243,6 +243,6 @@ def test_a_job_that_is_over_is_no_error(programs: Programs, left: bool) -> None:
     submitted = made.submit(NAME, "", None)
     if left:
         with pytest.raises(BatchSystemError, match="Job has finished"):
-            made.cancel(submitted)
+            made.cancel([submitted])
     else:
-        made.cancel(submitted)
+        made.cancel([submitted])

@@ -9,6 +9,7 @@ import pytest
 
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.slurm import Slurm
+from taskq.pilots.reconcile import SeenJob
 from taskq.pilots.settings import pilot_settings
 from tests.helpers.programs import Programs
 from tests.helpers.variants import rest_thorough
@@ -172,8 +173,9 @@ def test_job_that_squeue_forgot_is_known_by_its_exit_code(slurm: Slurm, tmp_path
 def test_only_a_job_that_waits_is_cancelled(slurm: Slurm, programs: Programs) -> None:
     """One that began meanwhile goes on."""
     programs.say("sbatch", "echo 42")
-    slurm.cancel(slurm.submit(NAME, "", None))
-    assert programs.arguments("scancel") == "--state=PENDING 42"
+    one = slurm.submit(NAME, "", None)
+    slurm.cancel([one, SeenJob("43", "queued"), SeenJob("", "queued")])
+    assert programs.arguments("scancel") == "--state=PENDING 42 43"
 
 
 @pytest.mark.parametrize(("left", "fails"), [("", False), ("42", True)])
@@ -187,6 +189,6 @@ def test_a_job_that_is_over_is_no_error(
     job = slurm.submit(NAME, "", None)
     if fails:
         with pytest.raises(BatchSystemError, match="Invalid job id"):
-            slurm.cancel(job)
+            slurm.cancel([job])
     else:
-        slurm.cancel(job)
+        slurm.cancel([job])
