@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 
 import pytest
 from psycopg import sql
@@ -41,7 +42,9 @@ def test_campaign_whose_tasks_make_the_server_fail_keeps_no_other_waiting(
 
     async def scene(batcher: Batcher) -> None:
         got: list[int] = []
-        for _ in range(3):
+        until = time.monotonic() + 30.0
+        # Who finds a span locked takes the campaign for empty, for a second.
+        while (len(got) < 2 or not caplog.records) and time.monotonic() < until:
             claims = (batcher.exchange(members.claim(number), SERVING) for number in range(3))
             answers = await asyncio.gather(*claims)
             got += [task.payload["n"] for one in answers for task in one.tasks]
