@@ -16,11 +16,11 @@ from taskq.db.access import Queries
 from taskq.db.address import Row
 from taskq.errors import NotFound
 from taskq.pauses import sleep
+from taskq.spec.model import FINAL
 from taskq.views import Attempt
 from taskq_agent.text import clean
 
 ASK_S: Final = 2.0
-FINAL: Final = frozenset({"done", "failed", "cancelled"})
 #: Characters by which it is known where in a stored tail what was shown has ended.
 _MARK_CHARS: Final = 200
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
+from taskq.spec.model import STATUSES
 from taskq.views import Status
 from taskq_cli.output import as_record
-
-STATUSES: Final = ("waiting", "delayed", "working", "done", "failed", "cancelled")
 
 
 def counts(status: Status) -> dict[str, int]:

@@ -17,6 +17,7 @@ from taskq.compute.tracker import EndedCall, Pauses, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.access import Queries, check_process
 from taskq.errors import AgentsDied, Unavailable
+from taskq.spec.model import NOT_BEGUN
 
 if TYPE_CHECKING:
     from taskq.campaign import Campaign
@@ -68,7 +69,7 @@ class TaskFuture(Future[Any]):
         """
         if self.cancelled():
             return True
-        if self.done() or self._status() not in {"waiting", "delayed"}:
+        if self.done() or self._status() not in NOT_BEGUN:
             return False
         if not self.campaign.cancel([self.key]):
             return False

@@ -10,6 +10,7 @@ from taskq.explain.obstacles import obstacles
 from taskq.explain.reasons import Explanation, Reason, verb, waits
 from taskq.explain.speed import speed
 from taskq.explain.upkeep import upkeep
+from taskq.spec.model import FINAL
 from taskq.words import command, counted, duration, instant
 
 
@@ -86,7 +87,7 @@ def _ended(facts: Facts) -> Iterator[Reason]:
                 commands.append(command("retry", path))
         if status.cancelled:
             commands.append(command("retry", path, "--status", "cancelled"))
-        figures = {name: getattr(status, name) for name in ("done", "failed", "cancelled")}
+        figures = {name: getattr(status, name) for name in FINAL}
         yield Reason("finished", text, status.total, commands=commands, figures=figures)
 
 

@@ -11,6 +11,7 @@ from taskq.explain.facts import Facts
 from taskq.explain.faults import repairs, told
 from taskq.explain.reasons import Explanation, Reason, brief, failure, some
 from taskq.explain.rules import explain_campaign
+from taskq.spec.model import NOT_BEGUN
 from taskq.spec.spec import RetryPolicy
 from taskq.views import Attempt, TaskView
 from taskq.words import command, counted, duration, given_up, instant
@@ -28,7 +29,7 @@ def explain_task(
     campaigns = [one for one in facts.campaigns if one.path == facts.status.path]
     about = explain_campaign(replace(facts, campaigns=campaigns))
     own = list(_own(task, attempts, retries, facts))
-    shared = list(about.reasons) if task.status in {"waiting", "delayed"} else []
+    shared = list(about.reasons) if task.status in NOT_BEGUN else []
     if task.status == "waiting":
         shared = [one for one in shared if one.code != "delayed"]
     elif task.status == "delayed":
@@ -44,7 +45,7 @@ def _headline(task: TaskView, attempts: Sequence[Attempt], facts: Facts) -> str:
     if task.status == "working" and task.claimed_at is not None:
         run_s = max((facts.upkeep.now - task.claimed_at).total_seconds(), 0.0)
         return f"running on {task.host} for {duration(run_s)}, attempt {task.attempt}"
-    if task.status in {"waiting", "delayed"}:
+    if task.status in NOT_BEGUN:
         tried = f" after {counted(len(attempts), 'attempt')}" if attempts else ""
         return f"{task.status}{tried}"
     last = f" at {instant(attempts[-1].ended_at)} on {attempts[-1].host}" if attempts else ""

@@ -9,8 +9,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from taskq.db.connections import Row
 from taskq.gateway.metric_rows import MOST
+from taskq.spec.model import STATUSES
 
-_STATUSES: Final = ("waiting", "delayed", "working", "done", "failed", "cancelled")
 _GAUGES: Final = {
     "taskq_campaign_paused": "1: the campaign or one above it is not open; 0: it is open",
     "taskq_campaign_failed_attempts": "Attempts that failed, of tasks that are there",
@@ -30,7 +30,7 @@ def families(rows: Sequence[Row]) -> Iterator[Metric]:
         name: GaugeMetricFamily(name, title, labels=["campaign"]) for name, title in _GAUGES.items()
     }
     for row in rows:
-        for status in _STATUSES:
+        for status in STATUSES:
             tasks.add_metric([row["path"], status], row[status])
         values = (row["state"] != "open", row["failures"], row["losses"])
         for gauge, value in zip(gauges.values(), values, strict=True):

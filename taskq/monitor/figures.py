@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from taskq.monitor.tree import CampaignNode, Tree
+from taskq.spec.model import STATUSES
 from taskq.words import duration, rate
 
 
@@ -20,10 +21,7 @@ def figures_of(tree: Tree, path: str, levels: int) -> dict[str, str]:
 def node_texts(node: CampaignNode) -> Mapping[str, str]:
     """Return what is shown of a campaign, by name, as the templates show it at first."""
     status, pace = node.status, node.pace
-    texts = {
-        name: f"{getattr(status, name):,}"
-        for name in ("waiting", "delayed", "working", "done", "failed", "cancelled", "total")
-    }
+    texts = {name: f"{getattr(status, name):,}" for name in (*STATUSES, "total")}
     final = status.total - status.unfinished
     return texts | {
         "share": f"{100 * final / status.total:.1f} %" if status.total else "",

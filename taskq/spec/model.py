@@ -23,9 +23,11 @@ _CONTROL: Final = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 MAX_PAYLOAD_DEPTH: Final = 64
 MAX_PATH_CHARS: Final = 1_000
 PRIORITY_RANGE: Final = (-32_767, 32_767)
-#: States of tasks that are not final, and of those that no agent has.
-UNFINISHED: Final = ("waiting", "delayed", "working")
+#: The statuses of tasks that no agent has, of all that are not final, of those that are; and all.
 NOT_BEGUN: Final = ("waiting", "delayed")
+UNFINISHED: Final = (*NOT_BEGUN, "working")
+FINAL: Final = ("done", "failed", "cancelled")
+STATUSES: Final = (*UNFINISHED, *FINAL)
 
 
 class NamedCampaign(Protocol):

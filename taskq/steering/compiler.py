@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+from taskq.spec.model import STATUSES
 from taskq.steering.parser import parse
-from taskq.steering.syntax import STATES, And, FieldComparison, Not, Or, Term, Value
+from taskq.steering.syntax import And, FieldComparison, Not, Or, Term, Value
 
-_ALL: Final = frozenset(STATES)
+_ALL: Final = frozenset(STATUSES)
 #: Which part of what is known of a task has to be read for a field.
 _PARTS: Final = {
     "payload": "payload",

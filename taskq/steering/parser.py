@@ -17,8 +17,9 @@ from difflib import get_close_matches
 from typing import Final
 
 from taskq.errors import InvalidFilter
+from taskq.spec.model import STATUSES
 from taskq.steering.lexer import Lexeme, tokens
-from taskq.steering.syntax import KINDS, STATES, And, FieldComparison, Not, Or, Term, Value
+from taskq.steering.syntax import KINDS, And, FieldComparison, Not, Or, Term, Value
 
 MAX_DEPTH: Final = 20
 MAX_COMPARISONS: Final = 100
@@ -190,8 +191,8 @@ def _misfit(kind: str, field: tuple[str, ...], operator: str, value: Value) -> s
     if isinstance(value, bool) and operator in _ORDERING:
         return "true and false go with =, != and in"
     if kind == "state":
-        if value not in STATES:
-            return f"a state is one of {', '.join(STATES)}, in quotes"
+        if value not in STATUSES:
+            return f"a state is one of {', '.join(STATUSES)}, in quotes"
         return "states have no order" if operator in _ORDERING else None
     if kind == "text" and not isinstance(value, str):
         return f"{field[0]} is text, which is quoted"

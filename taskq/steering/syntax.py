@@ -24,7 +24,6 @@ KINDS: Final = {
     "payload": "any",
     "result": "any",
 }
-STATES: Final = ("waiting", "delayed", "working", "done", "failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator
 from taskq.db.access import Queries
 from taskq.db.address import Row
 from taskq.errors import UsageError
-from taskq.spec.model import NOT_BEGUN, UNFINISHED
+from taskq.spec.model import NOT_BEGUN, STATUSES, UNFINISHED
 from taskq.steering.bulk import OnBulk, counting, in_bulk, moving
 from taskq.steering.compiler import compiled
 from taskq.steering.matching import pages
 from taskq.steering.priorities import to_priority
-from taskq.steering.syntax import STATES
 from taskq.views import Status, TaskView
 
 
@@ -92,7 +91,7 @@ def tasks(
 
     campaigns: ids and paths.
     """
-    chosen, states = compiled(where), STATES if status is None else (status,)
+    chosen, states = compiled(where), STATUSES if status is None else (status,)
     return (
         TaskView(campaign=path, **{name: row[name] for name in TaskView.__slots__ if name in row})
         for campaign, path in campaigns

@@ -36,6 +36,14 @@ LOOKING: Final = (
         _TOP,
     ),
     Mutant(
+        "page-that-no-gateway-has",
+        "taskq/web/__init__.py",
+        "(*PAGES, ",
+        "(*(one for one in PAGES if one != '/owners'), ",
+        "A link of a page leads nowhere.",
+        _PAGES,
+    ),
+    Mutant(
         "viewers-never-leave",
         "taskq/gateway/pages.py",
         "            writer.close()\n            self._under_way -= 1\n",

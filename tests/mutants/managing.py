@@ -37,6 +37,22 @@ MANAGING: Final = (
         _RIGHTS,
     ),
     Mutant(
+        "dropped-index-was-not-there",
+        "sql/functions/drop_index.sql",
+        "-- @repeat once",
+        "-- @repeat safe",
+        "A manager whose answer was lost hears that there was no index, though it was dropped.",
+        ("tests/gateway/test_lost_answers.py",),
+    ),
+    Mutant(
+        "headers-need-not-say-all",
+        "taskq/db/catalogue.py",
+        '            raise self._wrong(1, f"@{key} is missing")',
+        "            return None",
+        "What nobody has thought of is nobody's, or anybody's, without a word.",
+        ("tests/unit/test_catalogue.py",),
+    ),
+    Mutant(
         "seal-for-managers",
         "sql/queries/campaign.sql",
         "-- @gateway manager, instead campaign_unsealed",

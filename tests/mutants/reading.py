@@ -46,6 +46,14 @@ READING: Final[tuple[Mutant, ...]] = (
         _READS,
     ),
     Mutant(
+        "delayed-tasks-unknown-to-a-standby",
+        "sql/queries/explain_due.sql",
+        "-- @standby yes",
+        "-- @standby no\n-- @repeat safe",
+        "Who reads the status from a standby fails once a task is delayed.",
+        _READS,
+    ),
+    Mutant(
         "reader-writes",
         _STANDBY,
         "if not find(name).on_standby:",

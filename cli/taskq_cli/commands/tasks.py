@@ -13,10 +13,10 @@ import click
 
 from taskq import Client
 from taskq.export.json_values import as_json
+from taskq.spec.model import STATUSES
 from taskq.steering import verbs
 from taskq.words import counted, progress
 from taskq_cli.chunk_display import bulk_display
-from taskq_cli.counts import STATUSES
 from taskq_cli.early_exits import resumable
 from taskq_cli.error_classes import explain_no_such_class
 from taskq_cli.filter_options import LastProgress, where_option, write_dry_run
