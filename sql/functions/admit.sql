@@ -6,6 +6,7 @@
 -- session: its id. opened: whether it is new.
 -- Error TQ403: the key's session was opened with another token, or with none; or the host or site is
 -- banned, unless the key has a session already. Of a ban that commits meanwhile see drain_banned().
+-- Error 23505 for session_pkey: the sequence is behind, see mend_sequences().
 -- Index: session_key_key, ban_pkey.
 create or replace function taskq.admit(
     p_path text,
@@ -50,6 +51,10 @@ begin
      where s.key = p_key;
     if not found and v_banned is not null then
         raise exception '%', v_banned using errcode = 'TQ403';
+    end if;
+    if not found then
+        raise exception 'the next id of a session is taken'
+            using errcode = 'unique_violation', constraint = 'session_pkey';
     end if;
     if (v_found.token_id, v_found.token_hash) is distinct from (p_token, p_token_hash) then
         raise exception 'the session of this key is somebody else''s; draw another'

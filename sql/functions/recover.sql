@@ -1,6 +1,6 @@
 -- recover(path, site, silent_s, lost_since, dry_run): recovers from a crashed farm at once: ends the sessions
 -- of silent agents and hands their tasks out again, counted neither as failure nor as loss; so are tasks that
--- sessions still have which have ended already.
+-- sessions still have which have ended already. Sequences that are behind are mended, see mend_sequences().
 --
 -- path: of agents that serve this campaign or one below it. site: only those of this site; null: of any.
 -- silent_s: seconds without a heartbeat, not counting time in which the server was down; null: half of the
@@ -53,6 +53,7 @@ declare
     v_session bigint;
 begin
     perform taskq.campaign_id(p_path);
+    perform taskq.mend_sequences(null);
 
     -- All of a campaign at once: its tasks are locked in their order.
     for v_failed in

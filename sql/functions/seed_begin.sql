@@ -2,11 +2,12 @@
 --     seed_begin(campaign), COPY into taskq.spec of what seed_known() does not name,
 --     seed_end(campaign, its result).
 --
--- Result: a task id below all that the COPY will draw.
+-- Result: a task id below all that the COPY will draw. A sequence that is behind, as in a copy by logical
+-- replication, is mended first: ids below those that are stored would make tasks that are done wait again.
 -- Error TQ404: no such campaign. Error TQ409: it, or one above it, is cancelled.
 --
 -- Locks: an advisory lock for the campaign until the transaction ends, so that chunks of one
--- campaign follow each other, and keys that are not there stay so until the COPY.
+-- campaign follow each other, and keys that are not there stay so until the COPY. Index: spec_pkey.
 -- @roles owner
 create or replace function taskq.seed_begin(p_campaign bigint)
 returns bigint
@@ -25,6 +26,12 @@ begin
     if taskq.status_after(p_campaign, 'waiting') = 'cancelled' then
         raise exception 'cancelled: %; resume it before seeding', taskq.cancelled_by(p_campaign)
             using errcode = 'TQ409';
+    end if;
+    -- Before anything is drawn in this transaction, see mend_sequences().
+    if (select max(s.task_id) from taskq.spec s where s.campaign_id = p_campaign)
+       >= (select q.last_value + q.is_called::integer from taskq.spec_task_id_seq q)
+    then
+        perform taskq.mend_sequences('spec');
     end if;
     return nextval(pg_get_serial_sequence('taskq.spec', 'task_id'));
 end

@@ -81,6 +81,12 @@ _NOT_NOW: Final[dict[type[psycopg.Error], str]] = {
 _ADAPTERS: Final = AdaptersMap(psycopg.adapters)
 set_json_loads(loads, _ADAPTERS)
 
+#: Keys whose values the server draws.
+_DRAWN_IDS: Final = frozenset(
+    f"{table}_pkey"
+    for table in ("blob", "campaign", "pilot", "result_index", "session", "spec", "token")
+)
+
 
 @contextmanager
 def translated(what: str) -> Iterator[None]:
@@ -103,7 +109,7 @@ def translated(what: str) -> Iterator[None]:
         psycopg.errors.IntegrityError,
         psycopg.errors.StatementTooComplex,  # JSON that is nested too deep to be parsed
     ) as error:
-        raise ValueRefused(f"{what} refuses a value: {_first_line(error)}") from error
+        raise _refused_value(what, error) from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise _out_of_reach(what, error) from error
     except UnicodeEncodeError as error:
@@ -115,6 +121,17 @@ def translated(what: str) -> Iterator[None]:
         if kind is KeyConflict:
             raise _key_conflict(error) from error
         raise kind(_first_line(error)) from error
+
+
+def _refused_value(what: str, error: psycopg.Error) -> ValueRefused | Unavailable:
+    """Return whose fault it is: the caller's, or the server's if an id that it draws is taken."""
+    text = _first_line(error)
+    if error.diag.constraint_name not in _DRAWN_IDS:
+        return ValueRefused(f"{what} refuses a value: {text}")
+    return Unavailable(
+        f"{what} draws ids that are taken, as a copy by logical replication does at first: {text}; "
+        "a keeper mends that within a minute, `taskq recover` at once"
+    )
 
 
 def _not_allowed(what: str, error: psycopg.Error) -> ServerUnsuitable:
