@@ -73,8 +73,9 @@ def test_task_that_no_entry_can_hold_is_left_to_postgresql(
     pool: ScriptedPool, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
     """Whoever pops drops entries beyond 1 MiB: the task would never be handed out."""
-    numbers = [1e308] * 5_000  # six bytes each when seeded, 309 digits when stored
-    campaign.seed([Seed({"n": numbers}, "large", priority=5), Seed({"n": 10}, "10")])
+    campaign.seed([Seed({}, "large", priority=5), Seed({"n": 10}, "10")])
+    large = '{"n": [' + ", ".join(["1e308"] * 5_000) + "]}"  # 309 digits each when stored
+    postgres.execute("update taskq.spec set payload = %s where key = 'large'", [large])
     assert pool.lease(1) == []
     leased = pool.lease(100)
     assert [one.payload["n"] for one in leased] == list(range(11))
