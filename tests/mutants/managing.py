@@ -37,14 +37,6 @@ MANAGING: Final = (
         _RIGHTS,
     ),
     Mutant(
-        "dropped-index-was-not-there",
-        "sql/functions/drop_index.sql",
-        "-- @repeat once",
-        "-- @repeat safe",
-        "A manager whose answer was lost hears that there was no index, though it was dropped.",
-        ("tests/gateway/test_lost_answers.py",),
-    ),
-    Mutant(
         "headers-need-not-say-all",
         "taskq/db/catalogue.py",
         '            raise self._wrong(1, f"@{key} is missing")',
