@@ -27,7 +27,11 @@ RESERVE_S: Final = 30.0
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _WORD = re.compile(r"[A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200}")
-_OPTION = re.compile(r"--[a-z][a-z0-9-]{0,40}(=[A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200})?")
+# No quotes, so that a value with spaces can be put between quotes.
+_OPTION = re.compile(
+    r"--[a-z][a-z0-9-]{0,40}"
+    r"(=[A-Za-z0-9_.,:/@%+=\[\]&|*()-][A-Za-z0-9_.,:/@%+=\[\]&|*() -]{0,199})?"
+)
 _PBS_OPTION = re.compile(
     r"(-[A-Za-z]( [A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200})?"
     r"|[A-Za-z][A-Za-z0-9_]{0,60}=[A-Za-z0-9_.,/@%-]{1,200})"
@@ -254,7 +258,7 @@ def _check_lists(driver: str, settings: PilotSettings) -> None:
 
 def _check_option(option: str) -> None:
     if not _OPTION.fullmatch(option):
-        raise UsageError(f"the option {option!r:.80} must read --name=value, without spaces")
+        raise UsageError(f"the option {option!r:.80} must read --name=value, without quotes")
     if option[2:].partition("=")[0] in _OURS:
         raise UsageError(f"the option {option} is set by taskq itself")
 

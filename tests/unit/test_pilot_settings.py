@@ -55,7 +55,8 @@ def test_times_have_units() -> None:
     [
         ("slurm", {"partition": "a b"}, "partition"),
         ("slurm", {"partition": "x\n#SBATCH --uid=0"}, "partition"),
-        ("slurm", {"options": ["--constraint=a b"]}, "without spaces"),
+        ("slurm", {"options": ['--comment=a" b']}, "without quotes"),
+        ("slurm", {"options": ["--comment=a\n#SBATCH --uid=0"]}, "without quotes"),
         ("slurm", {"options": ["-p", "x"]}, "must read --name=value"),
         ("slurm", {"options": ["--output=/x"]}, "set by taskq itself"),
         ("slurm", {"folder": "/a b"}, "folder"),
@@ -142,9 +143,10 @@ def test_every_value_of_a_script_is_quoted() -> None:
 
 def test_slurm_is_asked_for_what_the_settings_say() -> None:
     """In minutes, of which Slurm knows no parts."""
-    settings = slurm(cores=32, time_limit=90, partition="long", gpus="a100:2", options=["--nice=5"])
+    further = ["--nice=5", "--comment=free text"]
+    settings = slurm(cores=32, time_limit=90, partition="long", gpus="a100:2", options=further)
     lines = script("slurm", settings).splitlines()
-    assert lines[1:12] == [
+    assert lines[1:13] == [
         f"#SBATCH --job-name={NAME}",
         f"#SBATCH --output=/jobs/{NAME}.out",
         "#SBATCH --nodes=1",
@@ -155,6 +157,7 @@ def test_slurm_is_asked_for_what_the_settings_say() -> None:
         "#SBATCH --partition=long",
         "#SBATCH --gpus=a100:2",
         "#SBATCH --nice=5",
+        '#SBATCH --comment="free text"',
         "umask 077",
     ]
     assert "--slots 32" in " ".join(agent_of(script("slurm", settings)))

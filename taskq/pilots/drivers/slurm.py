@@ -147,7 +147,7 @@ class Slurm:
         ):
             if value is not None:
                 options.append(f"--{option}={value}")
-        return [*options, *settings.options]
+        return [*options, *map(_quoted, settings.options)]
 
     def _seen(self, name: str, number: str, state: str, reason: str) -> SeenJob:
         where: JobState = "running"
@@ -163,3 +163,9 @@ class Slurm:
             code = self._folder.exit_code(name)
             seen = replace(seen, exit_code=code, cancelled=state in _BY_SOMEBODY)
         return seen
+
+
+def _quoted(option: str) -> str:
+    """Return an option as a line of a script has it."""
+    name, _, value = option.partition("=")
+    return f'{name}="{value}"' if " " in value else option
