@@ -144,6 +144,22 @@ UPKEEP: Final = (
         ("tests/integration/test_serving.py",),
     ),
     Mutant(
+        "what-is-gone-is-not-told",
+        "taskq/keeper.py",
+        'rows("note_set_back", known=self._known, ago_s=ago_s)',
+        'rows("note_set_back", known=0, ago_s=ago_s)',
+        "Nobody learns that a server took over which lacks what was acknowledged.",
+        ("tests/integration/test_set_back.py",),
+    ),
+    Mutant(
+        "only-a-rise-is-news",
+        "agents/taskq_agent/core/failover_replay.py",
+        "if timeline not in one.timelines and not one.under_way:",
+        "if timeline > max(one.timelines) and not one.under_way:",
+        "What a replaced server lacks when it comes back is lost, though agents have it.",
+        ("tests/unit/test_agent_takeover.py",),
+    ),
+    Mutant(
         "future-is-believed",
         "sql/functions/believed.sql",
         "case when p_at < p_now + interval '1 hour' then p_at end",
