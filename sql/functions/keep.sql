@@ -56,7 +56,7 @@ begin
     folded := taskq.fold();
     perform taskq.drain_banned(least(v_until, clock_timestamp()) - interval '10 min');
     select b.silent into held from taskq.brake b;
-    if random() < 0.2 then
+    if random() < 0.1 then
         perform taskq.mend_sequences(null);
     end if;
     -- The last, on its own: whatever keeps it from its work keeps nobody's tasks from being handed out.

@@ -102,7 +102,7 @@ def test_campaigns_and_sessions_wait_until_ids_are_mended(
     if mend == "recover":
         queue.recover("/")
     else:
-        for _ in range(100):  # it looks in one round of five
+        for _ in range(200):  # it looks in one round of ten
             postgres.execute("select * from taskq.keep(gen_random_uuid(), -1)")
     assert queue.create_campaign("/new").status().waiting == 0
     welcome = transport.open(hello())
