@@ -245,8 +245,7 @@ class App:
     async def add_tasks(self, request: Request) -> Response:
         """Add tasks."""
         manager = await self._manager(request)
-        most = messages.MAX_EXCHANGE_BYTES
-        wanted = await self._message(request, messages.read_new_tasks, most)
+        wanted = await self._message(request, messages.read_new_tasks)
         count = await self._management.add_tasks(manager, wanted)
         self._service.poll_soon()
         return _json({"added": count.added, "conflicts": count.conflicts})
@@ -315,10 +314,11 @@ class App:
         most: int = messages.MAX_BODY_BYTES,
     ) -> Message:
         """Return the message of a request, which is decoded when its turn comes."""
+        token, large = _token(request), self._service.large_bodies
+        if (size := length_of(request)) <= most:
+            large.check(token, size)
         body = await read_body(request, most)
-        return await self._service.large_bodies.decoded(
-            body, read, token=_token(request), is_gone=request.is_disconnected
-        )
+        return await large.decoded(body, read, token=token, is_gone=request.is_disconnected)
 
     async def _identity(self, request: Request, *, anew: bool = False) -> Identity:
         # anew: for requests without a statement that would find out that the session has ended.

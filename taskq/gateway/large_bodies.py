@@ -2,7 +2,7 @@
 
 A body that has arrived waits for its turn undecoded. Its turn comes when the one before it has been
 decoded and the rest after that is over: whoever asks for little waits for one of them at most, and
-seldom. What waits is bounded in bytes, and a token has one place.
+seldom. What waits is bounded in bytes, and a token has one place; what finds none is not read.
 """
 
 from __future__ import annotations
@@ -37,6 +37,13 @@ class LargeBodies:
         self._first = asyncio.Lock()  # first come, first served
         self._sizes: dict[str, int] = {}
 
+    def check(self, token: str, size: int) -> None:
+        """Raise `Busy` if too much waits for a body of so many bytes, or one of its token does."""
+        if size > LARGE_BYTES and (
+            token in self._sizes or sum(self._sizes.values()) + size > MOST_BYTES
+        ):
+            raise Busy
+
     async def decoded(
         self,
         body: bytes,
@@ -53,8 +60,7 @@ class LargeBodies:
         """
         if len(body) <= LARGE_BYTES:
             return read(body)
-        if token in self._sizes or sum(self._sizes.values()) + len(body) > MOST_BYTES:
-            raise Busy
+        self.check(token, len(body))
         self._sizes[token] = len(body)
         try:
             async with self._first:

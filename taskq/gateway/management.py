@@ -14,7 +14,7 @@ from taskq.gateway.auth import Manager
 from taskq.gateway.messages import CheckpointMessage, NewTasks
 from taskq.ingest.seeding import SeedCount
 from taskq.outputs.store import Outputs
-from taskq.spec.model import Seed, check_path
+from taskq.spec.model import check_path
 from taskq_agent.checkpoint_messages import CheckpointAnswer
 from taskq_agent.protocol import Held, Input
 
@@ -71,9 +71,12 @@ class Management:
     async def add_tasks(self, manager: Manager, wanted: NewTasks) -> SeedCount:
         """Add tasks; return how many are new, and how many keys were in conflict."""
         check(manager, wanted.path)
-        seeds = [Seed(task.payload, task.key, task.priority) for task in wanted.tasks]
-        campaign = await asyncio.to_thread(self._client.campaign, wanted.path)
-        return await asyncio.to_thread(campaign.seed, seeds, on_conflict=wanted.on_conflict)
+
+        def added() -> SeedCount:
+            seeds = [task.seed() for task in wanted.tasks]
+            return self._client.campaign(wanted.path).seed(seeds, on_conflict=wanted.on_conflict)
+
+        return await asyncio.to_thread(added)
 
 
 def check(manager: Manager, path: str) -> None:

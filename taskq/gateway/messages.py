@@ -183,11 +183,19 @@ class StateChange(Struct):
 
 
 class NewTask(Struct):
-    """A task to be added; see `taskq.Seed`."""
+    """A task to be added; see `taskq.Seed`. payload: an object, as it was sent."""
 
-    payload: dict[str, Any]
+    payload: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
     key: Key | None = None
     priority: Annotated[int, Meta(ge=-32_767, le=32_767)] = 0
+
+    def seed(self) -> model.Seed:
+        """Return the task with its payload decoded, unless that is too large; or `BadRequest`."""
+        text = bytes(self.payload)
+        most, deep = model.MAX_PAYLOAD_BYTES, model.MAX_PAYLOAD_DEPTH
+        if (fault := json_text.fault(text, most=most, deep=deep)) is not None:
+            raise BadRequest(f"a payload {fault}: keep large inputs in files and give their names")
+        return model.Seed(_read_payload(text), self.key, self.priority)
 
 
 class NewTasks(Struct):
@@ -235,6 +243,7 @@ read_checkpoint: Final = Reader(CheckpointMessage).read
 read_farewell: Final = Reader(SessionEndMessage).read
 read_state: Final = Reader(StateChange).read
 read_new_tasks: Final = Reader(NewTasks).read
+_read_payload: Final = Reader(dict[str, Any], flat=True).read
 # What PostgreSQL cannot store it refuses itself.
 read_values: Final = Reader(Values, flat=True).read
 

@@ -136,10 +136,10 @@ class Seed:
             raise InvalidTask(f"a payload must be JSON: {error}") from None
         except RecursionError:
             raise InvalidTask("a payload must be JSON: this one is nested too deep") from None
+        _check_payload(text)
         key = self.key if self.key is not None else derived_key(self.payload)
         if not isinstance(key, str):
             raise InvalidTask(f"a key must be text, not {type(key).__name__}")
-        _check_payload(text)
         check_text("key", key)
         if not 1 <= len(key) <= MAX_KEY_CHARS:
             raise InvalidTask(f"key of {len(key)} characters; 1 to {MAX_KEY_CHARS} are allowed")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from taskq.gateway.messages import MAX_BODY_BYTES, MAX_EXCHANGE_BYTES
+from taskq.spec.model import MAX_PAYLOAD_BYTES
 from taskq_agent.protocol import MAX_CLAIM, MAX_RESULT_BYTES, MAX_TAIL_BYTES
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Agent, Reply, fence, hello, report_of, request_bytes
@@ -151,7 +152,7 @@ def test_result_that_cannot_be_kept_is_refused(realm: Realm, agent: Agent, resul
 
 
 def test_one_bad_report_does_not_spoil_those_of_others(realm: Realm) -> None:
-    """Exchanges that arrive together share a statement, not a fate."""
+    """Of exchanges that arrive together, one is refused and the others are served."""
     realm.seed(9)
     agents = [realm.agent() for _ in range(9)]
     tasks = [agent.claim()[0] for agent in agents]
@@ -162,7 +163,7 @@ def test_one_bad_report_does_not_spoil_those_of_others(realm: Realm) -> None:
         body = body.replace(b'{"a": 0}', b'{"a": 1e999999}')
         agent.peer.send(request_bytes("POST", "/v1/exchange", token=agent.token, body=body))
     statuses = [agent.peer.reply().status for agent in agents]
-    assert statuses == [200] * 4 + [422] + [200] * 4
+    assert statuses == [200] * 4 + [400] + [200] * 4
     assert realm.campaign.status().done == 8
 
 
@@ -178,6 +179,28 @@ def test_body_beyond_the_limit_is_refused_before_it_is_read(
     options = {**unusual, "headers": headers}
     reply = agent.peer.ask("POST", path, token=agent.token, body=b"", **options)
     assert (reply.status, reply.code) == (413, "too_large")
+
+
+def test_tasks_beyond_the_limit_are_refused_before_they_are_read(realm: Realm) -> None:
+    """As the bodies of agents are: 1,000 tasks have room for 1 KiB each."""
+    headers = (f"content-length: {MAX_BODY_BYTES + 1}",)
+    ask, token = realm.gateway.ask, realm.manager
+    reply = ask("POST", "/v1/tasks", token=token, body=b"", headers=headers)
+    assert (reply.status, reply.code) == (413, "too_large")
+    tasks = [{"payload": {"x": "a" * 900, "n": n}} for n in range(1_000)]
+    body = {"path": realm.path, "tasks": tasks}
+    assert ask("POST", "/v1/tasks", token=token, body=body).json["added"] == 1_000
+
+
+def test_payload_beyond_its_limit_is_refused_before_it_is_decoded(realm: Realm) -> None:
+    """Its size is the reason, not the number in it, which no decoder takes."""
+    for size in (70_000, 900_000):
+        payload = b'{"x": "%s", "y": 1e999999}' % (b"a" * size)
+        body = b'{"path": "%s", "tasks": [{"payload": %s}]}' % (realm.path.encode(), payload)
+        reply = realm.gateway.ask("POST", "/v1/tasks", token=realm.manager, body=body)
+        assert (reply.status, reply.code) == (400, "malformed")
+        assert f"{MAX_PAYLOAD_BYTES} at most" in reply.json["error"]["message"]
+    assert realm.campaign.status().total == 0
 
 
 @pytest.mark.parametrize("path", ["/v1/exchange", "/v1/beat"])
@@ -323,6 +346,7 @@ def test_beat_of_an_agent_that_has_claimed_nothing_is_answered(
         [{}],
         [{"payload": 1}],
         [{"payload": None}],
+        [{"payload": [{}]}],
         [{"payload": {}, "key": ""}],
         [{"payload": {}, "key": "a" * 256}],
         [{"payload": {}, "key": "\x00"}],

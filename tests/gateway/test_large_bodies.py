@@ -175,6 +175,8 @@ def test_application_decodes_large_requests_in_turns(realm: Realm, path: str) ->
             assert await large == 200
             assert await posted(app, path, tokens[2], b"{}") == 200
             assert not waiting.done()
+            # Refused unread: the length is all that comes of it.
+            assert await posted(app, path, tokens[1], None, len(LARGE)) == 503
             waiting.cancel()
         finally:
             await service.close()
@@ -182,9 +184,14 @@ def test_application_decodes_large_requests_in_turns(realm: Realm, path: str) ->
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
-async def posted(app: ASGIApp, path: str, token: str, body: bytes) -> int:
-    """Return the status of the answer to a request of a client that does not leave."""
-    request = [{"type": "http.request", "body": body}]
+async def posted(
+    app: ASGIApp, path: str, token: str, body: bytes | None, length: int | None = None
+) -> int:
+    """Return the status of the answer to a request of a client that does not leave.
+
+    body: None if it never comes. length: of the body, as the head says.
+    """
+    request = [] if body is None else [{"type": "http.request", "body": body}]
     statuses: list[int] = []
 
     async def receive() -> Message:
@@ -195,6 +202,8 @@ async def posted(app: ASGIApp, path: str, token: str, body: bytes) -> int:
             statuses.append(message["status"])
 
     headers = [(b"authorization", f"Bearer {token}".encode())]
+    if length is not None:
+        headers.append((b"content-length", str(length).encode()))
     scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode()}
     await app({**scope, "query_string": b"", "headers": headers}, receive, send)
     return statuses[0]
