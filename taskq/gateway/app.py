@@ -322,7 +322,7 @@ class App:
 
     async def _identity(self, request: Request, *, anew: bool = False) -> Identity:
         # anew: for requests without a statement that would find out that the session has ended.
-        return await self._service.identities.identify(_token(request), anew=anew)
+        return await self._service.identities.admit(_token(request), anew=anew)
 
     async def _manager(self, request: Request) -> Manager:
         try:

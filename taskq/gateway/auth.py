@@ -19,11 +19,17 @@ from taskq.dispatch.fair_share import Scope, Without
 from taskq.errors import Unauthorized
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
+from taskq.gateway.token_rates import TokenRate
 from taskq.tokens import hashed
 from taskq_agent.errors import SessionLost
 
 #: Seconds for which a manager's token is cached; a revocation is promised to work within 30 s.
 MANAGER_FRESH_S: Final = 10.0
+#: Requests of a token for managers' verbs and blobs, which take threads and look-ups: at once, and
+#: a second in the long run; and the seconds for which one more waits at most.
+ASKED_AT_ONCE: Final = 200
+ASKED_PER_S: Final = 100.0
+ASKED_WAIT_S: Final = 5.0
 _MOST_KEPT: Final = 100_000
 _MOST_WAITING: Final = 4_096
 _MOST_AT_ONCE: Final = 1_000
@@ -80,6 +86,7 @@ class TokenCache:
         self._known_since = 0
         self._known: dict[str, Identity] = {}
         self._asked: dict[str, asyncio.Future[Identity]] = {}
+        self._rate = TokenRate(ASKED_AT_ONCE, ASKED_PER_S)
         self._asking: asyncio.Task[None] | None = None
 
     def agent(self, token: str) -> AgentSession | None:
@@ -103,6 +110,22 @@ class TokenCache:
     def forget(self, token: str) -> None:
         """Drop a token from the cache."""
         self._known.pop(token, None)
+
+    async def admit(self, token: str, *, anew: bool = False) -> Identity:
+        """Identify a token when it may ask again, if it has asked very often; see `identify`.
+
+        Raise `Busy` if it would wait for longer than `ASKED_WAIT_S`.
+        """
+        wait_s = self._rate.wait_s(token)
+        if wait_s > ASKED_WAIT_S:
+            raise Busy(wait_s)
+        self._rate.count(token)
+        await asyncio.sleep(wait_s)
+        try:
+            return await self.identify(token, anew=anew)
+        except Unauthorized:
+            self._rate.forget(token)  # nobody without a token takes room here
+            raise
 
     async def identify(self, token: str, *, anew: bool = False) -> Identity:
         """Return the identity of a token; anew: from the database, not from the cache.

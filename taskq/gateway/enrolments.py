@@ -15,6 +15,7 @@ from taskq.gateway.errors import Busy
 from taskq.gateway.group_commit import GroupCommit
 from taskq.gateway.messages import SessionEndMessage
 from taskq.gateway.pace import Pace
+from taskq.gateway.token_rates import TokenRate
 from taskq.tokens import hashed
 from taskq_agent.protocol import Hello
 from taskq_agent.text import clean
@@ -27,8 +28,6 @@ END_CONNECTIONS: Final = 1
 #: nodes may arrive within a minute, and twice; but each leaves a row.
 OPENED_AT_ONCE: Final = 40_000
 OPENED_PER_S: Final = 100.0
-#: Tokens that are counted; beyond that, those are forgotten that may open most again.
-_MOST_COUNTED: Final = 10_000
 
 
 class Enrolments:
@@ -43,8 +42,7 @@ class Enrolments:
         self._clients = clients
         self._hellos: GroupCommit[dict[str, Any], Row] = GroupCommit(self._open, CONNECTIONS)
         self._pace = Pace(time.monotonic)
-        # Of each token: what counts of the hellos that were answered, and when it was so.
-        self._answered: dict[str, tuple[float, float]] = {}
+        self._answered = TokenRate(OPENED_AT_ONCE, OPENED_PER_S)
 
     async def open(self, token: str, session: str, hello: Hello, address: str) -> Row:
         """Open a session, or find the one that this hello has opened.
@@ -53,9 +51,8 @@ class Enrolments:
         Raise `Busy` if too many wait already or the token has opened too many lately, and the
         errors of `enrol`.
         """
-        excess = self._counted(token) - OPENED_AT_ONCE
-        if excess >= 0:
-            raise Busy((excess + 1) / OPENED_PER_S)
+        if wait_s := self._answered.wait_s(token):
+            raise Busy(wait_s)
         waiting = len(self._hellos)
         if waiting >= MOST_WAITING:
             raise Busy(self._pace.wait_s(waiting, self._hellos.served, self._clients()))
@@ -66,17 +63,8 @@ class Enrolments:
         values["address"] = address
         row = await self._hellos.put(values)
         # Only now, so that nobody without a token takes room here.
-        self._answered[token] = (self._counted(token) + 1, time.monotonic())
-        if len(self._answered) > _MOST_COUNTED:
-            self._answered = {
-                one: self._answered[one]
-                for one in sorted(self._answered, key=self._counted)[_MOST_COUNTED // 2 :]
-            }
+        self._answered.count(token)
         return row
-
-    def _counted(self, token: str) -> float:
-        count, since = self._answered.get(token, (0.0, 0.0))
-        return max(0.0, count - (time.monotonic() - since) * OPENED_PER_S)
 
     async def close(self) -> None:
         """Close the connections; nobody may wait any more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import secrets
@@ -12,8 +13,14 @@ from typing import Any
 import pytest
 
 from taskq import Seed
+from taskq.errors import Unauthorized
+from taskq.gateway import auth
+from taskq.gateway.auth import AgentSession, Manager
+from taskq.gateway.errors import Busy
 from taskq.gateway.manager_queries import MAX_KEPT_BYTES
 from taskq.gateway.manager_turns import MOST_AT_ONCE, MOST_KEPT_BYTES, MOST_OF_TOKEN
+from taskq.gateway.service import Service
+from taskq.gateway.settings import Settings
 from taskq.remote.queries import GatewayQueries
 from taskq.steering.compiler import compiled
 from tests.fixtures.gateways import Realm
@@ -80,6 +87,39 @@ def test_dear_filters_of_one_token_keep_no_other_waiting(realm: Realm) -> None:
         reply = peer.reply()
         assert (reply.status, json.loads(reply.body)["error"]["code"]) == (504, "too_long")
         assert b"find_tasks took longer than 10 s; compare fewer values" in reply.body
+
+
+def test_requests_of_a_token_are_bounded_in_rate(
+    realm: Realm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For managers' verbs and blobs, whose heads cost a look-up each; others go on."""
+    monkeypatch.setattr(auth, "ASKED_AT_ONCE", 3)
+    monkeypatch.setattr(auth, "ASKED_PER_S", 0.001)
+    agent = realm.agent()
+
+    async def run() -> None:
+        service = Service(realm.queue.database, Settings(), lambda: 1)
+        tokens = service.identities
+        try:
+            for _ in range(3):
+                assert isinstance(await tokens.admit(realm.manager, anew=True), Manager)
+            for _ in range(9):
+                with pytest.raises(Unauthorized):
+                    await tokens.admit("nobody's")
+            for anew in (False, True):
+                with pytest.raises(Busy):
+                    await tokens.admit(realm.manager, anew=anew)
+            assert isinstance(await tokens.admit(realm.token("manager")), Manager)
+            assert isinstance(await tokens.admit(agent.token), AgentSession)
+            monkeypatch.setattr(auth, "ASKED_WAIT_S", 1e9)
+            waiting = asyncio.create_task(tokens.admit(realm.manager))
+            assert isinstance(await tokens.admit(agent.token), AgentSession)
+            assert not waiting.done()
+            waiting.cancel()
+        finally:
+            await service.close()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
 
 
 @pytest.fixture
