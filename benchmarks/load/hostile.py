@@ -216,20 +216,28 @@ class _Socket:
         self._gateway = gateway
         self._bodiless = bodiless
         self._socket = socket.create_connection(gateway, TIMEOUT_S)
+        self._has_ended = False
 
     def hang_up(self) -> None:
         """Connect anew."""
         self.close()
         self._socket = socket.create_connection(self._gateway, TIMEOUT_S)
+        self._has_ended = False
 
     def send(self, request: bytes) -> None:
-        try:
-            self._socket.sendall(request)
-        except OSError:
+        """Send a request, or as much of it as is taken: one that is refused is not read."""
+        if self._has_ended:
             self.hang_up()
+        with suppress(OSError):
             self._socket.sendall(request)
 
     def receive(self) -> Response:
+        """Return the response; one of status 0 if there is none."""
+        response = self._received()
+        self._has_ended = not response.status or response.closing
+        return response
+
+    def _received(self) -> Response:
         received = b""
         with suppress(OSError):
             while data := self._socket.recv(1 << 18):
