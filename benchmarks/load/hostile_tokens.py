@@ -55,7 +55,9 @@ def of_tokens(stage: Stage) -> Attacks:
     }
     numbers = f'{{"x":[{",".join(["1e5000"] * _NUMBERS)}]}}'
     explode = f'{{"path":"{CAMPAIGN}","tasks":[{{"payload":{numbers}}}]}}'
-    large = f'{{"path":"{CAMPAIGN}","tasks":[{{"payload":{{"x":"{"y" * _PAYLOAD_CHARS}"}}}}]}}'
+    payload = f'[{{"payload":{{"x":"{"y" * _PAYLOAD_CHARS}"}}}}]'
+    large = f'{{"path":"{CAMPAIGN}","tasks":{payload}}}'
+    stated = f'{{"path":"{CAMPAIGN}","on_conflict":"skip"}}\n{payload}'
     results = {"campaign": campaign, "tasks": tasks}
     reporters = sessions.opened(stage.database, CAMPAIGN, 2)
     return {
@@ -68,6 +70,10 @@ def of_tokens(stage: Stage) -> Attacks:
             (manager,) * 2,
         ),
         "payloads of 7 MiB": (Attack(_said("tasks", large), pause_s=0.2), (manager,)),
+        "payloads of 7 MiB in statements": (
+            Attack(_said("manage/submit?rest=tasks", stated), times=2, pause_s=0.05),
+            (manager,) * 2,
+        ),
         "filters that take long": (
             Attack(_said("manage/find_tasks", find), times=_AT_ONCE, pause_s=0.05),
             (manager,) * _AT_ONCE,

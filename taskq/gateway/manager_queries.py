@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -38,6 +40,7 @@ from taskq.errors import (
     UsageError,
 )
 from taskq.gateway.errors import Busy, ErrorAnswer, StatementTooLong, TooLarge
+from taskq.gateway.large_bodies import LARGE_BYTES
 from taskq.gateway.manager_turns import MOST_AT_ONCE, ManagerTurns, PlacedAnswer
 from taskq.gateway.messages import BadRequest, encode, read_values
 from taskq.gateway.offered import about, checked, offered
@@ -52,6 +55,10 @@ MAX_KEPT_BYTES: Final = 8 << 20
 MAX_ANSWER_BYTES: Final = 256 << 20
 #: Inputs that are uploaded at a time; each is a temporary file meanwhile.
 MOST_UPLOADS: Final = 2
+#: How many times as long as it took a refused statement with a large body keeps its turn, and the
+#: most seconds of that: PostgreSQL reads all of the body before it finds what is wrong with it.
+REFUSED_REST_FACTOR: Final = 20.0
+REFUSED_REST_S: Final = 5.0
 
 _GZIP: Final = 31  # of zlib: with the header of gzip
 _FAST: Final = 1
@@ -83,7 +90,8 @@ class ManagerQueries:
             body = await read_body(request, MAX_BYTES)
             gzipped = request.headers.get("content-encoding") == "gzip"
             rest = request.query_params.get("rest")
-            async with place.turn():
+            is_large = gzipped or len(body) > LARGE_BYTES
+            async with place.turn(), _rest_if_refused(is_large):
                 lines = await self._run(lambda: self._answer(token, name, body, gzipped, rest))
         except BaseException:
             place.leave()
@@ -133,6 +141,21 @@ class ManagerQueries:
                     )
         except (ServerUnsuitable, Unavailable) as error:
             raise _told(error, name, how) from error
+
+
+@asynccontextmanager
+async def _rest_if_refused(is_large: bool) -> AsyncIterator[None]:
+    """After a statement that is refused, keep its turn for a rest, and its client waiting."""
+    began = time.monotonic()
+    try:
+        yield
+    except Unavailable:
+        raise
+    except Exception:
+        if is_large:
+            rest_s = REFUSED_REST_FACTOR * (time.monotonic() - began)
+            await asyncio.sleep(min(rest_s, REFUSED_REST_S))
+        raise
 
 
 def error_answer(known: ErrorAnswer, error: Exception) -> ErrorAnswer:

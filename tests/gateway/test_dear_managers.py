@@ -8,16 +8,19 @@ import json
 import secrets
 import select
 import socket
+import time
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.types import Message
 
 from taskq import Seed
-from taskq.errors import Unauthorized
-from taskq.gateway import auth
+from taskq.errors import Unauthorized, UsageError
+from taskq.gateway import auth, manager_queries
 from taskq.gateway.auth import AgentSession, Manager
 from taskq.gateway.errors import Busy
-from taskq.gateway.manager_queries import MAX_KEPT_BYTES
+from taskq.gateway.manager_queries import MAX_KEPT_BYTES, ManagerQueries
 from taskq.gateway.manager_turns import MOST_AT_ONCE, MOST_KEPT_BYTES, MOST_OF_TOKEN
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
@@ -120,6 +123,45 @@ def test_requests_of_a_token_are_bounded_in_rate(
             await service.close()
 
     asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_refused_large_statement_keeps_its_turn_for_a_rest(
+    realm: Realm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody rests after a small one that is refused, or a large one that is not."""
+    monkeypatch.setattr(manager_queries, "REFUSED_REST_FACTOR", 1e12)
+    head = json.dumps({"path": realm.path, "on_conflict": "skip"}).encode()
+
+    async def run() -> None:
+        queries = ManagerQueries(realm.queue.database)
+
+        async def submit(payload: str, count: int) -> None:
+            tasks = ", ".join(f'{{"key": "{n}", "payload": {payload}}}' for n in range(count))
+            body = head + f"\n[{tasks}]".encode()
+            await queries.answer(realm.manager, "submit", request(body, b"rest=tasks"))
+
+        monkeypatch.setattr(manager_queries, "REFUSED_REST_S", 1e9)
+        with pytest.raises(UsageError):
+            await submit('{"n": 1e5000}', 1)
+        await submit('{"n": 1}', 9_000)
+        monkeypatch.setattr(manager_queries, "REFUSED_REST_S", 0.2)
+        for payload, count in ((f'{{"n": "{"x" * 70_000}"}}', 1), ('{"n": 1e5000}', 9_000)):
+            began = time.monotonic()
+            with pytest.raises(UsageError):
+                await submit(payload, count)
+            assert time.monotonic() - began > 0.2
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def request(body: bytes, query: bytes = b"") -> Request:
+    """Return a request with a body."""
+    scope = {"type": "http", "method": "POST", "headers": [], "query_string": query}
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body}
+
+    return Request(scope, receive)
 
 
 @pytest.fixture
