@@ -152,7 +152,11 @@ class App:
         offset = int(wanted[1]) if wanted else 0
         end = min(size, int(wanted[2]) + 1) if wanted and wanted[2] else size
         if wanted and offset >= end:
-            return Response(status_code=416, headers={"content-range": f"bytes */{size}"})
+            self._service.metrics.failures["no_such_part"] += 1
+            why = f"there is no such part of a blob of {size} bytes"
+            answer = _failed(ErrorAnswer(416, "no_such_part", why))
+            answer.headers["content-range"] = f"bytes */{size}"
+            return answer
         headers = {"content-length": str(end - offset), "accept-ranges": "bytes"}
         if wanted:
             headers["content-range"] = f"bytes {offset}-{end - 1}/{size}"
