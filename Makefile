@@ -42,7 +42,7 @@ mutants: .venv/test ## Seed bugs into copies of the code, and see that the tests
 	$(BIN)/python -m tests.mutants
 
 .PHONY: soak
-soak: .venv/test ## Compare the queue with its models for HOURS (1), with fresh seeds
+soak: .venv/test ## Compare the queue with its models, and fuzz a gateway, for HOURS (1), with fresh seeds
 	$(BIN)/python -m tests.property.soak --hours $(HOURS)
 
 .PHONY: protocol

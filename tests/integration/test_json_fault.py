@@ -11,41 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from taskq_agent import json_text
+from tests.fuzz.json_texts import DOCUMENTS
 from tests.helpers.postgres import Postgres, value
 
 MOST, DEEP = 2_000, 6
-
-NUMBERS = st.one_of(
-    st.integers().map(str),
-    st.floats(allow_nan=False, allow_infinity=False).map(repr),
-    st.builds(
-        "{}{}{}{}{}".format,
-        st.sampled_from(["", "-"]),
-        st.sampled_from(["0", "1", "7.25", "1" * 349, "1" * 350, "1" * 351, "0." + "0" * 400]),
-        st.sampled_from(["e", "E"]),
-        st.sampled_from(["", "+", "-"]),
-        st.sampled_from(
-            ["0", "9", "99", "350", "351", "0005", "00350", "5000", "131000", "9" * 30]
-        ),
-    ),
-)
-#: With what could be taken for numbers, brackets and ends of strings.
-STRINGS = st.one_of(
-    st.text(max_size=20),
-    st.sampled_from(['"', "\\", '\\"', ", 1e5000", "[[[[[[[[[[", "}", "1" * 400, '{"a": 1e999}']),
-).map(lambda text: json.dumps(text, ensure_ascii=False))
-
-
-def _containers(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    members = st.tuples(STRINGS, inner).map(": ".join)
-    space = st.sampled_from([",", " , "])
-    return st.one_of(
-        st.builds(lambda by, some: f"[{by.join(some)}]", space, st.lists(inner, max_size=4)),
-        st.builds(lambda by, some: f"{{{by.join(some)}}}", space, st.lists(members, max_size=3)),
-    )
-
-
-DOCUMENTS = st.recursive(st.one_of(NUMBERS, STRINGS), _containers, max_leaves=20)
 
 
 @settings(

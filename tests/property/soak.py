@@ -1,4 +1,7 @@
-"""Run the model tests for hours, ten minutes each in turn and with fresh seeds: `make soak`."""
+"""Run the model tests, and the fuzzer of a gateway, for hours: `make soak`.
+
+Each runs ten minutes in turn, with fresh seeds.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.property.soak", description=__doc__)
     parser.add_argument("--hours", type=float, default=1.0)
     until = time.monotonic() + 3600 * parser.parse_args().hours
-    files = sorted(Path(__file__).parent.glob("test_*.py"))
+    here = Path(__file__).parent
+    files = [*sorted(here.glob("test_*.py")), here.with_name("fuzz") / "test_wire.py"]
     for number, file in enumerate(itertools.cycle(files), 1):
         left_s = min(_ROUND_S, until - time.monotonic())
         if left_s <= 0:
@@ -37,6 +41,7 @@ def _round(file: str, seed: int, left_s: float) -> int:
     """Run a file's tests, at most for so long; return the exit code of pytest."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "--log-cli-level=INFO", file]
     command += ["--hypothesis-profile=soak", f"--hypothesis-seed={seed}"]
+    command += ["-o", "faulthandler_timeout=0"]  # a round takes longer than any test may
     with subprocess.Popen(command) as tests:
         try:
             return tests.wait(left_s)

@@ -1,0 +1,51 @@
+"""A real gateway under requests of hostile agents and managers: answers, costs, and what is left.
+
+`make soak` goes on for hours, with fresh seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from tests.fixtures.gateways import GatewayProcess, opened
+from tests.fuzz.farm import EXPECTED, Farm
+from tests.fuzz.wire import CONVERSATIONS, Ask
+
+pytestmark = pytest.mark.thorough
+
+#: Conversations; the same ones each time, so that the outcome is, too.
+EXAMPLES: Final = 150
+
+
+@pytest.fixture
+def farm(dsn: str, tmp_path: Path) -> Iterator[Farm]:
+    """Give campaigns at a gateway of their own."""
+    gateway = GatewayProcess(dsn, tmp_path, "--lease", "3600", expected=EXPECTED, keeper=True)
+    try:
+        with opened(dsn) as queue:
+            yield Farm(queue, gateway, tmp_path)
+        gateway.stop()
+    finally:
+        gateway.kill()
+
+
+def test_whatever_is_said_costs_little_and_nobody_else(farm: Farm) -> None:
+    """Each answer is documented and in time, the queue stays right, and others get on."""
+    soak = settings.get_current_profile_name() == "soak"
+    how = settings.default if soak else settings(max_examples=EXAMPLES, derandomize=True)
+
+    # A conversation is short, and what is found may not come again: it is shown as it was.
+    @settings(how, phases=[Phase.generate], suppress_health_check=[*HealthCheck])
+    @given(asks=CONVERSATIONS)
+    def talk(asks: list[Ask]) -> None:
+        farm.say(asks)
+
+    with farm.working():
+        talk()
+    farm.check()
+    farm.check_exports()
