@@ -27,7 +27,6 @@ from taskq.errors import (
     Conflict,
     KeyConflict,
     NotFound,
-    NotOverGateway,
     ResultLost,
     UsageError,
 )
@@ -121,16 +120,9 @@ class Campaign(IndexedCampaign):
         status = Status(**self._database.rows("counts", path=self.path, depth=0)[0])
         return status if below or not status.children else self.tree()[0]
 
-    def hedges(self, *, below: bool = True) -> Hedges | None:
-        """Return what was hedged, and the second attempts at work; None: an older gateway's queue.
-
-        A statement of its own, since a library of an older release takes no other columns of
-        `status` over a gateway.
-        """
-        try:
-            (row,) = self._database.rows("hedges", path=self.path, below=below, most=HEDGES)
-        except NotOverGateway:
-            return None
+    def hedges(self, *, below: bool = True) -> Hedges:
+        """Return what was hedged, and the second attempts at work."""
+        (row,) = self._database.rows("hedges", path=self.path, below=below, most=HEDGES)
         longest = [SecondAttempt(**one) for one in row.pop("longest")]
         return Hedges(**row, longest=longest)
 

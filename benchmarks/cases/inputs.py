@@ -66,14 +66,14 @@ def shared(bench: Bench) -> Iterator[Finding]:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedInput:
+class InputCost:
     """megabytes: moved in all; wait_s: until an agent had its input, the mean of all."""
 
     megabytes: float
     wait_s: float
 
 
-def _fetched(stage: Stage, wanted: Input, folders: list[Path]) -> FetchedInput:
+def _fetched(stage: Stage, wanted: Input, folders: list[Path]) -> InputCost:
     """Start an agent's fetch in each of these folders, all at once."""
     source = Counted(DirectTransport(stage.database))
     began = time.monotonic()
@@ -87,7 +87,7 @@ def _fetched(stage: Stage, wanted: Input, folders: list[Path]) -> FetchedInput:
         waits = list(threads.map(fetch, folders))
     for folder in set(folders):
         (folder / wanted.digest).unlink()
-    return FetchedInput(source.bytes_read / MEGA, statistics.mean(waits))
+    return InputCost(source.bytes_read / MEGA, statistics.mean(waits))
 
 
 def _finding(what: str, unit: str, cached: float, alone: float, goal: Goal) -> Finding:

@@ -33,7 +33,7 @@ class Overview:
     paused themselves. closed_by: of the campaign and those above it, the ones that are not open.
     left_agents: agents that left within the last hour. refusals: campaigns that agents cannot run.
     left_over: unfinished tasks, and those among them that no agent can claim; None: not known
-    without those below. hedges: None: a gateway of an older release does not tell.
+    without those below.
     """
 
     status: Status
@@ -44,17 +44,15 @@ class Overview:
     left_agents: list[LeftAgent]
     refusals: list[Refusals]
     left_over: LeftOver | None
-    hedges: Hedges | None
+    hedges: Hedges
 
     def record(self) -> dict[str, Any]:
         """Return the overview as a record for JSON."""
         classes = None
         if self.classes is not None:
             classes = [{"error_class": name, "attempts": n} for name, n in self.classes]
-        hedges = None
-        if self.hedges is not None:
-            longest = [as_record(one) for one in self.hedges.longest]
-            hedges = as_record(self.hedges) | {"longest": longest}
+        longest = [as_record(one) for one in self.hedges.longest]
+        hedges = as_record(self.hedges) | {"longest": longest}
         return status_record(self.status) | {
             "agents": len(self.agents),
             "agents_left": len(self.left_agents),
@@ -79,7 +77,7 @@ class Overview:
         lines = [self._about_agents()]
         if self.status.failures or self.status.losses:
             lines.append(self._about_failures())
-        if self.hedges is not None and self.hedges.hedged:
+        if self.hedges.hedged:
             lines.append(self._about_hedges(self.hedges))
         lines += [
             f"refused    {one.path} on {counted(one.hosts, 'host')} "

@@ -43,7 +43,7 @@ class _Token:
     )
 
 
-class Place:
+class AdmittedRequest:
     """The place of an admitted request; `leave` it when the answer has been taken."""
 
     def __init__(self, turns: ManagerTurns, name: str, token: _Token) -> None:
@@ -79,7 +79,7 @@ class ManagerTurns:
         self._requests = 0
         self.kept = 0
 
-    def admit(self, name: str) -> Place:
+    def admit(self, name: str) -> AdmittedRequest:
         """Admit a request, before its body is read; raise `Busy` if there is too much already."""
         token = self._tokens.get(name) or _Token()
         if self._requests >= MOST_ADMITTED or token.requests >= MOST_OF_TOKEN:
@@ -88,7 +88,7 @@ class ManagerTurns:
         self._tokens[name] = token
         self._requests += 1
         token.requests += 1
-        return Place(self, name, token)
+        return AdmittedRequest(self, name, token)
 
     def check(self, token: _Token) -> None:
         """Raise `Busy` if answers that are not taken yet have too many bytes."""
@@ -96,7 +96,7 @@ class ManagerTurns:
             raise Busy
 
     def leave(self, name: str, token: _Token) -> None:
-        """Forget a request; see `Place.leave`."""
+        """Forget a request; see `AdmittedRequest.leave`."""
         self._requests -= 1
         token.requests -= 1
         if not token.requests:
@@ -107,7 +107,7 @@ class PlacedAnswer(Response):
     """An answer that is sent as it is taken, and then gives up its place."""
 
     def __init__(
-        self, body: bytearray, place: Place, headers: dict[str, str], media_type: str
+        self, body: bytearray, place: AdmittedRequest, headers: dict[str, str], media_type: str
     ) -> None:
         super().__init__(None, 200, headers, media_type)
         self.headers["content-length"] = str(len(body))

@@ -354,10 +354,11 @@ def _largest(chunk: _Chunk) -> int:
 
 
 def _lines(campaign: int, tasks: Iterable[Numbered]) -> bytes:
-    """Return tasks in COPY's text format; encoded JSON has no control characters."""
+    """Return tasks in COPY's text format. Neither keys nor JSON have control characters."""
     return "".join(
         [
-            f"{campaign}\t{_escaped(key)}\t{payload.replace(_BACKSLASH, _TWICE)}\t{priority}\n"
+            f"{campaign}\t{key.replace(_BACKSLASH, _TWICE)}\t"
+            f"{payload.replace(_BACKSLASH, _TWICE)}\t{priority}\n"
             for _, (key, payload, priority) in tasks
         ]
     ).encode()
@@ -367,13 +368,6 @@ def task_json(encoded: Encoded) -> str:
     """Return a task as the JSON text that `submit` and `seed_tasks` take."""
     key, payload, priority = encoded
     return f'{{"key":{json.dumps(key)},"payload":{payload},"priority":{priority}}}'
-
-
-def _escaped(key: str) -> str:
-    if key.isalnum():
-        return key
-    key = key.replace(_BACKSLASH, _TWICE)
-    return key.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
 
 _BACKSLASH: Final = "\\"

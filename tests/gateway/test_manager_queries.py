@@ -17,7 +17,6 @@ from taskq import CampaignSpec, Client, Conflict, Handler, NotOverGateway, Seed,
 from taskq.errors import Forbidden, KeyConflict, NotFound, Unauthorized, Unavailable
 from taskq.gateway import manager_queries, manager_turns
 from taskq.remote.queries import GatewayQueries
-from taskq.views import Hedges
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.fixtures.logins import Staff
 from tests.gateway.peers import Reply
@@ -104,22 +103,6 @@ def test_manager_does_not_say_what_agents_execute(realm: Realm, manager: Client)
     assert "seal" not in row["handler"]
     assert row["handler"]["archive"] == "0" * 64
     assert "ab" * 32 not in json.dumps(row, default=str)
-
-
-def test_what_is_new_is_asked_apart_and_not_had_of_an_older_gateway(
-    realm: Realm, manager: Client
-) -> None:
-    """Counts have the columns that libraries of an older release take."""
-
-    class Older(GatewayQueries):
-        def rows(self, name: str, /, **values: Any) -> list[Any]:
-            return super().rows("create_pilot" if name == "hedges" else name, **values)
-
-    assert manager.campaign(realm.path).hedges() == Hedges(0, 0, [])
-    (counts,) = manager.queries.rows("counts", path=realm.path, depth=0)
-    assert "hedged" not in counts
-    with Client(Older(realm.gateway.url, realm.token("manager"), patience_s=0)) as queue:
-        assert queue.campaign(realm.path).hedges() is None
 
 
 def test_manager_steers_what_matches_a_filter(realm: Realm, manager: Client) -> None:

@@ -201,7 +201,7 @@ def test_docking_a_few_ligands_comes_near_the_published_scores(
 @pytest.mark.parametrize("campaign_file", ["docking/campaign.toml", "docking/library.toml"])
 def test_campaign_files_are_well_formed(command: CommandLine, campaign_file: str) -> None:
     """Each can be created as it stands."""
-    assert "is there" in command.out(
+    assert "is created" in command.out(
         "campaign", "create", "--campaign-file", EXAMPLES / campaign_file
     )
 

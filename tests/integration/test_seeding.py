@@ -339,10 +339,10 @@ def test_seed_of_a_database_that_refuses_a_chunk_keeps_those_before(
 def test_single_task_is_submitted_once(campaign: Campaign, postgres: Postgres) -> None:
     """A key that is there already adds nothing, with or without a key of one's own."""
     assert len({campaign.submit({"n": 1}), campaign.submit({"n": 1})}) == 1
-    assert [campaign.submit({"n": 2}, "'k'\t\"", 7) for _ in range(2)] == ["'k'\t\""] * 2
+    assert [campaign.submit({"n": 2}, "'k' \"", 7) for _ in range(2)] == ["'k' \""] * 2
     (first, second) = campaign.tasks()
     assert (first.payload, first.priority) == ({"n": 1}, 0)
-    assert (second.key, second.payload, second.priority) == ("'k'\t\"", {"n": 2}, 7)
+    assert (second.key, second.payload, second.priority) == ("'k' \"", {"n": 2}, 7)
     with pytest.raises(InvalidTask, match="JSON"):
         campaign.submit({"n": float("nan")})
     assert campaign.status().waiting == 2
