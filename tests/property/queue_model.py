@@ -24,8 +24,8 @@ MAX_OUT_OF_TIME = 2
 #: A host or site: its kind and its name.
 Place = tuple[str, str]
 
-WAITING, DELAYED, WORKING, CANCELLED, LOST = "waiting", "delayed", "working", "cancelled", "lost"
-HEDGED = "hedged"
+WAITING, DELAYED, WORKING = "waiting", "delayed", "working"
+CANCELLED, LOST, HEDGED = "cancelled", "lost", "hedged"
 
 
 @dataclass
