@@ -20,7 +20,6 @@ from taskq_agent.protocol import (
 
 MAX_ATTEMPTS = MAX_LOSSES = 3
 MAX_OUT_OF_TIME = 2
-
 #: A host or site: its kind and its name.
 Place = tuple[str, str]
 
