@@ -14,7 +14,7 @@ PROGRAM = """
 import os, subprocess, sys
 from tests.helpers.leftovers import Leftovers
 guard = Leftovers()
-child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+child = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
 print(child.pid, flush=True)
 if sys.stdin.readline():
     guard.end()
