@@ -94,7 +94,7 @@ lint: .venv/test ## Check style, types and layers
 
 .PHONY: agent
 agent: .venv/base ## Build dist/taskq-agent.pyz, the agent as one file for worker nodes
-	$(BIN)/python -m taskq.agent_file dist/taskq-agent.pyz
+	$(BIN)/python -m taskq.pilots.agent_file dist/taskq-agent.pyz
 
 .PHONY: bench
 bench: .venv/base ## Measure beside the limit of the server: CASES, all without (hours, quiet machine)

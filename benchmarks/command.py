@@ -19,8 +19,8 @@ from benchmarks.stage import Bench
 from taskq.db import migrations
 from taskq.db.connections import Database
 from taskq.embedded import Server
-from taskq.errors import TaskqError, UsageError
-from taskq_cli.output import Column, write_records
+from taskq.model.errors import TaskqError, UsageError
+from taskq_cli.display.output import Column, write_records
 from taskq_cli.shared import Invocation, shared_options
 
 LEAST_TASKS: Final = 100

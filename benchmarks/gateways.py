@@ -17,7 +17,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from benchmarks.load.work import LoadTarget
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 
 HOST: Final = "127.0.0.1"
 READY_S: Final = 30.0

@@ -24,7 +24,7 @@ from benchmarks.own_server import own_server
 from taskq import CampaignSpec, Client, Handler, Seed
 from taskq.db import migrations
 from taskq.db.connections import Database
-from taskq.keeper import keeping
+from taskq.upkeep.keeper import keeping
 
 ROOT: Final = Path(__file__).parents[1]
 HOSTS: Final = 10

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from taskq.db.connections import Database
-from taskq.errors import ServerUnsuitable
+from taskq.model.errors import ServerUnsuitable
 
 FSYNCS: Final = 64
 MUST_BE_ON: Final = ("fsync", "synchronous_commit", "full_page_writes")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from taskq.db.connections import Database, Statements
-from taskq.errors import Conflict
+from taskq.model.errors import Conflict
 
 NS: Final = 1e9
 

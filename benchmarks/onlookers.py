@@ -21,8 +21,8 @@ from urllib.parse import quote
 
 from benchmarks.gateways import running_gateways, running_keeper
 from benchmarks.load.work import LoadTarget
-from taskq.client import Client
-from taskq.errors import Unavailable
+from taskq.api.client import Client
+from taskq.model.errors import Unavailable
 
 TOPS: Final = 2
 PAGES: Final = 10

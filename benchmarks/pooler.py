@@ -15,7 +15,7 @@ from typing import Final
 
 from taskq.db.connections import Database
 from taskq.embedded.account import server_account
-from taskq.errors import NotFound, Unavailable
+from taskq.model.errors import NotFound, Unavailable
 
 READY_S: Final = 10.0
 PORT: Final = 6432

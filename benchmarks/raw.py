@@ -11,7 +11,7 @@ from typing import Final, Literal
 from taskq import embedded
 from taskq.db.catalogue import statement
 from taskq.db.connections import Database
-from taskq.errors import NotFound, Unavailable
+from taskq.model.errors import NotFound, Unavailable
 
 BATCH: Final = 100
 LEAST_S: Final = 1

@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import quote
 
 from taskq.embedded.redis_program import locate_redis
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 
 READY_S: Final = 10.0
 POLL_S: Final = 0.005

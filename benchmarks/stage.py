@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from benchmarks.scale import Scale
-from taskq.client import Client
+from taskq.api.client import Client
 from taskq.db import migrations
 from taskq.db.connections import Database
 from taskq.ingest.seeding import SeedCount
-from taskq.keeper import Keeper
+from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.handler import Handler
 from taskq.planning.clients import Clients, Load
 from taskq.planning.trial import CAMPAIGN, sample_seeds
-from taskq.spec.handler import Handler
-from taskq.spec.spec import CampaignSpec, RetryPolicy
+from taskq.upkeep.keeper import Keeper
 
 APART: Final = Load(2, 4, 1, CAMPAIGN)
 """8 clients, one task at a time, that share nothing."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from benchmarks.findings import Finding, Goal, Ratio
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 
 Measure: TypeAlias = Callable[[], float]
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from benchmarks.meter import held_snapshot
 from taskq.db.connections import Database, Statements
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 
 PAUSE_S: Final = 0.1
 """Between a checkpoint and the next: with nothing to write they would follow without end."""

@@ -20,9 +20,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskq.campaign import Campaign
-from taskq.client import Client, connect
-from taskq.errors import (
+from taskq.api.client import Client, connect
+from taskq.api.reader import connect_to_read
+from taskq.campaign.campaign import Campaign
+from taskq.campaign.priorities import Prioritised
+from taskq.files.live_output import OutputPart
+from taskq.ingest.seeding import SeedCount
+from taskq.ingest.sources import Source, open_source
+from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.errors import (
     AgentsDied,
     CampaignPaused,
     Conflict,
@@ -46,22 +52,17 @@ from taskq.errors import (
     UnknownCampaign,
     UsageError,
 )
-from taskq.following.cursor import Cursor
-from taskq.funnel.best import Best
-from taskq.funnel.live import Fed
-from taskq.ingest.seeding import SeedCount
-from taskq.ingest.sources import Source, open_source
-from taskq.live_output import OutputPart
-from taskq.reading import connect_to_read
-from taskq.spec.handler import Handler
-from taskq.spec.model import Seed
-from taskq.spec.spec import CampaignSpec, RetryPolicy
-from taskq.steering.priorities import Prioritised
-from taskq.version import VERSION
-from taskq.views import Attempt, Failure, FailureCause, Result, Status, TaskView
+from taskq.model.handler import Handler
+from taskq.model.seed import Seed
+from taskq.model.version import VERSION
+from taskq.model.views import Attempt, Failure, FailureCause, Result, Status, TaskView
+from taskq.results.best import Best
+from taskq.results.cursor import Cursor
+from taskq.results.feeder import Fed
 from taskq_agent import FailForGood, NodeBroken, Retry, input_path
 
-if TYPE_CHECKING:  # few programs compute: `__getattr__` imports these when they are used
+if TYPE_CHECKING:  # few programs need them: `__getattr__` imports these when they are used
+    from taskq.api import aio as aio
     from taskq.compute.executor import Executor
     from taskq.compute.local_agents import LocalAgents
     from taskq.compute.outcomes import Outcome
@@ -127,10 +128,12 @@ _COMPUTING = {"Executor": "executor", "Outcome": "outcomes", "Run": "run"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _COMPUTING:
-        from importlib import import_module  # noqa: PLC0415
+    from importlib import import_module  # noqa: PLC0415
 
+    if name in _COMPUTING:
         return getattr(import_module(f"taskq.compute.{_COMPUTING[name]}"), name)
+    if name == "aio":
+        return import_module("taskq.api.aio")
     raise AttributeError(f"module 'taskq' has no attribute {name!r}")
 
 

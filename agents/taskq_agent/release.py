@@ -8,7 +8,7 @@ from importlib import metadata
 def release() -> str:
     """Return the release from the metadata of the installation or of the one-file agent; else "".
 
-    `taskq.agent_file` puts the metadata into the file.
+    `taskq.pilots.agent_file` puts the metadata into the file.
     """
     try:
         return metadata.version("taskq")

@@ -12,7 +12,7 @@ from benchmarks.pooler import NoPooler, pooled
 from benchmarks.raw import LEAST_S, Raw, pgbench
 from benchmarks.stage import APART, Bench
 from benchmarks.turns import compare
-from taskq.errors import Conflict
+from taskq.model.errors import Conflict
 from taskq.planning import clients
 from taskq.planning.clients import Load
 from taskq.planning.trial import BATCHED, CAMPAIGN

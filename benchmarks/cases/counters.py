@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks.findings import Finding, Goal
 from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Database
-from taskq.errors import TaskqError
+from taskq.model.errors import TaskqError
 from taskq.planning import clients
 from taskq.planning.clients import Clients, Load
 from taskq.planning.trial import CAMPAIGN, sample_seeds

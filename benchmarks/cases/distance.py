@@ -16,7 +16,7 @@ from benchmarks.stage import Bench
 from benchmarks.turns import compare
 from benchmarks.wan import delayed
 from taskq.db.connections import Database
-from taskq.errors import ServerUnsuitable
+from taskq.model.errors import ServerUnsuitable
 
 ROUND_TRIP_S: Final = 0.25
 DATABASE_ROUND_TRIP_S: Final = 0.025

@@ -12,7 +12,7 @@ from benchmarks.cases.front import crowd_of, doors, half_saturated, table_is_tru
 from benchmarks.findings import Finding, Goal, not_measured
 from benchmarks.stage import Bench, Stage
 from benchmarks.turns import ratio
-from taskq.errors import ServerUnsuitable
+from taskq.model.errors import ServerUnsuitable
 
 MS: Final = 1_000.0
 

@@ -17,7 +17,7 @@ from benchmarks.redis import Redis
 from benchmarks.stage import Bench, Stage
 from benchmarks.turns import ratio
 from taskq.db.connections import Database
-from taskq.errors import Conflict
+from taskq.model.errors import Conflict
 
 A_SECOND_EACH: Final = 2.0
 """Claims of an agent, where the pool is to last for a while."""

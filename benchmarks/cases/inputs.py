@@ -18,7 +18,7 @@ from typing import Final
 
 from benchmarks.findings import Finding, Goal, Ratio
 from benchmarks.stage import Bench, Stage
-from taskq.direct import DirectTransport
+from taskq.dispatch.direct import DirectTransport
 from taskq.planning.trial import CAMPAIGN
 from taskq_agent.inputs import InputCache
 from taskq_agent.protocol import Input

@@ -19,7 +19,7 @@ from benchmarks.cases.claims import MAX_ONE_S
 from benchmarks.findings import Finding, Goal
 from benchmarks.stage import POLL_S, Bench, Stage
 from benchmarks.turns import frozen_in_turn, ratio
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 from taskq.planning.clients import Clients, rate
 from taskq.planning.trial import BATCHED, CAMPAIGN
 

@@ -15,7 +15,7 @@ import psycopg
 from benchmarks.findings import Finding, Goal
 from benchmarks.stage import Bench, Stage
 from benchmarks.turns import compare
-from taskq.client import Client
+from taskq.api.client import Client
 from taskq.compute.run import Run
 from taskq.compute.unpickling import ResultReader
 from taskq.db.catalogue import statement

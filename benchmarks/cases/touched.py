@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.findings import Finding, Goal, Ratio
 from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Database, Row, Statements
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 from taskq.planning import clients
 from taskq.planning.clients import RESULT, Load
 from taskq.planning.trial import CAMPAIGN

@@ -8,7 +8,7 @@ from typing import Final
 
 from benchmarks.findings import Finding, Goal
 from benchmarks.stage import APART, Bench
-from taskq.errors import ServerUnsuitable
+from taskq.model.errors import ServerUnsuitable
 from taskq.planning.clients import Load
 from taskq.planning.trial import CAMPAIGN
 

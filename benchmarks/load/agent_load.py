@@ -10,7 +10,7 @@ from typing import Final
 from benchmarks.latencies import BUCKETS, quantile_s
 from benchmarks.load.shared_state import LoadStage, SharedState
 from benchmarks.load.work import NAMES, Credentials, LoadTarget, LoadTotals, LoadWork
-from taskq.errors import Conflict
+from taskq.model.errors import Conflict
 from taskq.planning.process_group import ProcessGroup, run_process
 
 READY_S: Final = 180.0

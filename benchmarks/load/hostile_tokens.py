@@ -16,11 +16,11 @@ from benchmarks.load.hostile import Attack, Script
 from benchmarks.load.messages import answer, post
 from benchmarks.load.work import Credentials
 from benchmarks.stage import Stage
-from taskq.blobs.catalogue import DatabaseBlobs
+from taskq.campaign.filter_compiler import compiled
+from taskq.db.tokens import Kind, Tokens
+from taskq.files.blobs import DatabaseBlobs
 from taskq.planning.clients import session
 from taskq.planning.trial import CAMPAIGN
-from taskq.steering.compiler import compiled
-from taskq.tokens import Kind, Tokens
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request
 
 PATH: Final = "/hostile"

@@ -12,7 +12,7 @@ from benchmarks.gateways import RunningGateways
 from benchmarks.load.agent_load import WARM_S, AgentLoad, Seen
 from benchmarks.load.work import Credentials, LoadTotals, LoadWork
 from taskq.db.connections import Database
-from taskq.errors import Conflict
+from taskq.model.errors import Conflict
 
 US: Final = 1e6
 

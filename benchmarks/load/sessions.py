@@ -7,8 +7,8 @@ import uuid
 
 from benchmarks.load.work import Credentials
 from taskq.db.connections import Database
+from taskq.db.tokens import Tokens, hashed, session_token
 from taskq.planning.clients import LEASE_S
-from taskq.tokens import Tokens, hashed, session_token
 
 
 def enrolment_token(database: Database, path: str) -> str:

@@ -17,10 +17,10 @@ import uuid
 import ticks
 
 from taskq.db.connections import Database
-from taskq.direct import DirectTransport
 from taskq.dispatch.batching import Batcher
+from taskq.dispatch.direct import DirectTransport
 from taskq.dispatch.fair_share import Scope
-from taskq.keeper import Keeper
+from taskq.upkeep.keeper import Keeper
 from taskq_agent.protocol import DONE, Heartbeat, Hello, LeaseIds, Report, Request, Task, Welcome
 
 EMPTY_PAUSE_S = 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from taskq.errors import TaskqError
+from taskq.model.errors import TaskqError
 
 
 class Interrupted(TaskqError):

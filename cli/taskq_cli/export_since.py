@@ -11,11 +11,11 @@ from typing import Any, Final
 import click
 
 from taskq import Campaign, Cursor
-from taskq.errors import LoginRefused, OutputFailed, Unavailable, UsageError
-from taskq.export.columns import Columns
-from taskq.views import Result
+from taskq.model.errors import LoginRefused, OutputFailed, Unavailable, UsageError
+from taskq.model.views import Result
+from taskq.results.columns import Columns
 from taskq_cli.decorators import together
-from taskq_cli.text import one_line
+from taskq_cli.display.text import one_line
 
 AGAIN_S: Final = 2.0
 #: Seconds between two versions of a cursor's file at least; and times as long as writing it takes.

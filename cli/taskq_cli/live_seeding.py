@@ -8,13 +8,13 @@ from typing import Final
 
 import click
 
-from taskq.errors import LoginRefused, OutputFailed, Unavailable
-from taskq.funnel.live import Fed, Feeder
-from taskq.words import counted, duration
-from taskq_cli.chunk_display import chunk_display
+from taskq.model.errors import LoginRefused, OutputFailed, Unavailable
+from taskq.model.words import counted, duration
+from taskq.results.feeder import Fed, Feeder
+from taskq_cli.display.chunks import chunk_display
+from taskq_cli.display.output import write_record
+from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import resumable
-from taskq_cli.output import write_record
-from taskq_cli.text import one_line
 
 AGAIN_S: Final = 2.0
 

@@ -9,7 +9,7 @@ import click
 
 from taskq_agent import log
 from taskq_cli.decorators import together
-from taskq_cli.text import one_line
+from taskq_cli.display.text import one_line
 
 verbosity_options: Final = together(
     click.option("--verbose", "-v", is_flag=True, help="Log every detail."),

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from taskq.version import VERSION
+from taskq.model.version import VERSION
 from taskq_cli.program import Program, Sections
 from taskq_cli.shared import shared_options
 

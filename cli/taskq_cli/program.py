@@ -21,12 +21,12 @@ from weakref import WeakSet
 
 import click
 
-from taskq.errors import InvalidFilter, TaskqError
+from taskq.model.errors import InvalidFilter, TaskqError
 from taskq_agent import streams
+from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import Declined, Interrupted
 from taskq_cli.encoding import utf_8_only
 from taskq_cli.hints import unexpected_arguments, unknown_option
-from taskq_cli.text import one_line
 
 _MARK: Final = "\b"  # see "Preventing Rewrapping" in click's documentation
 
@@ -170,7 +170,7 @@ def _failed(error: TaskqError | str, exit_code: int) -> int:
     elif not isinstance(error, (Interrupted, Declined)):
         text = f"Error: {text}"
         if sys.stderr.isatty():  # which would break words
-            from taskq_cli.render import folded  # noqa: PLC0415  # it is slow to import
+            from taskq_cli.display.render import folded  # noqa: PLC0415  # it is slow to import
 
             text = "\n".join(folded(text, shutil.get_terminal_size().columns))
     click.echo(text, err=True)

@@ -9,13 +9,13 @@ from typing import Final, TypeAlias
 import click
 
 from taskq import Campaign
-from taskq.errors import Clash, InvalidTask, KeyConflict, TaskqError
 from taskq.ingest.key_conflicts import MAX_REPORTED_CLASHES, OnConflict, describe_clash, remedies
 from taskq.ingest.seeding import SeedCount
 from taskq.ingest.sources import BadLine, Damage, Source
-from taskq.words import counted
+from taskq.model.errors import Clash, InvalidTask, KeyConflict, TaskqError
+from taskq.model.words import counted
+from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import Interrupted
-from taskq_cli.text import one_line
 
 MAX_REPORTED: Final = 100
 """Most skipped bad lines that are shown; further ones are only counted."""

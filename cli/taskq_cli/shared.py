@@ -23,20 +23,20 @@ import taskq
 from taskq import Campaign, Client
 from taskq.db.address import display_name, is_starting
 from taskq.db.connections import Database
+from taskq.db.queue_address import check_gateway, is_gateway, queue_address
 from taskq.db.standby import MOST_BEHIND_S
 from taskq.embedded import Server, ServerInfo
-from taskq.errors import NotFound, NotOverGateway, TaskqError, UnknownCampaign, UsageError
-from taskq.queue_address import check_gateway, is_gateway, queue_address
-from taskq.spec.model import check_path
-from taskq.views import Status
-from taskq.words import duration
+from taskq.model.errors import NotFound, NotOverGateway, TaskqError, UnknownCampaign, UsageError
+from taskq.model.seed import check_path
+from taskq.model.views import Status
+from taskq.model.words import duration
 from taskq_agent.arguments import time_s
 from taskq_agent.text import size_in_bytes
 from taskq_cli.decorators import together
+from taskq_cli.display.output import Column
+from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import Declined
 from taskq_cli.hints import OutputType
-from taskq_cli.output import Column
-from taskq_cli.text import one_line
 
 #: Seconds between two looks at a server that is starting up.
 START_POLL_S: Final = 0.5

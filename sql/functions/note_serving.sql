@@ -3,7 +3,7 @@
 -- after the clock was set back. Called by the keeper before it expires sessions.
 --
 -- until: when the term of the last keeper ended or ends; -infinity: there was none. Another keeper takes over within
--- half a minute, see taskq/keeper.py, so a longer time without one is no such change.
+-- half a minute, see taskq/upkeep/keeper.py, so a longer time without one is no such change.
 --
 -- Locks: the row of `serving`, after such a change; else nothing is written.
 create or replace function taskq.note_serving(p_until timestamptz)

@@ -1,6 +1,6 @@
 -- tags(what, tags): the tags of a campaign or an agent, checked. what: 'requires' or 'offers'.
 -- Error TQ400: one is not well formed, or there are more than 32; the same rules stand in
--- taskq/spec/tags.py, which says more.
+-- taskq/model/tags.py, which says more.
 create or replace function taskq.tags(p_what text, p_tags text[])
 returns text[]
 language plpgsql immutable

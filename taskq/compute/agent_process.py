@@ -18,10 +18,10 @@ import time
 from typing import Final
 
 from taskq.db.connections import Database
-from taskq.direct import DirectTransport
-from taskq.errors import TaskqError
-from taskq.keeper import keeping
-from taskq.version import VERSION
+from taskq.dispatch.direct import DirectTransport
+from taskq.model.errors import TaskqError
+from taskq.model.version import VERSION
+from taskq.upkeep.keeper import keeping
 from taskq_agent import log
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.loop import run_agent

@@ -9,9 +9,9 @@ from typing import Any
 
 from taskq.compute.fingerprint import fingerprint
 from taskq.compute.pickling import pickled_argument
-from taskq.errors import InvalidTask
 from taskq.ingest.sources.records import BadLine
-from taskq.spec.model import Seed, derived_key
+from taskq.model.errors import InvalidTask
+from taskq.model.seed import Seed, derived_key
 from taskq_agent import typed
 from taskq_agent.handlers.calls import sealed
 

@@ -7,18 +7,18 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from taskq.campaign import Campaign
+from taskq.campaign.campaign import Campaign
 from taskq.compute import progress, waiting
-from taskq.funnel.best import Best
-from taskq.funnel.live import Feeder
-from taskq.funnel.selection import select
-from taskq.spec.model import Seed
+from taskq.model.seed import Seed
+from taskq.results.best import Best
+from taskq.results.feeder import Feeder
+from taskq.results.selection import select
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents
     from taskq.compute.run import Run
     from taskq.db.access import Queries
-    from taskq.views import Result
+    from taskq.model.views import Result
 
 
 class BestCalls:

@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from taskq.blobs.catalogue import open_blobs
-from taskq.campaign import Campaign
+from taskq.campaign.campaign import Campaign
 from taskq.compute.arguments import Arguments
 from taskq.compute.functions import python_version
 from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.local_agents import Computing, LocalAgents
 from taskq.compute.pickling import function_archive
 from taskq.compute.unpickling import ResultReader, Trust
-from taskq.errors import TaskqError
-from taskq.spec.handler import Handler
-from taskq.spec.model import Seed
-from taskq.spec.spec import CampaignSpec, RetryPolicy
-from taskq.stored_spec import spec_body
+from taskq.db.stored_spec import spec_body
+from taskq.files.blobs import open_blobs
+from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.errors import TaskqError
+from taskq.model.handler import Handler
+from taskq.model.seed import Seed
 from taskq_agent.handlers.function import ARCHIVE
 from taskq_agent.protocol import Input
 

@@ -11,10 +11,10 @@ from types import NoneType
 from typing import Any, Final
 
 from taskq.compute.result_pages import ResultPages
-from taskq.errors import UsageError
-from taskq.export.parquet import PIECE_ROWS, ArrowColumns, grouped
-from taskq.export.tabular import Table
-from taskq.views import Result
+from taskq.model.errors import UsageError
+from taskq.model.views import Result
+from taskq.results.parquet import PIECE_ROWS, ArrowColumns, grouped
+from taskq.results.tabular import Table
 from taskq_agent import typed
 
 _AS_IS: Final = frozenset({str, int, bool, NoneType})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from taskq.compute.fingerprint import fingerprint, named_object
-from taskq.errors import UsageError
+from taskq.model.errors import UsageError
 
 _NOT_IN_A_PATH: Final = re.compile(r"[^A-Za-z0-9_]+")
 

@@ -11,16 +11,16 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from taskq.blobs.large_results import Fetching
 from taskq.compute.outcomes import OutcomeReader
 from taskq.compute.tracker import EndedCall, Pauses, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.access import Queries, check_process
-from taskq.errors import AgentsDied, Unavailable
-from taskq.spec.model import NOT_BEGUN
+from taskq.files.large_results import Fetching
+from taskq.model.errors import AgentsDied, Unavailable
+from taskq.model.seed import NOT_BEGUN
 
 if TYPE_CHECKING:
-    from taskq.campaign import Campaign
+    from taskq.campaign.campaign import Campaign
     from taskq.compute.local_agents import LocalAgents
 
 #: The pause after a look that the server did not answer.

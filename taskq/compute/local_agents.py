@@ -18,7 +18,7 @@ import taskq_agent
 from taskq.compute import agent_process
 from taskq.db.access import Queue
 from taskq.db.connections import Database
-from taskq.errors import AgentsDied, NotOverGateway, UsageError
+from taskq.model.errors import AgentsDied, NotOverGateway, UsageError
 
 #: Seconds from the end of the block for running tasks to end by themselves; then they are stopped.
 GRACE_S: Final = 5.0

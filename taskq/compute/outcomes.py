@@ -8,7 +8,7 @@ from typing import Any
 
 from taskq.compute.unpickling import ResultReader, exception_class
 from taskq.db.access import Queries
-from taskq.errors import TaskFailed, UsageError
+from taskq.model.errors import TaskFailed, UsageError
 from taskq_agent import raised, typed
 
 

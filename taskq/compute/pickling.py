@@ -18,7 +18,7 @@ from typing import Any, Final
 import cloudpickle  # type: ignore[import-untyped]  # it has no types
 
 from taskq.compute.fingerprint import CACHED, fingerprint, names_in
-from taskq.errors import InvalidTask, UsageError
+from taskq.model.errors import InvalidTask, UsageError
 from taskq_agent.handlers.calls import FUNCTION, SOURCE, cached
 
 MAX_ARCHIVE_BYTES: Final = 33_554_432

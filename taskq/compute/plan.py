@@ -13,17 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from taskq.blobs.catalogue import open_blobs
-from taskq.campaign import Campaign
+from taskq.campaign.campaign import Campaign
 from taskq.compute.functions import Function, python_version
 from taskq.compute.pickling import MAX_ARCHIVE_BYTES, function_archive
 from taskq.db.access import Queries
 from taskq.db.address import Row
-from taskq.errors import Conflict, Forbidden, FunctionChanged, UsageError
-from taskq.spec.handler import Handler
-from taskq.spec.model import check_path, derived_key
-from taskq.spec.spec import CampaignSpec, RetryPolicy
-from taskq.stored_spec import spec_body
+from taskq.db.stored_spec import spec_body
+from taskq.files.blobs import open_blobs
+from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.errors import Conflict, Forbidden, FunctionChanged, UsageError
+from taskq.model.handler import Handler
+from taskq.model.seed import check_path, derived_key
 from taskq_agent import typed
 from taskq_agent.handlers.function import ARCHIVE
 from taskq_agent.protocol import Input

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
-from taskq.views import Status
+from taskq.model.views import Status
 
 REDRAW_S: Final = 0.2
 

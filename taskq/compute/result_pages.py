@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from taskq.db.access import Queries
 from taskq.db.address import Row
-from taskq.errors import NotOverGateway
-from taskq.export.tabular import REST, SAMPLE_RECORDS
-from taskq.paging import PAGE
+from taskq.db.paging import PAGE
+from taskq.model.errors import NotOverGateway
+from taskq.results.tabular import REST, SAMPLE_RECORDS
 
 #: Columns that are no fields of argument or result, in the text of a page under the same name.
 _OWN: Final = ("key", "attempt", "host", "seconds")

@@ -10,8 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from taskq.blobs.large_results import Fetching
-from taskq.campaign import Campaign
+from taskq.campaign.campaign import Campaign
 from taskq.compute import frames, progress, waiting
 from taskq.compute.best_calls import BestCalls
 from taskq.compute.outcomes import Outcome, OutcomeReader
@@ -20,10 +19,11 @@ from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.access import Queries
 from taskq.db.address import Row
-from taskq.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
-from taskq.funnel.best import Best
-from taskq.paging import MOVE_CHUNK
-from taskq.views import Failure, Result, Status
+from taskq.db.paging import MOVE_CHUNK
+from taskq.files.large_results import Fetching
+from taskq.model.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
+from taskq.model.views import Failure, Result, Status
+from taskq.results.best import Best
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from taskq.campaign import Campaign
+from taskq.campaign.campaign import Campaign
 from taskq.compute.arguments import Arguments
 from taskq.compute.best_calls import BestCalls
 from taskq.compute.functions import Function
@@ -19,9 +19,9 @@ from taskq.compute.plan import FunctionPlan, OnChange
 from taskq.compute.run import Run, move
 from taskq.compute.unpickling import ResultReader, Trust
 from taskq.db.access import Queries
-from taskq.errors import Clash, InvalidTask, KeyConflict, NotFound
 from taskq.ingest.sources.records import BadLine, Source
-from taskq.spec.model import Seed
+from taskq.model.errors import Clash, InvalidTask, KeyConflict, NotFound
+from taskq.model.seed import Seed
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents

@@ -17,8 +17,8 @@ from typing import Final
 from taskq.compute.pending import Pending
 from taskq.db.access import Queries
 from taskq.db.address import Row
-from taskq.errors import CampaignPaused
-from taskq.views import Status
+from taskq.model.errors import CampaignPaused
+from taskq.model.views import Status
 
 SMALLEST_PAGE: Final = 32
 LARGEST_PAGE: Final = 1_000

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 
 from taskq.compute import data_objects, extent
 from taskq.compute.pickle_steps import MOST_OF_KEY, PickleReading, Steps
-from taskq.errors import ResultNotTrusted, UsageError
+from taskq.model.errors import ResultNotTrusted, UsageError
 from taskq_agent import arrays, raised, typed
 
 #: What `trust` takes: True for whatever agents send, or classes, modules and names of modules.

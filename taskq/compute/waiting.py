@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from taskq.campaign import Campaign
+from taskq.campaign.campaign import Campaign
 from taskq.compute.progress import Show
 from taskq.compute.tracker import EndedCall, Pauses, Tracker
 from taskq.db.access import Queries
-from taskq.errors import CampaignPaused
-from taskq.pauses import sleep
+from taskq.model.errors import CampaignPaused
+from taskq.model.pauses import sleep
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents

@@ -6,8 +6,8 @@ import os
 from typing import Any, Protocol
 
 from taskq.db.address import Row
-from taskq.errors import UsageError
-from taskq.spec.model import NamedCampaign
+from taskq.model.errors import UsageError
+from taskq.model.seed import NamedCampaign
 
 
 def check_process(connected_in: int) -> None:

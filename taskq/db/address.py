@@ -29,7 +29,7 @@ from typing_extensions import Self
 from taskq.db.silence import Watched, WatchedAsyncConnection, WatchedConnection
 from taskq.db.stored_json import loads
 from taskq.db.upgrades import Installed
-from taskq.errors import (
+from taskq.model.errors import (
     BY_SQLSTATE,
     Clash,
     KeyConflict,

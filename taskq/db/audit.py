@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from taskq.db.catalogue import array
 from taskq.db.connections import Database, Row, Statements
-from taskq.views import Violation
+from taskq.model.views import Violation
 
 #: Checks of tasks, in the order in which they run, and those of a campaign, which run after them.
 CHECKS: Final = (

@@ -29,7 +29,7 @@ from taskq.db.catalogue import statement
 from taskq.db.silence import WatchedAsyncConnection, WatchedConnection
 from taskq.db.statements import JsonText, Statements
 from taskq.db.upgrades import PREPARED_BEFORE
-from taskq.errors import SchemaNewer, TaskqError, Unavailable
+from taskq.model.errors import SchemaNewer, TaskqError, Unavailable
 
 __all__ = ["AsyncConnection", "Connection", "Database", "JsonText", "Row", "Statements"]
 

@@ -21,7 +21,7 @@ from typing import Final
 from taskq.db.catalogue import ROLES
 from taskq.db.connections import Database, Statements
 from taskq.db.roles import grant_anew
-from taskq.errors import (
+from taskq.model.errors import (
     MigrationFailed,
     SchemaMissing,
     SchemaNewer,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypedDict
 
 from taskq.db.access import Queries
-from taskq.errors import UnknownCampaign
-from taskq.spec.model import check_path
+from taskq.model.errors import UnknownCampaign
+from taskq.model.seed import check_path
 from taskq_agent.text import in_bytes
 
 ShareBy: TypeAlias = Literal["owner", "campaign"]

@@ -12,7 +12,7 @@ from typing import Final
 
 from taskq.db.catalogue import ROLES, granted_functions
 from taskq.db.connections import Database, Statements
-from taskq.errors import Conflict, NotFound, UsageError
+from taskq.model.errors import Conflict, NotFound, UsageError
 
 #: Parts of roles that read tables: files of `sql/roles`, in the order in which they are granted.
 READING: Final = ("serving", "reader", "gateway")

@@ -18,8 +18,8 @@ from taskq.db.access import Queries
 from taskq.db.address import Row, display_name, reading
 from taskq.db.catalogue import find
 from taskq.db.connections import Database, Statements
-from taskq.errors import NotFound, SchemaError, TaskqError, Unavailable, UsageError
-from taskq.words import duration
+from taskq.model.errors import NotFound, SchemaError, TaskqError, Unavailable, UsageError
+from taskq.model.words import duration
 
 #: Seconds that a standby may be behind, unless the caller says otherwise.
 MOST_BEHIND_S: Final = 30.0

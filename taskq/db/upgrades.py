@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import psycopg
 
-from taskq.errors import BY_SQLSTATE, SchemaNewer, ServerUnsuitable, UsageError
+from taskq.model.errors import BY_SQLSTATE, SchemaNewer, ServerUnsuitable, UsageError
 
 #: The error of a statement that was prepared before an upgrade changed its result.
 PREPARED_BEFORE: Final = psycopg.errors.FeatureNotSupported

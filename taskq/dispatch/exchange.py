@@ -1,7 +1,7 @@
 """The statements that exchanges need, and the answers made of their rows; without I/O.
 
 `Exchanges.steps` is a generator: it yields statements to run, is sent their rows, and returns the
-answers. An agent with a connection of its own runs it for one exchange (`taskq.direct`). A gateway
+answers. An agent with a connection of its own runs it for one exchange (`direct`). A gateway
 runs it for a whole batch (`batching`): one statement then reports and claims for every agent that
 has to do with a campaign.
 """

@@ -23,7 +23,7 @@ from taskq.dispatch.closing import Closing
 from taskq.dispatch.futures import resolve
 from taskq.dispatch.large_turns import LargeTurns
 from taskq.dispatch.transport_errors import as_transport_errors
-from taskq.errors import UsageError
+from taskq.model.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders, Trouble
 from taskq_agent.text import clean

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from taskq.errors import SchemaError, ServerUnsuitable, SessionEnded, TaskqError, Unavailable
+from taskq.model.errors import SchemaError, ServerUnsuitable, SessionEnded, TaskqError, Unavailable
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 
 

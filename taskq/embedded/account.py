@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from taskq.errors import ServerUnsuitable, Unavailable, UsageError
+from taskq.model.errors import ServerUnsuitable, Unavailable, UsageError
 
 ROOT_UID: Final = 0
 UNPRIVILEGED: Final = "postgres"

@@ -13,7 +13,7 @@ from taskq.embedded.account import Account
 from taskq.embedded.home import Home, write_file
 from taskq.embedded.installation import Installation
 from taskq.embedded.settings import ROLE, sync_method
-from taskq.errors import ServerUnsuitable, TaskqError, Unavailable
+from taskq.model.errors import ServerUnsuitable, TaskqError, Unavailable
 
 DATABASE: Final = "taskq"
 STAGING_PREFIX: Final = "data.unfinished."

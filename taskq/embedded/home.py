@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from taskq.embedded.account import ROOT_UID, Account, user_name
-from taskq.errors import ServerUnsuitable, Unavailable, UsageError
+from taskq.model.errors import ServerUnsuitable, Unavailable, UsageError
 from taskq_agent.text import is_unicode
 
 ROOT_HOME: Final = Path("/var/lib/taskq")

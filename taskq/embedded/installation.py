@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from taskq.errors import ServerUnsuitable
+from taskq.model.errors import ServerUnsuitable
 
 OLDEST_MAJOR: Final = 14
 NEEDED_PROGRAMS: Final = ("initdb", "postgres")

@@ -15,7 +15,7 @@ from typing import Final
 
 from taskq.embedded.account import Account
 from taskq.embedded.launching import last_lines, launch, rotated, said_since
-from taskq.errors import ServerUnsuitable, Unavailable
+from taskq.model.errors import ServerUnsuitable, Unavailable
 
 POLL_S: Final = 0.01
 START_TIMEOUT_S: Final = 120.0

@@ -15,7 +15,7 @@ from typing import Final
 
 from taskq.embedded.account import Account
 from taskq.embedded.home import Home, make_directory
-from taskq.errors import ServerUnsuitable
+from taskq.model.errors import ServerUnsuitable
 
 _ON_PATH: Final = ("valkey-server", "redis-server")
 _VERSION: Final = re.compile(r"(Valkey|Redis) server v=(\S+)")

@@ -23,7 +23,7 @@ from taskq.embedded.account import Account, server_account
 from taskq.embedded.home import Home, default_home, read_state, write_file
 from taskq.embedded.launching import last_lines, launch, rotated, said_since
 from taskq.embedded.redis_program import locate_redis, runnable
-from taskq.errors import Conflict, Unavailable
+from taskq.model.errors import Conflict, Unavailable
 
 POLL_S: Final = 0.005
 START_TIMEOUT_S: Final = 30.0

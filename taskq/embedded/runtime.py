@@ -16,7 +16,7 @@ from pathlib import Path
 from taskq.embedded.account import Account
 from taskq.embedded.home import Home
 from taskq.embedded.installation import Installation
-from taskq.errors import ServerUnsuitable
+from taskq.model.errors import ServerUnsuitable
 
 
 def reachable(installation: Installation, account: Account, home: Home) -> Installation:

@@ -20,7 +20,7 @@ from taskq.embedded.installation import Installation, locate
 from taskq.embedded.postmaster import Postmaster
 from taskq.embedded.runtime import reachable
 from taskq.embedded.settings import ROLE, write_settings
-from taskq.errors import Conflict, Unavailable, UsageError
+from taskq.model.errors import Conflict, Unavailable, UsageError
 
 PORT_RANGE: Final = range(1024, 32_768)
 """Ports above are given to outgoing connections, so one may be taken at any moment."""

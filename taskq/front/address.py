@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from taskq.db.address import check_delimited
-from taskq.errors import UsageError
+from taskq.model.errors import UsageError
 
 Kind = Literal["single", "cluster", "sentinel"]
 

@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 from taskq.db.catalogue import array
 from taskq.db.connections import Database
 from taskq.dispatch.exchange_request import fence_arrays
-from taskq.errors import Conflict
 from taskq.front.address import FrontAddress
 from taskq.front.entries import FrontState, Keys
 from taskq.front.lists import Lists
 from taskq.front.redis import FrontDown, RedisLink
+from taskq.model.errors import Conflict
 
 #: Seconds between two looks at the lists while a rebuild waits for entries.
 LOOK_S: Final = 0.1

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from taskq.counters import counter
 from taskq.front.breaker import Breaker
 from taskq.front.depths import Depths
 from taskq.front.entries import FrontState
 from taskq.front.lists import Popped, pop
 from taskq.front.redis import FrontDown, RedisLink
 from taskq.front.state import StateCache
+from taskq.model.counters import counter
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 from taskq.db.connections import Row
 from taskq.dispatch.exchange_request import Fence, fence_arrays
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 from taskq_agent.protocol import Task
 
 #: Runs a statement.

@@ -24,10 +24,10 @@ from redis.exceptions import (
     ResponseError,
 )
 
-from taskq.errors import Unavailable
 from taskq.front.address import FrontAddress, RedisNode
 from taskq.front.route import RedisRoute
 from taskq.front.scripts import script
+from taskq.model.errors import Unavailable
 
 
 class FrontDown(Unavailable):

@@ -16,7 +16,6 @@ from contextlib import suppress
 from typing import Final
 
 from taskq.db.connections import Database, Row
-from taskq.errors import TaskqError, Unavailable
 from taskq.front.address import FrontAddress
 from taskq.front.entries import POOL_S, FrontState
 from taskq.front.fill import Filler, FrontDoubtful
@@ -24,6 +23,7 @@ from taskq.front.lease_returns import LeaseReturns
 from taskq.front.levels import Levels
 from taskq.front.lists import Lists
 from taskq.front.redis import FrontDown, RedisLink
+from taskq.model.errors import TaskqError, Unavailable
 
 #: Seconds for which the refiller that acts acts without renewing its term.
 TERM_S: Final = 5.0

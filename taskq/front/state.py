@@ -16,9 +16,9 @@ from typing import Final
 from taskq.db.connections import Database, Row
 from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.dispatch.fair_share import MOST_CAMPAIGNS, CampaignOrder, Scope
-from taskq.errors import NotFound, TaskqError
 from taskq.front.entries import FrontState
 from taskq.front.lease_returns import LeaseReturns
+from taskq.model.errors import NotFound, TaskqError
 from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)

@@ -15,9 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from taskq import agent_file
-from taskq.blobs.store import check_digest
-from taskq.errors import Forbidden, TaskqError, Unauthorized
+from taskq.files.blob_store import check_digest
 from taskq.gateway import manager_queries, messages, metrics, openapi
 from taskq.gateway.auth import AgentSession, Identity, Manager
 from taskq.gateway.errors import Busy, ErrorAnswer
@@ -28,7 +26,9 @@ from taskq.gateway.openapi import Endpoint
 from taskq.gateway.pages import PagesProcess
 from taskq.gateway.requests import address_of, check_target, length_of, read_body
 from taskq.gateway.service import Service
-from taskq.web import PATHS
+from taskq.model.errors import Forbidden, TaskqError, Unauthorized
+from taskq.model.page_paths import PATHS
+from taskq.pilots import agent_file
 from taskq_agent import protocol
 from taskq_agent.checkpoint_messages import CheckpointAnswer
 from taskq_agent.errors import SessionLost

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from taskq.db.tokens import hashed
 from taskq.dispatch.fair_share import Scope, Without
-from taskq.errors import Unauthorized
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
 from taskq.gateway.token_rates import TokenRate
-from taskq.tokens import hashed
+from taskq.model.errors import Unauthorized
 from taskq_agent.errors import SessionLost
 
 #: Seconds for which a manager's token is cached; a revocation is promised to work within 30 s.

@@ -19,9 +19,9 @@ from typing import Final
 
 from taskq.db.catalogue import array
 from taskq.dispatch.exchange_request import Fence, fence_arrays
-from taskq.errors import TaskqError
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
+from taskq.model.errors import TaskqError
 from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)

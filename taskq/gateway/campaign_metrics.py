@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from taskq.db.connections import Row
 from taskq.gateway.metric_rows import MOST
-from taskq.spec.model import STATUSES
+from taskq.model.seed import STATUSES
 
 _GAUGES: Final = {
     "taskq_campaign_paused": "1: the campaign or one above it is not open; 0: it is open",

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from taskq.db.connections import Database, Row
+from taskq.db.tokens import hashed
 from taskq.dispatch.sessions import session_values
-from taskq.errors import BY_SQLSTATE
 from taskq.gateway.db_pool import MOST_WAITING, StatementPool
 from taskq.gateway.errors import Busy
 from taskq.gateway.group_commit import GroupCommit
 from taskq.gateway.messages import SessionEndMessage
 from taskq.gateway.pace import Pace
 from taskq.gateway.token_rates import TokenRate
-from taskq.tokens import hashed
+from taskq.model.errors import BY_SQLSTATE
 from taskq_agent.protocol import Hello
 from taskq_agent.text import clean
 

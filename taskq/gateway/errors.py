@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from taskq import errors
-from taskq.errors import SessionEnded
 from taskq.gateway.messages import BadRequest, encode
+from taskq.model import errors
+from taskq.model.errors import SessionEnded
 from taskq_agent.errors import AnswerUnreadable, Refused, SessionLost, TransportFailed
 
 _NOT_NOW: Final = 503
@@ -55,7 +55,7 @@ class ErrorAnswer:
     """An answer that is an error.
 
     retry: whether the same request may succeed later. after_s: seconds until then, if known. kind,
-    details: the exception of `taskq.errors` that it is, and its fields, for taskq's own client.
+    details: the exception of `model.errors` that it is, and its fields, for taskq's own client.
     """
 
     status: int

@@ -18,11 +18,11 @@ from typing import Any, Final, TypeAlias
 from taskq.dispatch.batching import Batcher, Callback, Submitted
 from taskq.dispatch.closing import cancel
 from taskq.dispatch.exchange_request import ExchangeRequest
-from taskq.errors import TaskqError
 from taskq.front.pool import Pool
 from taskq.gateway.bindings import Bindings
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
+from taskq.model.errors import TaskqError
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import Answer, CampaignTerms, Task
 

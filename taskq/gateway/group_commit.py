@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from taskq.dispatch.futures import resolve
-from taskq.errors import UsageError
+from taskq.model.errors import UsageError
 
 #: Requests in a statement at most.
 MOST_TOGETHER: Final = 64

@@ -6,15 +6,15 @@ import asyncio
 from dataclasses import asdict, replace
 from typing import Any
 
-from taskq.blobs.store import BlobStore
-from taskq.checkpoints.store import Checkpoints
-from taskq.client import Client
-from taskq.errors import Forbidden
+from taskq.api.client import Client
+from taskq.files.blob_store import BlobStore
+from taskq.files.checkpoints import Checkpoints
+from taskq.files.outputs import Outputs
 from taskq.gateway.auth import Manager
 from taskq.gateway.messages import CheckpointMessage, NewTasks
 from taskq.ingest.seeding import SeedCount
-from taskq.outputs.store import Outputs
-from taskq.spec.model import check_path
+from taskq.model.errors import Forbidden
+from taskq.model.seed import check_path
 from taskq_agent.checkpoint_messages import CheckpointAnswer
 from taskq_agent.protocol import Held, Input
 

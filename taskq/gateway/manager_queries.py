@@ -27,11 +27,18 @@ from msgspec import Raw
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskq.blobs.store import MAX_INPUT_BYTES, BlobStore
 from taskq.db.address import Row
 from taskq.db.catalogue import Offer
 from taskq.db.connections import Database, JsonText, Statements
-from taskq.errors import (
+from taskq.db.tokens import hashed
+from taskq.files.blob_store import MAX_INPUT_BYTES, BlobStore
+from taskq.gateway.errors import Busy, ErrorAnswer, StatementTooLong, TooLarge
+from taskq.gateway.large_bodies import LARGE_BYTES
+from taskq.gateway.manager_turns import MOST_AT_ONCE, ManagerTurns, PlacedAnswer
+from taskq.gateway.messages import BadRequest, encode, read_values
+from taskq.gateway.offered import about, checked, offered
+from taskq.gateway.requests import read_body
+from taskq.model.errors import (
     Forbidden,
     KeyConflict,
     ServerUnsuitable,
@@ -39,13 +46,6 @@ from taskq.errors import (
     Unavailable,
     UsageError,
 )
-from taskq.gateway.errors import Busy, ErrorAnswer, StatementTooLong, TooLarge
-from taskq.gateway.large_bodies import LARGE_BYTES
-from taskq.gateway.manager_turns import MOST_AT_ONCE, ManagerTurns, PlacedAnswer
-from taskq.gateway.messages import BadRequest, encode, read_values
-from taskq.gateway.offered import about, checked, offered
-from taskq.gateway.requests import read_body
-from taskq.tokens import hashed
 
 MAX_BYTES: Final = 8 << 20
 #: Bytes after which a page ends, and beyond which an answer that is no page is refused, compressed

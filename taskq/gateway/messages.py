@@ -16,7 +16,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from taskq.dispatch import heartbeats
 from taskq.dispatch.exchange_request import EncodedReports
 from taskq.ingest.key_conflicts import OnConflict
-from taskq.spec import model
+from taskq.model import seed as model
 from taskq_agent import json_text, protocol
 from taskq_agent.text import clean
 from taskq_agent.transport import MAX_BLOB_BYTES

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskq.db.connections import Row
-from taskq.errors import TaskqError
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
+from taskq.model.errors import TaskqError
 
 #: Rows at most, each of which has series of its own: those with most unfinished tasks.
 MOST: Final = 200

@@ -22,9 +22,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from taskq.counters import counted, counter
 from taskq.gateway import campaign_metrics, owner_metrics
 from taskq.gateway.metric_rows import StoredNumbers
+from taskq.model.counters import counted, counter
 
 if TYPE_CHECKING:
     from taskq.front.pool import Pool

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskq.db.catalogue import Offer, all_statements
-from taskq.errors import NotOverGateway
 from taskq.gateway.messages import BadRequest
-from taskq.spec.model import check_path
+from taskq.model.errors import NotOverGateway
+from taskq.model.seed import check_path
 
 _PATHS: Final = frozenset({"path", "scope"})
 _COUNTS: Final = frozenset({"ended", "limit", "most", "named", "scan"})

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from taskq.version import VERSION
-from taskq.views import Status
+from taskq.model.version import VERSION
+from taskq.model.views import Status
 
 _REF: Final = "#/components/schemas/{name}"
 

@@ -7,11 +7,11 @@ import time
 import uuid
 from typing import Final
 
-from taskq.errors import TaskqError
 from taskq.gateway.errors import Busy
 from taskq.gateway.log import log
 from taskq.gateway.service import Service
-from taskq.version import VERSION
+from taskq.model.errors import TaskqError
+from taskq.model.version import VERSION
 
 PERIOD_S: Final = 10.0
 

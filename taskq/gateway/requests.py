@@ -9,9 +9,9 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.requests import Request
 
-from taskq.errors import Forbidden
 from taskq.gateway.errors import TooLarge
 from taskq.gateway.messages import BadRequest
+from taskq.model.errors import Forbidden
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 

@@ -18,11 +18,10 @@ from typing import Any, Final
 import uvicorn
 import uvloop
 
-from taskq.blobs.store import BlobStore
-from taskq.client import Client
+from taskq.api.client import Client
 from taskq.db.catalogue import all_statements
 from taskq.db.connections import Database
-from taskq.errors import TaskqError, Unavailable
+from taskq.files.blob_store import BlobStore
 from taskq.gateway.app import App
 from taskq.gateway.connection import IDLE_S, sweep
 from taskq.gateway.fast_path import AgentConnection
@@ -36,7 +35,8 @@ from taskq.gateway.presence import GatewayPresence
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
 from taskq.gateway.tls import ServerCertificate
-from taskq.keeper import keeping
+from taskq.model.errors import TaskqError, Unavailable
+from taskq.upkeep.keeper import keeping
 
 BACKLOG: Final = 4_096
 LOOK_S: Final = 2.0

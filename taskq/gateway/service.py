@@ -14,13 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from taskq.db.connections import Database
+from taskq.db.tokens import session_token
 from taskq.dispatch.batching import Batcher, Callback, Submitted, answered
 from taskq.dispatch.exchange_request import ExchangeRequest, Fence
 from taskq.dispatch.fair_queue import is_large
 from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.heartbeats import BATCH_S, HeartbeatBatcher
 from taskq.dispatch.long_poll import LongPoll
-from taskq.errors import Forbidden, Unauthorized
 from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
 from taskq.gateway.db_pool import StatementPool
@@ -31,7 +31,7 @@ from taskq.gateway.log import log
 from taskq.gateway.metric_rows import MetricReader
 from taskq.gateway.pace import Pace
 from taskq.gateway.settings import Settings
-from taskq.tokens import session_token
+from taskq.model.errors import Forbidden, Unauthorized
 from taskq_agent.errors import Refused, SessionLost
 from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Hello, Orders, Welcome
 

@@ -6,7 +6,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from taskq.errors import NotFound, UsageError
+from taskq.model.errors import NotFound, UsageError
 
 
 @dataclass(frozen=True, slots=True)

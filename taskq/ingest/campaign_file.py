@@ -31,11 +31,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
-from taskq.errors import InvalidCampaign, NotFound, UsageError
 from taskq.ingest.sources import Source, SourceOptions, cross, open_source, sweep
 from taskq.ingest.sources.files import choose_format
-from taskq.spec.params import known_only
-from taskq.spec.spec import CampaignSpec
+from taskq.model.campaign_spec import CampaignSpec
+from taskq.model.errors import InvalidCampaign, NotFound, UsageError
+from taskq.model.params import known_only
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -12,8 +12,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from taskq.errors import Clash, KeyConflict, UsageError
 from taskq.ingest.sources.records import excerpt
+from taskq.model.errors import Clash, KeyConflict, UsageError
 
 OnConflict: TypeAlias = Literal["fail", "skip", "keep-both"]
 ON_CONFLICT: Final[tuple[OnConflict, ...]] = get_args(OnConflict)

@@ -32,11 +32,11 @@ from typing import Any, Final, TypeAlias
 
 from taskq.db.access import Queries
 from taskq.db.connections import Database, Row, Statements
-from taskq.errors import Clash, InvalidTask, KeyConflict, TaskqError
 from taskq.ingest import key_conflicts
 from taskq.ingest.key_conflicts import OnConflict
 from taskq.ingest.sources.records import BadLine, Source
-from taskq.spec.model import MAX_PAYLOAD_BYTES, Encoded, Seed
+from taskq.model.errors import Clash, InvalidTask, KeyConflict, TaskqError
+from taskq.model.seed import MAX_PAYLOAD_BYTES, Encoded, Seed
 
 CHUNK: Final = 10_000
 CHUNK_CHARS: Final = 4_000_000

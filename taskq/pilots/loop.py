@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from taskq.db.access import Queries
-from taskq.errors import TaskqError, Unavailable
+from taskq.model.errors import TaskqError, Unavailable
+from taskq.model.views import PilotJob, PilotView
 from taskq.pilots.drivers import Driver
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import Hosts, PartialAnswer
@@ -37,7 +38,6 @@ from taskq.pilots.planner import Plan
 from taskq.pilots.reconcile import Change, SeenJob, SubmissionHealth, health, looked_at, reconcile
 from taskq.pilots.settings import PilotSettings, pilot_settings
 from taskq.pilots.store import Pilots
-from taskq.views import PilotJob, PilotView
 
 #: Seconds between the rounds of a loop.
 PERIOD_S: Final = 10.0

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from taskq.errors import NotFound, UsageError
+from taskq.model.errors import NotFound, UsageError
+from taskq.model.seed import check_path
 from taskq.pilots.settings import PilotSettings, check_name, pilot_settings
-from taskq.spec.model import check_path
 
 if sys.version_info >= (3, 11):
     import tomllib

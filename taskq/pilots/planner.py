@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from taskq.model.tags import missing
+from taskq.model.words import HOUR_S, MINUTE_S, counted
 from taskq.pilots.settings import PilotSettings
-from taskq.spec.tags import missing
-from taskq.words import HOUR_S, MINUTE_S, counted
 
 #: A job is cancelled only when it has waited for so long: what is retried may want it yet.
 PATIENCE_S: Final = 60.0

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
-from taskq.views import PilotJob
+from taskq.model.views import PilotJob
 from taskq_agent.text import clean
 
 #: Seconds after which a job that the batch system does not know was never submitted: longer than a

@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Sequence
 
-from taskq.agent_file import AGENT_FILE
+from taskq.pilots.agent_file import AGENT_FILE
 from taskq.pilots.settings import PilotSettings
 
 _HEAD = """\

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
-from taskq.errors import UsageError
-from taskq.spec.params import known_only
-from taskq.spec.tags import check_offers
+from taskq.model.errors import UsageError
+from taskq.model.params import known_only
+from taskq.model.tags import check_offers
 from taskq_agent import arguments
 from taskq_agent.resources import Resources, offers
 from taskq_agent.text import size_in_bytes

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from taskq.db.access import Queries
-from taskq.errors import NotFound
+from taskq.model.errors import NotFound
+from taskq.model.seed import check_path
+from taskq.model.views import PilotJob, PilotView
 from taskq.pilots.planner import PilotJobs, PilotState, Plan, Waiting, plan
 from taskq.pilots.settings import PilotSettings, check_name, pilot_settings
-from taskq.spec.model import check_path
-from taskq.views import PilotJob, PilotView
 
 PilotStatus: TypeAlias = Literal["active", "paused", "removed"]
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from taskq.direct import LEASE_S
-from taskq.errors import UsageError
+from taskq.dispatch.direct import LEASE_S
+from taskq.model.errors import UsageError
 from taskq.planning.costs import Costs
 
 DAY_S: Final = 86_400

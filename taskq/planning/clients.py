@@ -18,10 +18,10 @@ from multiprocessing.queues import SimpleQueue
 from typing import Any, Final
 
 from taskq.db.connections import Database
-from taskq.direct import DirectTransport
 from taskq.dispatch.batching import Batcher
+from taskq.dispatch.direct import DirectTransport
 from taskq.dispatch.fair_share import Scope
-from taskq.errors import Conflict
+from taskq.model.errors import Conflict
 from taskq.planning.process_group import ProcessGroup, run_process
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 

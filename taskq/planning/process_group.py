@@ -14,7 +14,7 @@ from types import TracebackType
 
 from typing_extensions import Self
 
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 
 
 class ProcessGroup(ABC):

@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from taskq.client import Client
+from taskq.api.client import Client
 from taskq.db import migrations
 from taskq.db.connections import Database
-from taskq.direct import DirectTransport
 from taskq.dispatch.batching import Batcher
+from taskq.dispatch.direct import DirectTransport
 from taskq.dispatch.fair_share import Scope
-from taskq.errors import UsageError
+from taskq.model.campaign_spec import CampaignSpec
+from taskq.model.errors import UsageError
+from taskq.model.handler import Handler
+from taskq.model.seed import Seed
 from taskq.planning.clients import Load
 from taskq.planning.costs import Costs
-from taskq.spec.handler import Handler
-from taskq.spec.model import Seed
-from taskq.spec.spec import CampaignSpec
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 
 CAMPAIGN: Final = "/bench"

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from taskq.db.connections import Database
-from taskq.errors import Forbidden, Unauthorized
-from taskq.tokens import hashed
+from taskq.db.tokens import hashed
+from taskq.model.errors import Forbidden, Unauthorized
 
 #: Seconds for which it is known that a token is valid; a revocation works within 30.
 FRESH_S: Final = 10.0

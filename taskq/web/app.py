@@ -15,7 +15,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from taskq.errors import (
+from taskq.diagnosis.campaign_tree import Tree
+from taskq.diagnosis.live_figures import figures_of
+from taskq.diagnosis.ticker import Ticker
+from taskq.model.errors import (
     Forbidden,
     NotFound,
     TaskqError,
@@ -23,11 +26,8 @@ from taskq.errors import (
     Unavailable,
     UsageError,
 )
-from taskq.monitor.figures import figures_of
-from taskq.monitor.ticker import Ticker
-from taskq.monitor.tree import Tree
-from taskq.spec.model import check_path
-from taskq.web import PAGES, PATHS
+from taskq.model.page_paths import PAGES, PATHS
+from taskq.model.seed import check_path
 from taskq.web.access import Access, Viewer, check_local
 from taskq.web.molecules import Drawer
 from taskq.web.pages import Asked, Pages, levels_of

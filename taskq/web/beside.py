@@ -13,9 +13,9 @@ import socket
 import sys
 from typing import Final
 
-from taskq.client import Client
+from taskq.api.client import Client
 from taskq.db.connections import Database
-from taskq.errors import TaskqError
+from taskq.model.errors import TaskqError
 from taskq.web.server import Site, serve_at
 
 #: Agents go first.

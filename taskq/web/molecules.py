@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 
 MOST_CHARS: Final = 500
 #: Seconds for a picture, and until the process has begun.

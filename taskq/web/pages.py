@@ -9,23 +9,23 @@ from datetime import timedelta
 from itertools import islice, pairwise
 from typing import Any, Final
 
-from taskq.campaign import Campaign
-from taskq.client import Client
+from taskq.api.client import Client
+from taskq.campaign.campaign import Campaign
 from taskq.db.owners import Owner
-from taskq.errors import UnknownCampaign
-from taskq.fleet.places import Place
-from taskq.monitor.readings import Readings
-from taskq.monitor.servers import read_servers
-from taskq.monitor.ticker import Ticker
-from taskq.monitor.tree import CampaignNode, Tree, parent, usual_levels
-from taskq.spec.model import check_path
-from taskq.trend import Point, intervals
+from taskq.diagnosis.campaign_tree import CampaignNode, Tree, parent, usual_levels
+from taskq.diagnosis.places import Place
+from taskq.diagnosis.servers import read_servers
+from taskq.diagnosis.shared_readings import Readings
+from taskq.diagnosis.ticker import Ticker
+from taskq.diagnosis.trend import Point, intervals
+from taskq.model.errors import UnknownCampaign
+from taskq.model.seed import check_path
+from taskq.model.words import counted, rate
 from taskq.web.access import Viewer
 from taskq.web.charts import Line, histogram, timeline
 from taskq.web.hits import numeric_fields, read_hits
 from taskq.web.molecules import smiles_of
 from taskq.web.rendering import address, figure, number, render, visible
-from taskq.words import counted, rate
 
 #: Seconds for which readings are kept.
 QUICK_S: Final = 3.0

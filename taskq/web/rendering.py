@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 
 import jinja2
 
-from taskq.monitor.figures import node_texts
-from taskq.version import VERSION
-from taskq.words import counted, duration, instant, percent, phases, rate
+from taskq.diagnosis.live_figures import node_texts
+from taskq.model.version import VERSION
+from taskq.model.words import counted, duration, instant, percent, phases, rate
 
 #: Characters of a payload, a result or an output that a page shows.
 MOST_CHARS: Final = 20_000

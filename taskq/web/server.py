@@ -15,11 +15,11 @@ from typing import Final
 
 import uvicorn
 
-from taskq.client import Client
+from taskq.api.client import Client
 from taskq.db.catalogue import all_statements
-from taskq.errors import Unavailable, UsageError
-from taskq.monitor.readings import Readings
-from taskq.monitor.ticker import Ticker
+from taskq.diagnosis.shared_readings import Readings
+from taskq.diagnosis.ticker import Ticker
+from taskq.model.errors import Unavailable, UsageError
 from taskq.web.access import Access
 from taskq.web.app import SECRET, WebApp
 from taskq.web.molecules import Drawer

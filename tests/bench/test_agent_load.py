@@ -17,7 +17,7 @@ from benchmarks.load.agent_load import AgentLoad
 from benchmarks.load.work import Credentials, LoadWork
 from benchmarks.stage import Stage
 from taskq.db.connections import Database
-from taskq.errors import Conflict
+from taskq.model.errors import Conflict
 from taskq.planning.trial import CAMPAIGN
 from tests.helpers.postgres import Postgres, value
 

@@ -12,7 +12,7 @@ from benchmarks.meter import held_snapshot
 from benchmarks.scale import SHORT
 from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Database
-from taskq.errors import Conflict, Unavailable
+from taskq.model.errors import Conflict, Unavailable
 from taskq.planning import clients
 from taskq.planning.clients import Clients, Load
 from taskq.planning.trial import CAMPAIGN

@@ -13,7 +13,7 @@ from benchmarks.__main__ import main
 from benchmarks.findings import Finding, Goal, Ratio
 from benchmarks.machine import MUST_BE_ON
 from taskq.db.connections import Database
-from taskq.errors import ServerUnsuitable
+from taskq.model.errors import ServerUnsuitable
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
 

@@ -20,7 +20,7 @@ from benchmarks.redis import Redis, running_redis
 from benchmarks.stage import Stage
 from benchmarks.unrest import unrest
 from taskq.db.connections import Database
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 from taskq.planning.trial import CAMPAIGN
 from taskq_agent.protocol import DONE
 from tests.helpers.memory_gateway import TOKEN, HttpGateway, Reply, gateway_of

@@ -17,8 +17,8 @@ from typing import Any
 import psycopg
 
 from taskq import Seed
-from taskq.errors import TaskqError
-from taskq.fleet.bans import PlaceKind
+from taskq.diagnosis.bans import PlaceKind
+from taskq.model.errors import TaskqError
 from tests.chaos.farm import AGENTS, Farm, Ground
 from tests.chaos.history import Writer
 

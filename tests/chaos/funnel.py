@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskq import Best, Client
-from taskq.funnel.live import Feeder
-from taskq.funnel.selection import select
+from taskq.results.feeder import Feeder
+from taskq.results.selection import select
 
 #: Nobody serves it: what is fed waits, or is cancelled.
 NEXT = "/refined"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from taskq.db.audit import audit
 from taskq.embedded import Server
-from taskq.errors import TaskqError
+from taskq.model.errors import TaskqError
 from tests.chaos import funnel
 from tests.chaos.checker import Verdict, check
 from tests.chaos.clients import Hedger, Manager, Operator, Seeder, Warden

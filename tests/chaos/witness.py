@@ -115,7 +115,7 @@ def main() -> None:
         from taskq_agent.__main__ import main as program  # noqa: PLC0415  # one of the two
         from taskq_agent.http.transport import HttpTransport as transport  # noqa: N813, PLC0415
     else:
-        from taskq.direct import DirectTransport as transport  # noqa: N813, PLC0415
+        from taskq.dispatch.direct import DirectTransport as transport  # noqa: N813, PLC0415
         from taskq_cli.main import main as program  # noqa: PLC0415
     transport.exchange = witnessed(transport.exchange, history, agent)
     transport.open = seen_in(transport.open, history)

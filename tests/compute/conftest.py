@@ -10,7 +10,7 @@ import pytest
 import taskq
 from taskq import Client
 from taskq.db.connections import Database
-from taskq.remote.queries import GatewayQueries
+from taskq.db.gateway_queries import GatewayQueries
 from tests.fixtures.databases import fresh_database
 from tests.fixtures.gateways import GatewayProcess
 from tests.fixtures.transports import FAR, NEAR, gateway_token

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import taskq
-from taskq import Campaign, Client, Run, aio
-from taskq.aio import AsyncTwin
+from taskq import Campaign, Client, Run
+from taskq.api import aio
+from taskq.api.aio import AsyncTwin
 from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
 from tests.payloads import called

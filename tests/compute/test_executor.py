@@ -25,7 +25,7 @@ import pytest
 
 import taskq
 from taskq import Client, Executor
-from taskq.errors import NotOverGateway, UsageError
+from taskq.model.errors import NotOverGateway, UsageError
 from tests.compute.standard_executor import (
     AsCompletedTests,
     ExecutorShutdownTest,

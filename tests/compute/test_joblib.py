@@ -23,7 +23,7 @@ from joblib import Parallel, delayed
 
 import taskq
 from taskq import Campaign, Client
-from taskq.errors import InvalidTask
+from taskq.model.errors import InvalidTask
 from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 from tests.payloads import called

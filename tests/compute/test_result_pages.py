@@ -13,8 +13,8 @@ from taskq.compute import result_pages
 from taskq.compute.result_pages import ResultPages
 from taskq.compute.run import Run
 from taskq.compute.unpickling import ResultReader
-from taskq.errors import ResultNotTrusted
-from taskq.export import tabular
+from taskq.model.errors import ResultNotTrusted
+from taskq.results import tabular
 from tests.fixtures.queues import Hire
 from tests.helpers.variants import rest_thorough
 

@@ -16,8 +16,8 @@ import pytest
 
 import taskq
 from taskq import CampaignSpec, Client, Handler
-from taskq.blobs.catalogue import open_blobs
-from taskq.errors import Forbidden
+from taskq.files.blobs import open_blobs
+from taskq.model.errors import Forbidden
 from taskq_agent.handlers import RunnerSettings, calls, make_runner
 from taskq_agent.handlers.function import ARCHIVE
 from taskq_agent.local_blobs import LocalBlobs

@@ -19,7 +19,7 @@ import pytest
 import taskq
 from taskq import Client, Seed
 from taskq.compute.tracker import Tracker
-from taskq.errors import (
+from taskq.model.errors import (
     CampaignPaused,
     FunctionChanged,
     InvalidTask,

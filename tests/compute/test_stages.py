@@ -7,7 +7,7 @@ import pytest
 
 import taskq
 from taskq import Client, Seed
-from taskq.errors import CampaignPaused
+from taskq.model.errors import CampaignPaused
 from tests.payloads import called
 
 WAIT_S = 120.0

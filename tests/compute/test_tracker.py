@@ -12,7 +12,7 @@ from taskq import Client, Executor
 from taskq.compute import futures
 from taskq.compute.tracker import Tracker
 from taskq.db.access import Queries
-from taskq.errors import TaskFailed, Unavailable
+from taskq.model.errors import TaskFailed, Unavailable
 from tests.fixtures.queues import Hire
 from tests.helpers.waiting import wait_until
 from tests.payloads import called

@@ -25,7 +25,7 @@ import pytest
 
 from taskq.compute.outcomes import exception_of
 from taskq.compute.unpickling import ResultReader
-from taskq.errors import ResultNotTrusted, UsageError
+from taskq.model.errors import ResultNotTrusted, UsageError
 from taskq_agent import raised
 from taskq_agent.handlers.calls import pickled
 from tests.helpers import hostile_pickles as hostile

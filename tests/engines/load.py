@@ -13,7 +13,7 @@ from pathlib import Path
 import redis
 
 from taskq import CampaignSpec, Client, Handler, Seed
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 from tests.fixtures.gateways import GatewayProcess, Realm
 from tests.fixtures.redis_servers import RedisServer
 from tests.gateway.site import PAYLOADS, Site

@@ -19,8 +19,8 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Handler, Seed
-from taskq.errors import Unavailable
 from taskq.front.entries import Keys
+from taskq.model.errors import Unavailable
 from tests.engines.load import LATER_S, SAID, is_master
 from tests.engines.test_patroni import Patroni, patroni  # noqa: F401  # a fixture
 from tests.engines.test_patroni_haproxy import Proxy

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from taskq.db.connections import Database
-from taskq.errors import TaskqError
+from taskq.model.errors import TaskqError
 from tests.engines.load import LATER_S, SAID, Load, configured, program
 from tests.engines.test_patroni import (
     Patroni,

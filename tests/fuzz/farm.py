@@ -24,7 +24,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from taskq import Campaign, Client
-from taskq.blobs.catalogue import DatabaseBlobs
+from taskq.files.blobs import DatabaseBlobs
 from taskq.gateway.openapi import Failed
 from taskq_agent.archive import CHECKPOINT, OUTPUT, heading
 from taskq_agent.protocol import new_lease

@@ -22,9 +22,9 @@ from msgspec import inspect
 
 from taskq import CampaignSpec
 from taskq.db.catalogue import all_statements
+from taskq.db.stored_spec import spec_body
 from taskq.gateway.app import ENDPOINTS
 from taskq.gateway.openapi import BYTES, VALUES, Endpoint
-from taskq.stored_spec import spec_body
 from tests.fuzz.json_texts import ANYTHING, DOCUMENTS, EDGES, ODD_STRINGS, STRINGS, as_bytes
 from tests.helpers.campaigns import TRUE
 

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from taskq import RetryPolicy
-from taskq.keeper import keeping
+from taskq.upkeep.keeper import keeping
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.gateway.peers import Agent, report_of
 from tests.helpers.campaigns import servable

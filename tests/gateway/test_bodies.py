@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from taskq.gateway.messages import MAX_BODY_BYTES, MAX_EXCHANGE_BYTES
-from taskq.spec.model import MAX_PAYLOAD_BYTES
+from taskq.model.seed import MAX_PAYLOAD_BYTES
 from taskq_agent.protocol import MAX_CLAIM, MAX_RESULT_BYTES, MAX_TAIL_BYTES
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Agent, Reply, fence, hello, report_of, request_bytes

@@ -7,9 +7,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from taskq.db.gateway_queries import GatewayQueries
 from taskq.embedded import Server
-from taskq.errors import Unavailable
-from taskq.remote.queries import GatewayQueries
+from taskq.model.errors import Unavailable
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.helpers.waiting import wait_until

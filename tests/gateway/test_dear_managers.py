@@ -16,7 +16,8 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from taskq import Seed
-from taskq.errors import Unauthorized, UsageError
+from taskq.campaign.filter_compiler import compiled
+from taskq.db.gateway_queries import GatewayQueries
 from taskq.gateway import auth, manager_queries
 from taskq.gateway.auth import AgentSession, Manager
 from taskq.gateway.errors import Busy
@@ -24,8 +25,7 @@ from taskq.gateway.manager_queries import MAX_KEPT_BYTES, ManagerQueries
 from taskq.gateway.manager_turns import MOST_AT_ONCE, MOST_KEPT_BYTES, MOST_OF_TOKEN
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
-from taskq.remote.queries import GatewayQueries
-from taskq.steering.compiler import compiled
+from taskq.model.errors import Unauthorized, UsageError
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Peer, Reply, request_bytes
 from tests.helpers.waiting import wait_until

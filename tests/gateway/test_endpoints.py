@@ -15,16 +15,16 @@ import pytest
 from starlette.routing import Route
 
 from taskq import Client
-from taskq.blobs.catalogue import DatabaseBlobs
-from taskq.blobs.folder import FolderBlobs
-from taskq.blobs.gateway import GatewayBlobs
-from taskq.errors import NotFound
+from taskq.db.gateway_queries import GatewayQueries
+from taskq.files.blobs import DatabaseBlobs
+from taskq.files.folder_store import FolderBlobs
+from taskq.files.gateway_store import GatewayBlobs
 from taskq.gateway.app import App
 from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import ManagerQueries
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
-from taskq.remote.queries import GatewayQueries
+from taskq.model.errors import NotFound
 from taskq_agent.transport import MAX_BLOB_BYTES
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.gateway.peers import Agent, Reply

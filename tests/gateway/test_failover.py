@@ -14,8 +14,8 @@ import pytest
 from psycopg.rows import dict_row
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.direct import DirectTransport
-from taskq.errors import Unavailable
+from taskq.dispatch.direct import DirectTransport
+from taskq.model.errors import Unavailable
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, Hello, Request, new_lease
 from tests.fixtures.gateways import Realm, StartGateway, opened

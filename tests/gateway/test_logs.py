@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from taskq import CampaignSpec, Client, Handler
-from taskq.errors import Conflict, Forbidden
-from taskq.live_output import OutputPart
-from taskq.remote.queries import GatewayQueries
+from taskq.db.gateway_queries import GatewayQueries
+from taskq.files.live_output import OutputPart
+from taskq.model.errors import Conflict, Forbidden
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.gateway.peers import fence
 from tests.helpers.command_line import CommandLine

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from taskq import Client
-from taskq.errors import Unavailable
-from taskq.remote.queries import GatewayQueries
+from taskq.db.gateway_queries import GatewayQueries
+from taskq.model.errors import Unavailable
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.gateway.peers import Agent, report_of
 from tests.helpers.database_relay import DatabaseRelay

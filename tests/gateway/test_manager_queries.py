@@ -14,9 +14,9 @@ import pytest
 import requests
 
 from taskq import CampaignSpec, Client, Conflict, Handler, NotOverGateway, Seed, UsageError
-from taskq.errors import Forbidden, KeyConflict, NotFound, Unauthorized, Unavailable
+from taskq.db.gateway_queries import GatewayQueries
 from taskq.gateway import manager_queries, manager_turns
-from taskq.remote.queries import GatewayQueries
+from taskq.model.errors import Forbidden, KeyConflict, NotFound, Unauthorized, Unavailable
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.fixtures.logins import Staff
 from tests.gateway.peers import Reply

@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 
 import taskq
 from taskq import CampaignSpec, Handler, Seed
-from taskq.errors import Forbidden
+from taskq.model.errors import Forbidden
 from taskq_agent.archive import OUTPUT, heading
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Agent, Reply, fence

@@ -7,9 +7,9 @@ import secrets
 import pytest
 
 from taskq import Client, NotOverGateway
-from taskq.errors import Conflict, Forbidden
+from taskq.db.gateway_queries import GatewayQueries
 from taskq.gateway import owner_metrics
-from taskq.remote.queries import GatewayQueries
+from taskq.model.errors import Conflict, Forbidden
 from tests.fixtures.gateways import Realm
 
 

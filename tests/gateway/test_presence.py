@@ -7,9 +7,9 @@ import uuid
 import pytest
 
 from taskq import Client
-from taskq.monitor.servers import read_servers
-from taskq.remote.queries import GatewayQueries
-from taskq.version import VERSION
+from taskq.db.gateway_queries import GatewayQueries
+from taskq.diagnosis.servers import read_servers
+from taskq.model.version import VERSION
 from tests.fixtures.gateways import Agent, StartGateway
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, value

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskq.tokens import hashed
+from taskq.db.tokens import hashed
 from taskq_agent.protocol import new_lease
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.gateway.peers import Agent, fence, hello, report_of

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from taskq.tokens import hashed, session_token
+from taskq.db.tokens import hashed, session_token
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Agent, Reply, hello, request_bytes
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from taskq.errors import UsageError
 from taskq.gateway.tls import ServerCertificate
+from taskq.model.errors import UsageError
 from tests.fixtures.gateways import GatewayProcess, StartGateway
 from tests.gateway.peers import Peer
 from tests.helpers.waiting import wait_until

@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from taskq.db.connections import Database
-from taskq.direct import DirectTransport
 from taskq.dispatch.batching import Batcher
+from taskq.dispatch.direct import DirectTransport
 from taskq.dispatch.fair_share import Scope
 from taskq_agent.protocol import DONE, Answer, Hello, LeaseIds, Report, Request, Task
 

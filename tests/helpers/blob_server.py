@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from taskq.blobs.folder import FolderBlobs
 from taskq.dispatch.transport_errors import as_transport_errors
+from taskq.files.folder_store import FolderBlobs
 from taskq_agent.errors import TransportFailed
 from taskq_agent.inputs import InputCache
 from taskq_agent.protocol import Input

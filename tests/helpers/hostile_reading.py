@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from typing_extensions import Self
 
 from taskq.compute.unpickling import ResultReader
-from taskq.errors import ResultNotTrusted
+from taskq.model.errors import ResultNotTrusted
 from taskq_agent.handlers.calls import pickled
 from tests.helpers import hostile_pickles as hostile
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from taskq.db.connections import Database
-from taskq.errors import SessionEnded
+from taskq.model.errors import SessionEnded
 from taskq_agent.protocol import DONE, FAILED, RELEASED, LeaseIds
 
 

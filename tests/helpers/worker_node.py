@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from taskq.agent_file import build
+from taskq.pilots.agent_file import build
 from tests.helpers.memory_gateway import TOKEN
 
 TIMEOUT_S = 60.0

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from taskq.agent_file import build
-from taskq.version import VERSION
+from taskq.model.version import VERSION
+from taskq.pilots.agent_file import build
 from taskq_agent.protocol import DONE, RELEASED, STOP, Orders
 from tests.helpers.certificates import Certificates
 from tests.helpers.memory_gateway import HttpGateway, Reply, error, gateway_of
@@ -93,7 +93,7 @@ def test_file_is_small_and_holds_the_agent_alone() -> None:
 
 def test_file_is_a_program(tmp_path: Path) -> None:
     target = tmp_path / "dist" / "agent.pyz"
-    subprocess.run([sys.executable, "-m", "taskq.agent_file", str(target)], check=True)
+    subprocess.run([sys.executable, "-m", "taskq.pilots.agent_file", str(target)], check=True)
     said = subprocess.run([target, "version"], capture_output=True, text=True, check=True).stdout
     assert said == f"taskq-agent {VERSION}, protocol 1\n"
 

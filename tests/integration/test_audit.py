@@ -15,7 +15,7 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, Seed
 from taskq.db import audit
 from taskq.db.audit import CHECKS, OF_CAMPAIGNS, ONCE
-from taskq.errors import NotFound
+from taskq.model.errors import NotFound
 from tests.fixtures.histories import BREACHES, KEPT, LIVES, LONG_AGO, SESSION, History, in_task
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine

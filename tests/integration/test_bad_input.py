@@ -10,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 
 import taskq
 from taskq import Campaign, Client, Seed
-from taskq.errors import (
+from taskq.model.errors import (
     InvalidCampaign,
     InvalidPath,
     InvalidTask,

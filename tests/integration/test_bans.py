@@ -11,9 +11,9 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.db.connections import Database
-from taskq.direct import DirectTransport
-from taskq.errors import Conflict, UsageError
-from taskq.tokens import hashed, session_token
+from taskq.db.tokens import hashed, session_token
+from taskq.dispatch.direct import DirectTransport
+from taskq.model.errors import Conflict, UsageError
 from taskq_agent.errors import Refused
 from taskq_agent.protocol import Heartbeat, Hello
 from tests.fixtures.queues import Hire

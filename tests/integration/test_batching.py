@@ -10,8 +10,8 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.db.connections import Database
-from taskq.direct import DirectTransport
 from taskq.dispatch.batching import Batcher
+from taskq.dispatch.direct import DirectTransport
 from taskq.dispatch.fair_share import Scope
 from taskq_agent.errors import Refused, SessionLost
 from taskq_agent.protocol import (

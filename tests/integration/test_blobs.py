@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from taskq.blobs.catalogue import DatabaseBlobs, open_blobs
-from taskq.blobs.folder import FolderBlobs
-from taskq.blobs.remote import FsspecBlobs
-from taskq.blobs.s3 import S3Blobs
-from taskq.blobs.store import CHUNK_BYTES, BlobStore
 from taskq.db.connections import Database
-from taskq.errors import NotFound, Unavailable, UsageError
+from taskq.files.blob_store import CHUNK_BYTES, BlobStore
+from taskq.files.blobs import DatabaseBlobs, open_blobs
+from taskq.files.folder_store import FolderBlobs
+from taskq.files.fsspec_store import FsspecBlobs
+from taskq.files.s3_store import S3Blobs
+from taskq.model.errors import NotFound, Unavailable, UsageError
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
 

@@ -10,7 +10,7 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.db.connections import Database
-from taskq.keeper import Keeper
+from taskq.upkeep.keeper import Keeper
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.meanwhile import meanwhile

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from taskq import Client
 from taskq.db.connections import Database
-from taskq.errors import Conflict
+from taskq.model.errors import Conflict
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import tasks_of
 from tests.helpers.postgres import (

@@ -14,7 +14,7 @@ import pytest
 
 from taskq import CampaignSpec, Client, Handler, RetryPolicy
 from taskq.db.connections import Database
-from taskq.errors import Conflict, NotFound, TaskqError, UsageError
+from taskq.model.errors import Conflict, NotFound, TaskqError, UsageError
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import tasks_of
 from tests.helpers.postgres import (

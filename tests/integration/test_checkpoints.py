@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
-from taskq.blobs.archives import Sweeper
-from taskq.blobs.catalogue import DatabaseBlobs
-from taskq.blobs.store import BlobStore
-from taskq.checkpoints.store import Checkpoints
-from taskq.errors import NotFound, UsageError
-from taskq.keeper import keeping
+from taskq.files.archives import Sweeper
+from taskq.files.blob_store import BlobStore
+from taskq.files.blobs import DatabaseBlobs
+from taskq.files.checkpoints import Checkpoints
+from taskq.model.errors import NotFound, UsageError
+from taskq.upkeep.keeper import keeping
 from taskq_agent.archive import CHECKPOINT, heading
 from taskq_agent.protocol import CONTINUED, OUT_OF_TIME, Input
 from tests.fixtures.queues import Hire

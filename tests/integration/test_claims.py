@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.errors import UsageError
+from taskq.model.errors import UsageError
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, assert_counts_are_true, promote, value
 from tests.helpers.scripted_agent import ScriptedAgent, report_of

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, Client
-from taskq.errors import Conflict
-from taskq.spec.handler import Handler
-from taskq.views import Status
+from taskq.model.errors import Conflict
+from taskq.model.handler import Handler
+from taskq.model.views import Status
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, silence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from taskq import Campaign, Client
-from taskq.tokens import hashed, session_token
+from taskq.db.tokens import hashed, session_token
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres

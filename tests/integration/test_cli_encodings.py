@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, TaskqError, connect
-from taskq.errors import UsageError
+from taskq.model.errors import UsageError
 from tests.helpers.command_line import PROGRAM, TIMEOUT_S, CommandLine
 
 pytestmark = pytest.mark.thorough

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.words import phases
+from taskq.model.words import phases
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 

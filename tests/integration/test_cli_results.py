@@ -15,7 +15,7 @@ from pyarrow import dataset, parquet  # type: ignore[import-untyped]  # it has n
 
 from taskq import Campaign, CampaignSpec, Client, Handler
 from taskq.db.connections import Database
-from taskq.views import AgentView, Attempt, Failure, FailureCause, Result, TaskView
+from taskq.model.views import AgentView, Attempt, Failure, FailureCause, Result, TaskView
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres

@@ -109,7 +109,13 @@ def test_what_nobody_has_foreseen_is_not_swallowed(taskq: CommandLine) -> None:
         [
             (
                 ["status"],
-                {"pyarrow", "rich.progress", "taskq_agent.loop", "tomllib", "taskq.export.records"},
+                {
+                    "pyarrow",
+                    "rich.progress",
+                    "taskq_agent.loop",
+                    "tomllib",
+                    "taskq.results.records",
+                },
             ),
             (["tasks", "/c"], {"pyarrow", "rich.progress", "taskq_agent.loop", "tomllib"}),
         ]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Client
-from taskq.tokens import hashed, session_token
+from taskq.db.tokens import hashed, session_token
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, value

@@ -13,8 +13,8 @@ import pytest
 
 import taskq
 from taskq import Campaign, Client, Run
+from taskq.db.tokens import Tokens
 from taskq.pilots.store import Pilots
-from taskq.tokens import Tokens
 from tests.helpers.command_line import PROGRAM
 from tests.helpers.postgres import Postgres
 

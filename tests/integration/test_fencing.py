@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.errors import UsageError
+from taskq.model.errors import UsageError
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import (

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Seed
-from taskq.errors import NotFound, ResultLost, UsageError
-from taskq.outputs.fetching import Fetched, folder_name
+from taskq.files.fetching import Fetched, folder_name
+from taskq.model.errors import NotFound, ResultLost, UsageError
 from taskq_agent.archive import MAX_ENTRIES
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from taskq import Campaign, Client
-from taskq.fleet.bans import PlaceKind
-from taskq.fleet.sample import SampleSize
-from taskq.monitor.tree import Tree
-from taskq_cli import render
+from taskq.diagnosis.bans import PlaceKind
+from taskq.diagnosis.campaign_tree import Tree
+from taskq.diagnosis.sample import SampleSize
+from taskq_cli.display import render
 from taskq_cli.top.panels import Panels
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
@@ -264,7 +264,7 @@ def test_sample_says_of_how_many_attempts_it_is(
     ended = sum(one.attempts for one in queue.fleet.hosts("/c"))
     assert queue.fleet.hosts("/c")[0].sample == SampleSize(ended, ended)
     assert f"\nSeen: all {ended:,} attempts.\n" in taskq.out("hosts", planted.path)
-    monkeypatch.setattr("taskq.fleet.sample.MOST", 400)
+    monkeypatch.setattr("taskq.diagnosis.sample.MOST", 400)
     hosts = queue.fleet.hosts("/c")
     assert sum(one.attempts for one in hosts) == 400
     assert hosts[0].sample == SampleSize(400, ended)

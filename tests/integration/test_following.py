@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 from taskq import Campaign, Client, Conflict, Cursor, Seed, UsageError
 from taskq.db.catalogue import statement
 from taskq.db.connections import Database
-from taskq.following import looking
+from taskq.results import looking
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of

@@ -20,7 +20,7 @@ from taskq.embedded import Server
 from taskq.front.address import FrontAddress
 from taskq.front.blocking import refilling
 from taskq.front.entries import Keys
-from taskq.keeper import keeping
+from taskq.upkeep.keeper import keeping
 from tests.fixtures.gateways import (  # noqa: F401  # fixtures, for the tests here
     GatewayProcess,
     Realm,

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from taskq import Client, Conflict, KeyConflict, Seed, UsageError
-from taskq.blobs.catalogue import open_blobs
-from taskq.blobs.store import BlobStore
-from taskq.funnel import group_ranking
-from taskq.funnel.best import Best
-from taskq.funnel.live import Feeder
-from taskq.funnel.selection import select
-from taskq.funnel.sorting import LineSorter
+from taskq.files.blob_store import BlobStore
+from taskq.files.blobs import open_blobs
+from taskq.results import group_ranking
+from taskq.results.best import Best
+from taskq.results.feeder import Feeder
+from taskq.results.line_sorter import LineSorter
+from taskq.results.selection import select
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.waiting import wait_until

@@ -13,7 +13,7 @@ import pytest
 from taskq import Campaign
 from taskq.db.connections import Database
 from taskq.dispatch.heartbeats import HeartbeatBatcher
-from taskq.errors import UsageError
+from taskq.model.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, new_lease
 from tests.helpers.postgres import Postgres, last_beats, statuses, value

@@ -11,8 +11,8 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
 from taskq.db.connections import Database
-from taskq.keeper import keeping
-from taskq.views import Hedges
+from taskq.model.views import Hedges
+from taskq.upkeep.keeper import keeping
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import TRUE

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy
-from taskq.errors import NotFound
+from taskq.model.errors import NotFound
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, expire, promote, silence

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.blobs.catalogue import DatabaseBlobs
-from taskq.blobs.folder import FolderBlobs
 from taskq.db.connections import Database
-from taskq.direct import DirectTransport
-from taskq.errors import InvalidCampaign, NotFound, ResultLost, UsageError
+from taskq.dispatch.direct import DirectTransport
+from taskq.files.blobs import DatabaseBlobs
+from taskq.files.folder_store import FolderBlobs
 from taskq.ingest.campaign_file import read_campaign_file
+from taskq.model.errors import InvalidCampaign, NotFound, ResultLost, UsageError
 from taskq_agent.protocol import Hello, Input, LeaseIds, Request
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable

@@ -11,7 +11,7 @@ import pytest
 
 from taskq import Campaign
 from taskq.db.connections import Database
-from taskq.keeper import TERM_S, Keeper
+from taskq.upkeep.keeper import TERM_S, Keeper
 from tests.fixtures.queues import Hire
 from tests.helpers.meanwhile import meanwhile
 from tests.helpers.plans import watched

@@ -12,8 +12,8 @@ import pytest
 
 import taskq
 from taskq import Campaign, Seed
-from taskq.errors import Clash, InvalidTask, KeyConflict, UsageError
 from taskq.ingest.key_conflicts import MAX_REPORTED_CLASHES, ON_CONFLICT
+from taskq.model.errors import Clash, InvalidTask, KeyConflict, UsageError
 from tests.fixtures.logins import Staff
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
-from taskq.errors import SessionEnded
-from taskq.tokens import hashed
+from taskq.db.tokens import hashed
+from taskq.model.errors import SessionEnded
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import (

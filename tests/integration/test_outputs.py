@@ -10,11 +10,11 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
-from taskq.blobs.archives import Sweeper
-from taskq.blobs.store import BlobStore
-from taskq.errors import Conflict, NotFound, UsageError
-from taskq.keeper import keeping
-from taskq.outputs.store import Outputs
+from taskq.files.archives import Sweeper
+from taskq.files.blob_store import BlobStore
+from taskq.files.outputs import Outputs
+from taskq.model.errors import Conflict, NotFound, UsageError
+from taskq.upkeep.keeper import keeping
 from taskq_agent.archive import OUTPUT
 from taskq_agent.protocol import Input
 from tests.fixtures.queues import Hire

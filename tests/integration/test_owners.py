@@ -13,7 +13,7 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, connect
 from taskq.db.connections import Database
 from taskq.db.owners import QuotaChange
-from taskq.errors import Conflict, NotFound, UsageError
+from taskq.model.errors import Conflict, NotFound, UsageError
 from tests.fixtures.logins import Staff
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from taskq.db.connections import Database
-from taskq.errors import UsageError
+from taskq.model.errors import UsageError
 from taskq.planning import trial
 from tests.helpers.command_line import CommandLine
 

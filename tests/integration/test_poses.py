@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Seed
-from taskq.errors import UsageError
-from taskq.export.sdf import NoMolecule
-from taskq.outputs.store import Outputs
-from taskq.poses import converter
-from taskq.poses.converter import Converter
+from taskq.files.outputs import Outputs
+from taskq.model.errors import UsageError
+from taskq.results import pose_converter as converter
+from taskq.results.pose_converter import Converter
+from taskq.results.sdf import NoMolecule
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.molecules import PDBQT, mol_block, read, titles

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client
-from taskq.keeper import Keeper
-from taskq.spec.spec import RetryPolicy
+from taskq.model.campaign_spec import RetryPolicy
+from taskq.upkeep.keeper import Keeper
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.meanwhile import meanwhile

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, Client
-from taskq.blobs.catalogue import open_blobs
-from taskq.blobs.large_results import Fetching
-from taskq.blobs.store import BlobStore
-from taskq.errors import ResultLost, UsageError
-from taskq.export import ranking
-from taskq.export.ranking import Ranking, dotted
-from taskq.funnel.best import Best
-from taskq.funnel.group_ranking import GroupRanking
+from taskq.files.blob_store import BlobStore
+from taskq.files.blobs import open_blobs
+from taskq.files.large_results import Fetching
+from taskq.model.errors import ResultLost, UsageError
+from taskq.results import ranking
+from taskq.results.best import Best
+from taskq.results.group_ranking import GroupRanking
+from taskq.results.ranking import Ranking, dotted
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough

@@ -12,9 +12,9 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client
 from taskq.db.connections import Database
-from taskq.errors import NotFound, SessionEnded
-from taskq.spec.spec import RetryPolicy
-from taskq.views import Recovery
+from taskq.model.campaign_spec import RetryPolicy
+from taskq.model.errors import NotFound, SessionEnded
+from taskq.model.views import Recovery
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.plans import watched

@@ -13,9 +13,9 @@ from psycopg.conninfo import make_conninfo
 
 from taskq.db.address import refusal
 from taskq.db.connections import Database
-from taskq.direct import DirectTransport
-from taskq.errors import LoginRefused, Unavailable
-from taskq.keeper import Keeper
+from taskq.dispatch.direct import DirectTransport
+from taskq.model.errors import LoginRefused, Unavailable
+from taskq.upkeep.keeper import Keeper
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import Heartbeat, Hello
 from tests.fixtures.logins import SECRET, Login, Staff

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Client, Seed
-from taskq.direct import DirectTransport
+from taskq.dispatch.direct import DirectTransport
 from taskq_agent.core.reports import fence, line
 from taskq_agent.errors import Refused
 from taskq_agent.handlers.base import Ended

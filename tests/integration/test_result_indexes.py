@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, Client, Conflict, NotFound, Seed, UsageError
-from taskq.blobs.catalogue import open_blobs
-from taskq.blobs.large_results import Fetching
+from taskq.campaign import indexed as indexing
 from taskq.db.connections import Database
-from taskq.export.ranking import Ranking
-from taskq.indexing import campaign as indexing
+from taskq.files.blobs import open_blobs
+from taskq.files.large_results import Fetching
+from taskq.results.ranking import Ranking
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, value

@@ -8,7 +8,7 @@ import pytest
 
 from taskq import Campaign, Client, Seed
 from taskq.db.catalogue import statement
-from taskq.spec.spec import RetryPolicy
+from taskq.model.campaign_spec import RetryPolicy
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, assert_counts_are_true, promote, silence

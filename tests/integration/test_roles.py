@@ -14,7 +14,7 @@ from psycopg import sql
 import taskq
 from taskq.db import roles
 from taskq.db.catalogue import ROLES, all_statements, statement
-from taskq.errors import Conflict, NotFound, ServerUnsuitable
+from taskq.model.errors import Conflict, NotFound, ServerUnsuitable
 from tests.fixtures.logins import Login, Staff
 from tests.helpers.postgres import value
 

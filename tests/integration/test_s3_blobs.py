@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from taskq.blobs import s3
-from taskq.blobs.large_results import resolved
-from taskq.blobs.s3 import PART_BYTES, S3Blobs
-from taskq.blobs.store import CHUNK_BYTES
-from taskq.errors import NotFound, ResultLost, Unavailable, UsageError
+from taskq.files import s3_store as s3
+from taskq.files.blob_store import CHUNK_BYTES
+from taskq.files.large_results import resolved
+from taskq.files.s3_store import PART_BYTES, S3Blobs
+from taskq.model.errors import NotFound, ResultLost, Unavailable, UsageError
 from tests.fixtures.s3_servers import S3Server
 from tests.helpers.s3_server import BUCKET
 from tests.helpers.variants import rest_thorough
@@ -143,7 +143,7 @@ def test_killed_upload_is_never_seen(server: S3Server, address: str, prefix: str
     """Its parts are invisible, and who stores the same later does not meet them."""
     data = secrets.token_bytes(LARGE)
     program = (
-        "import sys; from taskq.blobs.s3 import S3Blobs\n"
+        "import sys; from taskq.files.s3_store import S3Blobs\n"
         "def data():\n"
         "    while chunk := sys.stdin.buffer.read(1_048_576): yield chunk\n"
         "S3Blobs(sys.argv[1])._put(sys.argv[2], int(sys.argv[3]), data())"
@@ -167,7 +167,7 @@ def test_killed_upload_is_never_seen(server: S3Server, address: str, prefix: str
 def test_memory_does_not_grow_with_a_blob(address: str) -> None:
     """Some parts at a time are held, of what is stored and of what is read."""
     program = (
-        "import resource, sys; from taskq.blobs.s3 import S3Blobs\n"
+        "import resource, sys; from taskq.files.s3_store import S3Blobs\n"
         "blobs = S3Blobs(sys.argv[1])\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024\n"
         "before = peak()\n"

@@ -18,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 import taskq
 from taskq.db import migrations
 from taskq.db.connections import Database
-from taskq.errors import (
+from taskq.model.errors import (
     MigrationFailed,
     SchemaMissing,
     SchemaNewer,

@@ -14,9 +14,9 @@ import psycopg
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.errors import InvalidTask, UsageError
 from taskq.ingest.seeding import CHUNK, CHUNK_CHARS, SeedCount
-from taskq.spec.model import MAX_PAYLOAD_DEPTH
+from taskq.model.errors import InvalidTask, UsageError
+from taskq.model.seed import MAX_PAYLOAD_DEPTH
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value

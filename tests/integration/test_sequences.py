@@ -7,8 +7,8 @@ import secrets
 import pytest
 
 from taskq import Client
-from taskq.direct import DirectTransport
-from taskq.errors import Unavailable
+from taskq.dispatch.direct import DirectTransport
+from taskq.model.errors import Unavailable
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import Hello
 from tests.helpers.audit import assert_audit_is_clean

@@ -10,7 +10,7 @@ import pytest
 
 from taskq import CampaignSpec, Client
 from taskq.db.connections import Database
-from taskq.errors import NotFound
+from taskq.model.errors import NotFound
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import TRUE, servable
 from tests.helpers.postgres import Postgres

@@ -13,8 +13,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from taskq import Campaign, Client
 from taskq.db.connections import AsyncConnection, Connection, Database
-from taskq.errors import Unavailable
-from taskq.keeper import Keeper
+from taskq.model.errors import Unavailable
+from taskq.upkeep.keeper import Keeper
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, expire, silence, statuses, value

@@ -11,11 +11,11 @@ import pytest
 
 from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database
+from taskq.db.tokens import hashed
 from taskq.dispatch.exchange import Exchanges, run
 from taskq.dispatch.exchange_request import ExchangeRequest, Fence, exchange_request
 from taskq.dispatch.fair_share import Scope
 from taskq.gateway.messages import ReportMessage, encoded_report
-from taskq.tokens import hashed
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Report, Request
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import (

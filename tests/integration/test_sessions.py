@@ -9,8 +9,8 @@ import pytest
 
 from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database
-from taskq.direct import DirectTransport
-from taskq.errors import NotFound, SessionEnded, UsageError
+from taskq.dispatch.direct import DirectTransport
+from taskq.model.errors import NotFound, SessionEnded, UsageError
 from taskq_agent.errors import SessionLost
 from taskq_agent.protocol import Heartbeat, Held, Hello, Request, new_lease
 from tests.fixtures.queues import Hire

@@ -9,8 +9,8 @@ import pytest
 
 from taskq import CampaignSpec, Client
 from taskq.db.connections import Database
-from taskq.errors import Unavailable
-from taskq.keeper import Keeper
+from taskq.model.errors import Unavailable
+from taskq.upkeep.keeper import Keeper
 from tests.fixtures.replicas import Pair, pair  # noqa: F401  # a fixture, for the tests here
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, value

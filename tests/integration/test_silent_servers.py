@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from taskq.db import silence
 from taskq.db.connections import Database
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 from tests.fixtures.replicas import Pair, pair  # noqa: F401  # a fixture, for the tests here
 from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until

@@ -15,8 +15,8 @@ from psycopg.conninfo import make_conninfo
 import taskq
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.db import standby
-from taskq.errors import NotFound, Unavailable, UsageError
-from taskq.spec.model import Seed
+from taskq.model.errors import NotFound, Unavailable, UsageError
+from taskq.model.seed import Seed
 from tests.fixtures.gateways import opened
 from tests.fixtures.replicas import Pair, pair  # noqa: F401  # a fixture, for the tests here
 from tests.helpers.command_line import CommandLine
@@ -259,7 +259,7 @@ def test_standby_that_dies_under_an_export_is_left_with_one_word(
 ) -> None:
     """Each result comes once; a statement that it did not answer is asked of the primary."""
     monkeypatch.setattr(standby, "REST_S", 0.0)  # looked at again each time
-    monkeypatch.setattr("taskq.paging.PAGE", 1)
+    monkeypatch.setattr("taskq.db.paging.PAGE", 1)
     fill(pair)
     pair.catch_up()
     with reader(pair) as (client, said):

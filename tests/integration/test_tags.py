@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from taskq import Client
-from taskq.errors import UsageError
-from taskq.spec.tags import check_offers, check_requires
+from taskq.model.errors import UsageError
+from taskq.model.tags import check_offers, check_requires
 from tests.helpers.postgres import Postgres, value
 
 OFFERED = "select taskq.offered(%s::text[], %s::text[])"

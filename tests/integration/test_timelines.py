@@ -15,8 +15,8 @@ import pytest
 from taskq import Campaign, Client
 from taskq.db import migrations
 from taskq.db.connections import Database
-from taskq.errors import Unavailable
-from taskq.keeper import Keeper
+from taskq.model.errors import Unavailable
+from taskq.upkeep.keeper import Keeper
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, statuses, value
 from tests.helpers.scripted_agent import ScriptedAgent

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from taskq import Client, Cursor
-from taskq.errors import Unavailable
-from taskq.tracing import exporting
-from taskq.tracing.exporting import TraceExport
-from taskq.tracing.otlp import Receiver
+from taskq.model.errors import Unavailable
+from taskq.results import traces as exporting
+from taskq.results.otlp import Receiver
+from taskq.results.traces import TraceExport
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine

@@ -16,7 +16,7 @@ import pytest
 from taskq import Campaign, Seed
 from taskq.db.connections import Database
 from taskq.dispatch.heartbeats import HeartbeatBatcher
-from taskq.errors import Conflict
+from taskq.model.errors import Conflict
 from taskq_agent.errors import Refused
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held
 from taskq_agent.update_messages import TellingHeartbeat, Update

@@ -10,7 +10,7 @@ import pytest
 import taskq
 from taskq.db import migrations
 from taskq.db.connections import Database
-from taskq.errors import SchemaUnreleased, Unavailable
+from taskq.model.errors import SchemaUnreleased, Unavailable
 from tests.helpers.command_line import CommandLine
 from tests.helpers.schema import described
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client
-from taskq.stored_spec import spec_body
+from taskq.db.stored_spec import spec_body
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import TRUE
 from tests.helpers.postgres import Postgres, expire, silence, statuses

@@ -16,7 +16,7 @@ from psycopg.conninfo import make_conninfo
 
 from taskq import Campaign, Client
 from taskq.db.connections import Database
-from taskq.errors import Conflict
+from taskq.model.errors import Conflict
 from tests.helpers.postgres import Postgres, statuses, value
 from tests.helpers.scripted_agent import ScriptedAgent
 from tests.interleavings.meeting import calling, claiming, in_turn, meet

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from taskq import Campaign, Seed
-from taskq.errors import KeyConflict
 from taskq.ingest.key_conflicts import OnConflict
+from taskq.model.errors import KeyConflict
 from tests.interleavings.meeting import calling, meet
 
 FIRST = """

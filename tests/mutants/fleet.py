@@ -61,7 +61,7 @@ FLEET: Final = (
     ),
     Mutant(
         "bad-hosts-are-a-measure",
-        "taskq/fleet/judging.py",
+        "taskq/diagnosis/judging.py",
         "for campaign, (part, whole) in found.items() if name not in self.failing else ():",
         "for campaign, (part, whole) in found.items():",
         "Beside a black hole all other hosts look well.",
@@ -85,7 +85,7 @@ FLEET: Final = (
     ),
     Mutant(
         "site-is-blamed-for-a-host",
-        "taskq/fleet/places.py",
+        "taskq/diagnosis/places.py",
         '    apart = _apart(sample) if kind == "site" else {}\n',
         "    apart: dict[str, list[str]] = {}\n",
         "A site is proposed to be banned since one of its hosts is broken.",
@@ -93,7 +93,7 @@ FLEET: Final = (
     ),
     Mutant(
         "reason-is-that-of-the-campaign-below",
-        "taskq/explain/obstacles.py",
+        "taskq/diagnosis/obstacles.py",
         "return next((one for one in facts.closed if is_within(path, one.path)), None)",
         "return next((one for one in facts.closed if is_within(one.path, path)), None)",
         "Who is paused from above is told something else.",

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_LOOKING: Final = "taskq/following/looking.py"
+_LOOKING: Final = "taskq/results/looking.py"
 _SINCE: Final = ("tests/integration/test_following.py",)
 _INDEX: Final = ("tests/integration/test_result_indexes.py",)
 _EXPORT: Final = ("tests/integration/test_cli_following.py",)
@@ -14,7 +14,7 @@ _EXPORT: Final = ("tests/integration/test_cli_following.py",)
 FOLLOWING: Final = (
     Mutant(
         "results-behind-the-last-only",
-        "taskq/following/id_set.py",
+        "taskq/results/id_set.py",
         "            if begin <= end:\n",
         "            if begin <= end == LAST_ID:\n",
         "What commits after a result with a higher id was given is never given.",
@@ -56,7 +56,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "cursor-of-another-campaign",
-        "taskq/following/cursor.py",
+        "taskq/results/cursor.py",
         "        if self._of != its:\n",
         "        if not its:\n",
         "A campaign that was made anew is followed by the ids of the old one.",
@@ -64,7 +64,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "cursor-of-one-time-zone",
-        "taskq/following/cursor.py",
+        "taskq/results/cursor.py",
         'datetime.fromisoformat(value["created_at"])\n',
         'datetime.fromisoformat(value["created_at"][:26] + "+00:00")\n',
         "A cursor that was written in another time zone is refused.",

@@ -11,7 +11,7 @@ _LIVE: Final = ("tests/property/test_live_funnel.py", "tests/integration/test_fu
 FUNNEL: Final = (
     Mutant(
         "fed-tasks-of-others-cancelled",
-        "taskq/funnel/live.py",
+        "taskq/results/feeder.py",
         'if row["key"] in known]',
         "if known is not None]",
         "At its end a live stage cancels tasks that are not of the first one.",
@@ -19,7 +19,7 @@ FUNNEL: Final = (
     ),
     Mutant(
         "fed-tasks-stay-cancelled",
-        "taskq/funnel/live.py",
+        "taskq/results/feeder.py",
         '        self._move("retry", tasks, status="cancelled", error_class=None)\n',
         "",
         "What was cancelled and belongs to the best after all is not computed.",
@@ -27,7 +27,7 @@ FUNNEL: Final = (
     ),
     Mutant(
         "fed-without-an-end",
-        "taskq/funnel/live.py",
+        "taskq/results/feeder.py",
         "        if unfinished:\n            return fed\n",
         "        return fed\n",
         "What belongs no longer to the best is computed all the same.",

@@ -148,7 +148,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "session-token-of-whoever-knows-the-key",
-        "taskq/tokens.py",
+        "taskq/db/tokens.py",
         "hmac.digest(_bytes(enrolment_token), key.encode(), ",
         "hmac.digest(b'taskq', key.encode(), ",
         "Who knows the key of a hello works out the token of its session.",
@@ -156,7 +156,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "s3-reads-from-the-start",
-        "taskq/blobs/s3.py",
+        "taskq/files/s3_store.py",
         'options: Any = None if whole else {"range": part}',
         "options: Any = None",
         "A transfer from S3 that is resumed gets the blob from its start.",
@@ -164,7 +164,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "s3-takes-a-refusal-for-absence",
-        "taskq/blobs/s3.py",
+        "taskq/files/s3_store.py",
         "        except FileNotFoundError:\n            raise NotFound(",
         "        except (FileNotFoundError, *self._refusals):\n            raise NotFound(",
         "What S3 refuses to show is taken for lost.",
@@ -172,7 +172,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "s3-profile-before-the-environment",
-        "taskq/blobs/s3.py",
+        "taskq/files/s3_store.py",
         " and not environ.keys() & {*_FOUND_BY_OBSTORE}:",
         ":",
         "Credentials of a file are used although the environment has others.",
@@ -180,7 +180,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "s3-whole-blob-in-memory",
-        "taskq/blobs/s3.py",
+        "taskq/files/s3_store.py",
         "use_multipart=size > PART_BYTES",
         "use_multipart=False",
         "A large blob is held in memory, and sent in one request.",

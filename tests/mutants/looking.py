@@ -37,7 +37,7 @@ LOOKING: Final = (
     ),
     Mutant(
         "page-that-no-gateway-has",
-        "taskq/web/__init__.py",
+        "taskq/model/page_paths.py",
         "(*PAGES, ",
         "(*(one for one in PAGES if one != '/owners'), ",
         "A link of a page leads nowhere.",

@@ -53,7 +53,7 @@ NOTIFY: Final = (
     ),
     Mutant(
         "program-gets-the-keepers-secrets",
-        "taskq/notify/delivery.py",
+        "taskq/upkeep/delivery.py",
         "    environment = own()\n",
         "    environment = dict(os.environ)\n",
         "Whoever may name a program of the folder has it told the database's password.",
@@ -61,7 +61,7 @@ NOTIFY: Final = (
     ),
     Mutant(
         "hidden-private-address-is-public",
-        "taskq/notify/webhook.py",
+        "taskq/upkeep/webhook.py",
         "        elif any(ip in net for net in _WRAPPED):\n",
         "        elif ip.is_loopback:\n",
         "A rule reaches private addresses through a translator of addresses.",
@@ -69,7 +69,7 @@ NOTIFY: Final = (
     ),
     Mutant(
         "webhook-refusal-counts-as-sent",
-        "taskq/notify/webhook.py",
+        "taskq/upkeep/webhook.py",
         "_SUCCESS: Final = range(200, 300)",
         "_SUCCESS: Final = range(200, 600)",
         "A message that its receiver refused is never sent again.",

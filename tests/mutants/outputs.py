@@ -86,7 +86,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "fetched-through-links",
-        "taskq/outputs/fetching.py",
+        "taskq/files/fetching.py",
         "_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC",
         "_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC",
         "A link in the folder leads what is fetched elsewhere.",
@@ -94,7 +94,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "fetched-under-any-name",
-        "taskq/outputs/store.py",
+        "taskq/files/outputs.py",
         "                check_name(",
         "                str(",
         "A terminal shows what a stranger has named a file.",
@@ -102,7 +102,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "field-ends-the-record",
-        "taskq/export/sdf.py",
+        "taskq/results/sdf.py",
         ' and not line.startswith((">", "$$$$"))',
         "",
         "A value in a result begins another molecule in the file.",
@@ -110,7 +110,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "bond-to-nowhere",
-        "taskq/export/sdf.py",
+        "taskq/results/sdf.py",
         "all(_is_bond(line, atoms) for line in",
         "all(line for line in",
         "What is no mol block is in the file.",
@@ -118,7 +118,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "any-of-several-poses",
-        "taskq/poses/finding.py",
+        "taskq/results/poses.py",
         "        if len(found) > 1:\n",
         "        if len(found) > 2:\n",
         "The ligand that a task has read is taken for its pose.",
@@ -126,7 +126,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "key-by-the-result",
-        "taskq/poses/finding.py",
+        "taskq/results/poses.py",
         '{"result": result}), **own}',
         '{"result": result})}',
         "A result that has a key of its own passes for another task's.",
@@ -134,7 +134,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "answer-to-another-pose",
-        "taskq/poses/converter.py",
+        "taskq/results/pose_converter.py",
         '            self.close()\n            raise NoMolecule("its',
         '            raise NoMolecule("its',
         "After a pose that takes too long, none is converted.",
@@ -142,7 +142,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "folder-named-as-the-value",
-        "taskq/export/partitions.py",
+        "taskq/results/partitions.py",
         "quote(as_text(value), safe=' ')",
         "as_text(value)",
         "A result names the place where an export writes.",
@@ -150,7 +150,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "folder-for-any-value",
-        "taskq/export/partitions.py",
+        "taskq/results/partitions.py",
         "                known.add(name)\n",
         "",
         "Of as many values as there are results, each has a file that is open.",
@@ -158,7 +158,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "rows-of-the-last-group",
-        "taskq/export/partitions.py",
+        "taskq/results/partitions.py",
         "        for name in list(waiting):\n            flush(name)\n",
         "",
         "What was not enough for a row group is not in the file.",

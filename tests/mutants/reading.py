@@ -71,7 +71,7 @@ READING: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "wait-at-standby",
-        "taskq/campaign.py",
+        "taskq/campaign/campaign.py",
         "now = Campaign(exact(self._database), self.campaign_id, self.path)",
         "now = Campaign(self._database, self.campaign_id, self.path)",
         "A wait ends by what a standby showed before tasks were added.",

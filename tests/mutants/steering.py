@@ -35,7 +35,7 @@ STEERING: Final = (
     ),
     Mutant(
         "negated-state-taken-for-exact",
-        "taskq/steering/compiler.py",
+        "taskq/campaign/filter_compiler.py",
         'isinstance(term.term, FieldComparison) and term.term.field == ("state",)',
         "True",
         "The opposite of a condition on more than the state leaves tasks of that state out.",
@@ -43,7 +43,7 @@ STEERING: Final = (
     ),
     Mutant(
         "cancel-by-a-filter-leaves-the-delayed",
-        "taskq/spec/model.py",
+        "taskq/model/seed.py",
         'UNFINISHED: Final = (*NOT_BEGUN, "working")',
         'UNFINISHED: Final = ("waiting", "working")',
         "Tasks that are tried again later escape a cancel.",
@@ -51,7 +51,7 @@ STEERING: Final = (
     ),
     Mutant(
         "retry-by-a-filter-of-all-pages-but-the-first",
-        "taskq/steering/bulk.py",
+        "taskq/campaign/bulk.py",
         "            if page.rows:\n",
         "            if page.rows and progress.looked > page.looked:\n",
         "The first thousand tasks are looked at, and stay as they are.",

@@ -12,7 +12,7 @@ _SPANS: Final = ("tests/unit/test_trace_spans.py",)
 TRACING: Final = (
     Mutant(
         "traces-that-count-as-sent-too-early",
-        "taskq/tracing/exporting.py",
+        "taskq/results/traces.py",
         "        while self._waiting:\n",
         "        self._save()\n        while self._waiting:\n",
         "What a receiver did not take is never sent.",
@@ -20,7 +20,7 @@ TRACING: Final = (
     ),
     Mutant(
         "traces-dropped-when-a-receiver-fails",
-        "taskq/tracing/exporting.py",
+        "taskq/results/traces.py",
         "            if complaint := self._receiver.send(self._waiting[:count]):\n"
         "                self._on_complaint(complaint)\n"
         "            del self._waiting[:count]\n",
@@ -33,7 +33,7 @@ TRACING: Final = (
     ),
     Mutant(
         "traces-of-two-campaigns-in-one",
-        "taskq/tracing/spans.py",
+        "taskq/results/spans.py",
         "json.dumps([path, created_at.astimezone(timezone.utc).isoformat(), task_id])",
         "json.dumps([path, task_id])",
         "Tasks of two queues get into one trace, where campaigns have the same path.",
@@ -41,7 +41,7 @@ TRACING: Final = (
     ),
     Mutant(
         "phases-longer-than-their-attempt",
-        "taskq/tracing/spans.py",
+        "taskq/results/spans.py",
         "until_ns = min(end_ns, at_ns + int(measured[name] * _NS))",
         "until_ns = at_ns + int(measured[name] * _NS)",
         "An agent that lies, or whose clock jumps, spoils a trace.",

@@ -145,7 +145,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "what-is-gone-is-not-told",
-        "taskq/keeper.py",
+        "taskq/upkeep/keeper.py",
         'rows("note_set_back", known=self._known, ago_s=ago_s)',
         'rows("note_set_back", known=0, ago_s=ago_s)',
         "Nobody learns that a server took over which lacks what was acknowledged.",

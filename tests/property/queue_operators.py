@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from taskq import CampaignSpec, Seed
-from taskq.errors import Conflict, KeyConflict
 from taskq.ingest.key_conflicts import ON_CONFLICT, OnConflict
-from taskq.spec.spec import LATE_RESULTS
+from taskq.model.campaign_spec import LATE_RESULTS
+from taskq.model.errors import Conflict, KeyConflict
 from tests.helpers.postgres import value
 from tests.property.queue_model import DELAYED, Place, Task
 from tests.property.queue_scene import (

@@ -10,8 +10,8 @@ import pytest
 
 from taskq import Best, CampaignSpec, Client, RetryPolicy, Seed
 from taskq.db.access import Queries
-from taskq.funnel.live import Fed, Feeder
-from taskq.funnel.selection import select
+from taskq.results.feeder import Fed, Feeder
+from taskq.results.selection import select
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, promote
 from tests.helpers.scripted_agent import Claimed

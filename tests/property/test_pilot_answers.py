@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskq.model.views import PilotJob
 from taskq.pilots.reconcile import (
     MISSING_POLLS,
     MISSING_S,
@@ -19,7 +20,6 @@ from taskq.pilots.reconcile import (
     looked_at,
     reconcile,
 )
-from taskq.views import PilotJob
 
 NOW = datetime(2026, 11, 1, tzinfo=timezone.utc)
 JOBS = 3

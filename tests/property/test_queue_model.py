@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, run_state_machine_as_test
 
 from taskq.db.connections import Database
-from taskq.spec.spec import LATE_RESULTS
+from taskq.model.campaign_spec import LATE_RESULTS
 from tests.property.queue_agents import QueueAgents
 from tests.property.queue_operators import QueueOperators
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import taskq
 from taskq import Result
-from taskq.views import PilotJob
+from taskq.model.views import PilotJob
 from tests.fixtures.gateways import GatewayProcess
 from tests.helpers.pilot_site import PilotSite
 from tests.slurm import cluster

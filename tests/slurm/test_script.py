@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from taskq import Client
-from taskq.agent_file import built
+from taskq.pilots.agent_file import built
 from tests.fixtures.gateways import StartGateway
 from tests.helpers.pilot_site import PilotSite
 from tests.slurm.cluster import SlurmCluster

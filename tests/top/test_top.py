@@ -16,9 +16,9 @@ from textual.widgets import Input
 
 from taskq import Client
 from taskq.db.connections import Database, Row
-from taskq.errors import Unavailable
-from taskq.monitor import ticker
-from taskq.monitor.ticker import PERIOD_S
+from taskq.diagnosis import ticker
+from taskq.diagnosis.ticker import PERIOD_S
+from taskq.model.errors import Unavailable
 from taskq_cli.top.app import TopApp
 from taskq_cli.top.screens import FRESH_S, LineScreen, OpenedScreen, QuestionScreen
 from tests.fixtures.queues import Hire

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from taskq.db.address import display_name
-from taskq.errors import UsageError
 from taskq.front.address import FrontAddress
+from taskq.model.errors import UsageError
 from tests.helpers.variants import rest_thorough
 
 MARKS = ("hunter", "31337")

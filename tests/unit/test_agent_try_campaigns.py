@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from taskq.spec.handler import Handler
-from taskq.spec.spec import CampaignSpec
+from taskq.model.campaign_spec import CampaignSpec
+from taskq.model.handler import Handler
 from taskq_agent.__main__ import main
 from tests.helpers.slot_harness import command
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.errors import InvalidCampaign, InvalidPath, NotFound, UsageError
 from taskq.ingest.campaign_file import CampaignFile, SeedPlan, read_campaign_file
 from taskq.ingest.sources import SourceOptions
-from taskq.spec.handler import Handler
-from taskq.spec.model import Seed
-from taskq.spec.spec import CampaignSpec, RetryPolicy
+from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.errors import InvalidCampaign, InvalidPath, NotFound, UsageError
+from taskq.model.handler import Handler
+from taskq.model.seed import Seed
 
 WHOLE = """
 path = "/wisdom/malaria/1lf3"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskq.errors import UsageError
+from taskq.model.errors import UsageError
 from taskq.planning.capacity import Need, capacity
 from taskq.planning.costs import SEEN, Costs
 from tests.helpers.command_line import CommandLine

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from taskq.export.ranking import dotted
-from taskq.views import Status
-from taskq.words import beginning, command, duration, rate
-from taskq_cli import render
-from taskq_cli.counts import percent_final
-from taskq_cli.rate_meter import RateMeter
-from taskq_cli.text import one_line, printable, safe_json
+from taskq.model.views import Status
+from taskq.model.words import beginning, command, duration, rate
+from taskq.results.ranking import dotted
+from taskq_cli.display import render
+from taskq_cli.display.counts import percent_final
+from taskq_cli.display.rate_meter import RateMeter
+from taskq_cli.display.text import one_line, printable, safe_json
 
 NOTHING = Status(1, "/c", "open", None, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from taskq.errors import InvalidCampaign
 from taskq.ingest.campaign_file import read_campaign_file
 from taskq.ingest.sources import SourceOptions
-from taskq.spec.handler import Handler
-from taskq.spec.resources import RESOURCES
-from taskq.spec.spec import CampaignSpec, RetryPolicy
+from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.errors import InvalidCampaign
+from taskq.model.handler import Handler
+from taskq.model.resources import RESOURCES
 
 PAGE = Path(__file__, "../../../docs/campaign-file.md").resolve().read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([a-z_.]+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE)

@@ -22,10 +22,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.errors import NotFound, OutputFailed, UsageError
-from taskq.export.destination import new_folder, opened
-from taskq.export.records import FORMATS, write
+from taskq.files.destination import new_folder, opened
 from taskq.ingest.sources import open_source
+from taskq.model.errors import NotFound, OutputFailed, UsageError
+from taskq.results.records import FORMATS, write
 
 pytestmark = pytest.mark.thorough
 
@@ -319,7 +319,7 @@ def test_full_disk_is_told() -> None:
 def test_closed_pipe_ends_quietly(format: str) -> None:  # noqa: A002  # as in write
     """`taskq export ... | head -1` prints a line and no traceback, and exits with 0."""
     program = (
-        "import itertools, sys; from taskq.export.records import write\n"
+        "import itertools, sys; from taskq.results.records import write\n"
         "value = {'payload': {'text': 'x' * 1000}, 'molblock': sys.argv[2]}\n"
         "records = ({'key': i} | value for i in itertools.count())\n"
         "write(records, sys.stdout.buffer, sys.argv[1])\n"
@@ -337,7 +337,7 @@ def test_closed_pipe_ends_quietly(format: str) -> None:  # noqa: A002  # as in w
 def test_interrupted_process_leaves_no_file(tmp_path: Path) -> None:
     """A real SIGINT in the middle of an export."""
     program = (
-        "import itertools, sys; from taskq.export.records import write\n"
+        "import itertools, sys; from taskq.results.records import write\n"
         "def records():\n"
         "    for i in itertools.count():\n"
         "        if i == 5000: print('going', flush=True)\n"
@@ -360,7 +360,7 @@ def test_export_takes_bounded_memory(tmp_path: Path, format: str) -> None:  # no
     """Records of 120 MB in all pass with far less memory."""
     program = (
         "import re, sys; from pathlib import Path\n"
-        "from taskq.export.records import write\n"
+        "from taskq.results.records import write\n"
         "def peak(): return int(re.search(r'VmHWM:\\s+(\\d+)',"
         " Path('/proc/self/status').read_text())[1]) // 1024\n"
         "def record(i, x): return {'key': i, 'result': {'x': x}, 'molblock': sys.argv[3]}\n"

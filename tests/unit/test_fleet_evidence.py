@@ -10,12 +10,12 @@ from datetime import datetime, timezone
 
 import pytest
 
-from taskq.fleet.bans import Ban
-from taskq.fleet.blame import FailureVerdict, TaskFates, blame, failing_why
-from taskq.fleet.evidence import RunTimeSums, compare, share, slowness
-from taskq.fleet.judging import NOTABLE, Judgement
-from taskq.fleet.places import compare_places
-from taskq.fleet.sample import AttemptGroup
+from taskq.diagnosis.bans import Ban
+from taskq.diagnosis.blame import FailureVerdict, TaskFates, blame, failing_why
+from taskq.diagnosis.evidence import RunTimeSums, compare, share, slowness
+from taskq.diagnosis.judging import NOTABLE, Judgement
+from taskq.diagnosis.places import compare_places
+from taskq.diagnosis.sample import AttemptGroup
 
 Told = tuple[str, str, str, int]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskq.errors import UsageError
 from taskq.front.address import FrontAddress, RedisNode
+from taskq.model.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.errors import UsageError
-from taskq.funnel.best import MOST, Best
-from taskq.funnel.sorting import LineSorter, sort_key
+from taskq.model.errors import UsageError
+from taskq.results.best import MOST, Best
+from taskq.results.line_sorter import LineSorter, sort_key
 
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from taskq.spec.handler import MAX_HANDLER_BYTES
-from taskq.spec.model import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
-from taskq.spec.params import MAX_PARAMS_BYTES
+from taskq.model.handler import MAX_HANDLER_BYTES
+from taskq.model.params import MAX_PARAMS_BYTES
+from taskq.model.seed import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
 from taskq_agent.limits import MAX_DIGITS
 from taskq_agent.protocol import MAX_RESULT_BYTES
 

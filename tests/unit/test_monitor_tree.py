@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from taskq.monitor.figures import figures_of
-from taskq.monitor.tree import MOST_SHOWN, Base, grow, usual_levels
-from taskq.views import Status
+from taskq.diagnosis.campaign_tree import MOST_SHOWN, Base, grow, usual_levels
+from taskq.diagnosis.live_figures import figures_of
+from taskq.model.views import Status
 
 
 def status(number: int, path: str, **counts: object) -> Status:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from taskq.errors import UsageError
-from taskq.notify.channels import Channels, SmtpServer, read_webhook
-from taskq.notify.store import EVENTS
-from taskq.notify.targets import Target
-from taskq.notify.texts import message, sentence
-from taskq.notify.webhook import is_public
+from taskq.model.errors import UsageError
+from taskq.upkeep.channels import Channels, SmtpServer, read_webhook
+from taskq.upkeep.notifications import EVENTS
+from taskq.upkeep.targets import Target
+from taskq.upkeep.texts import message, sentence
+from taskq.upkeep.webhook import is_public
 
 FIGURES = {
     "finished": {"done": 1_990, "failed": 10, "cancelled": 0},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskq.errors import UsageError
-from taskq.tracing.otlp import Receiver
+from taskq.model.errors import UsageError
+from taskq.results.otlp import Receiver
 
 
 @pytest.mark.parametrize(

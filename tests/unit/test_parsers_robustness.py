@@ -17,15 +17,15 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskq.errors import TaskqError, UsageError
+from taskq.db.tokens import hashed, session_token
 from taskq.front.address import FrontAddress
 from taskq.front.entries import Entry, FrontState, open_entry
 from taskq.ingest.campaign_file import read_campaign_file
 from taskq.ingest.sources import sweep
-from taskq.spec.model import Seed, check_path
-from taskq.spec.spec import CampaignSpec
-from taskq.spec.tags import check_offers, check_requires
-from taskq.tokens import hashed, session_token
+from taskq.model.campaign_spec import CampaignSpec
+from taskq.model.errors import TaskqError, UsageError
+from taskq.model.seed import Seed, check_path
+from taskq.model.tags import check_offers, check_requires
 from taskq_cli.main import main
 from tests.helpers.corruption import ANYTHING, TEXTS, corrupted
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from taskq.errors import NotFound, OutputFailed, UsageError
-from taskq.export import partitions
-from taskq.export.partitions import MOST_VALUES, write_partitioned
+from taskq.model.errors import NotFound, OutputFailed, UsageError
+from taskq.results import partitions
+from taskq.results.partitions import MOST_VALUES, write_partitioned
 
 DATASET: Any = importlib.import_module("pyarrow.dataset")  # it has no types
 AT = datetime(2026, 11, 20, tzinfo=timezone.utc)

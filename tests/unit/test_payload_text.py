@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.errors import InvalidTask
-from taskq.spec.model import Seed
+from taskq.model.errors import InvalidTask
+from taskq.model.seed import Seed
 
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=10)
 VALUES = st.recursive(

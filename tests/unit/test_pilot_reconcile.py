@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from taskq.model.views import PilotJob
 from taskq.pilots.reconcile import (
     LAST_RETRY_S,
     MISSING_POLLS,
@@ -19,7 +20,6 @@ from taskq.pilots.reconcile import (
     looked_at,
     reconcile,
 )
-from taskq.views import PilotJob
 
 NOW = datetime(2026, 11, 1, tzinfo=timezone.utc)
 NAME = "taskq-hpc-0a1b2c3d-7"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from taskq.errors import NotFound, UsageError
+from taskq.model.errors import NotFound, UsageError
 from taskq.pilots.loop import DRIVERS_BY_NAME
 from taskq.pilots.pilot_file import read_pilot_file
 from taskq.pilots.script import job_script

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq import errors
-from taskq.errors import Conflict, KeyConflict, NotOverGateway, TaskqError, UsageError
-from taskq.remote.answers import answered_rows, refusal
-from taskq.remote.credentials import manager_token
-from taskq.remote.queries import GatewayQueries
+from taskq.db.gateway_answers import answered_rows, refusal
+from taskq.db.gateway_credentials import manager_token
+from taskq.db.gateway_queries import GatewayQueries
+from taskq.model import errors
+from taskq.model.errors import Conflict, KeyConflict, NotOverGateway, TaskqError, UsageError
 
 JSON: Any = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),

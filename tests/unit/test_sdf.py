@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.export.records import write
-from taskq.export.sdf import MOST_BYTES, NoMolecule, checked
 from taskq.ingest.sources import FORMATS, SourceOptions
 from taskq.ingest.sources.lines import LineReader
+from taskq.results.records import write
+from taskq.results.sdf import MOST_BYTES, NoMolecule, checked
 from tests.helpers.molecules import mol_block, read, titles
 
 ETHANOL = mol_block("CCO")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from taskq.monitor.servers import GatewayLoad, ServerLoad, Servers
+from taskq.diagnosis.servers import GatewayLoad, ServerLoad, Servers
 
 GATEWAY = GatewayLoad("n1:8443", "1", 3_000, 1_234.5, True, 2.0)
 DATABASE = ServerLoad(False, "18.0", 3 * 2**30, 34, 100, 2.5, 2, 0.04)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from taskq.ingest.sources import Damage, Record, open_source
-from taskq.spec.model import Seed
+from taskq.model.seed import Seed
 from tests.helpers.variants import rest_thorough
 
 LINES = [f"[{i * 7919 % 10007}C] n{i}" for i in range(5_000)]

@@ -14,9 +14,9 @@ from subprocess import PIPE
 
 import pytest
 
-from taskq.errors import NotFound, UsageError
 from taskq.ingest.sources import FORMATS, BadLine, SourceOptions, check_read_once, open_source
-from taskq.spec.model import Seed
+from taskq.model.errors import NotFound, UsageError
+from taskq.model.seed import Seed
 
 SAMPLES = {
     "smiles": b"CCO ethanol\n",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from taskq.ingest.sources.jsonl import read as read_jsonl
 from taskq.ingest.sources.lines import LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions
-from taskq.spec.model import MAX_PAYLOAD_DEPTH, Seed
+from taskq.model.seed import MAX_PAYLOAD_DEPTH, Seed
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0\\"), max_size=10)
 VALUES = st.recursive(

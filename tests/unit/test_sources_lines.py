@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.errors import Unavailable, UsageError
 from taskq.ingest.sources.lines import MAX_LINE_BYTES, LineReader
 from taskq.ingest.sources.records import BadLine
+from taskq.model.errors import Unavailable, UsageError
 
 
 def lines_of(data: bytes) -> list[str | BadLine]:

@@ -8,11 +8,11 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.errors import UsageError
 from taskq.ingest.sources import FORMATS, Record, SourceOptions
 from taskq.ingest.sources.lines import LineReader
 from taskq.ingest.sources.records import EXCERPT_CHARS
-from taskq.spec.model import Seed
+from taskq.model.errors import UsageError
+from taskq.model.seed import Seed
 
 # Pieces that each format takes for structure, so that more than noise is tried.
 PIECES = [

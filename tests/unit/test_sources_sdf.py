@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from taskq.ingest.sources.lines import MAX_LINE_BYTES, LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions
 from taskq.ingest.sources.sdf import read as read_sdf
-from taskq.spec.model import Seed, derived_key
+from taskq.model.seed import Seed, derived_key
 from tests.helpers.variants import rest_thorough
 
 TABLE = "  editor\n\n  1  0  0  0  0  0            999 V2000\n    0.0 C   0\nM  END\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from taskq.ingest.sources.lines import LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions
 from taskq.ingest.sources.smiles import read as read_smiles
-from taskq.spec.model import Seed, derived_key
+from taskq.model.seed import Seed, derived_key
 
 SOUND = [
     *("c1ccccc1", "[Na+].[Cl-]", "C%10CCCC%10", "C%(123)CC%(123)", "F/C=C/F", "C[N+](C)(C)C"),

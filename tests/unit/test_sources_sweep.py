@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.errors import UsageError
 from taskq.ingest.sources import BadLine, Source, SourceOptions, cross, open_source, sweep
-from taskq.spec.model import Seed, derived_key
+from taskq.model.errors import UsageError
+from taskq.model.seed import Seed, derived_key
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,7}", fullmatch=True)
 

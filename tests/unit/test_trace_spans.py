@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from taskq.tracing.spans import PHASES, Trace, trace_of
-from taskq.views import Attempt
+from taskq.model.views import Attempt
+from taskq.results.spans import PHASES, Trace, trace_of
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, 6, timezone.utc)
 

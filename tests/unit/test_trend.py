@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from taskq.trend import Point, intervals, make_pace, recent_pace
+from taskq.diagnosis.trend import Point, intervals, make_pace, recent_pace
 
 NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
 

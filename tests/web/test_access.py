@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pytest
 
 from taskq import CampaignSpec, Client, Handler
-from taskq.errors import Unauthorized
+from taskq.model.errors import Unauthorized
 from taskq.web.access import Access
 from tests.fixtures.logins import Staff
 from tests.helpers.command_line import CommandLine

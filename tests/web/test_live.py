@@ -12,10 +12,10 @@ import pytest
 
 from taskq import Client
 from taskq.db.connections import Database, Row
-from taskq.errors import Unavailable
-from taskq.monitor.readings import Readings
-from taskq.monitor.ticker import Ticker
-from taskq.monitor.tree import Tree
+from taskq.diagnosis.campaign_tree import Tree
+from taskq.diagnosis.shared_readings import Readings
+from taskq.diagnosis.ticker import Ticker
+from taskq.model.errors import Unavailable
 from tests.helpers.postgres import Postgres
 
 

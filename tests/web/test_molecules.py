@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 from taskq.web import molecules
 from taskq.web.molecules import MOST_CHARS, Drawer, smiles_of
 from tests.helpers.campaigns import servable

@@ -8,20 +8,20 @@ from functools import partial
 
 import click
 
-from taskq.blobs.catalogue import open_blobs
-from taskq.direct import DirectTransport
-from taskq.errors import Unavailable
+from taskq.dispatch.direct import DirectTransport
+from taskq.files.blobs import open_blobs
 from taskq.front.address import FrontAddress
-from taskq.keeper import keeping
+from taskq.model.errors import Unavailable
+from taskq.upkeep.keeper import keeping
 from taskq_agent.batch_end import within_batch_job
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.loop import AgentSummary, run_agent
 from taskq_agent.self_test import Node, Unfit, check_node, unfit
 from taskq_agent.settings import AgentSettings
-from taskq_cli.agent_options import agent_options
-from taskq_cli.front_option import front_option
+from taskq_cli.display.output import as_record, facts, write_record
 from taskq_cli.log import log_to_stderr, verbosity_options
-from taskq_cli.output import as_record, facts, write_record
+from taskq_cli.options.agent import agent_options
+from taskq_cli.options.front import front_option
 from taskq_cli.shared import Invocation, blobs_option, shared_options
 
 

@@ -8,15 +8,23 @@ from functools import partial
 
 import click
 
-from taskq.errors import UsageError
-from taskq.explain.reasons import some
-from taskq.views import Brake
-from taskq.words import counted, duration, instant
-from taskq_cli import render
-from taskq_cli.drain_explanation import explain_none_drained
-from taskq_cli.left_agents import MAX_LEFT_AGENTS, is_late, summarize_left_agents
+from taskq.diagnosis.reasons import some
+from taskq.model.errors import UsageError
+from taskq.model.views import Brake
+from taskq.model.words import counted, duration, instant
+from taskq_cli.display import render
+from taskq_cli.display.drain_explanation import explain_none_drained
+from taskq_cli.display.left_agents import MAX_LEFT_AGENTS, is_late, summarize_left_agents
+from taskq_cli.display.output import (
+    TABLE_ROWS,
+    Column,
+    Record,
+    as_record,
+    write_record,
+    write_records,
+)
+from taskq_cli.display.text import one_line
 from taskq_cli.list_group import ListGroup
-from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_record, write_records
 from taskq_cli.shared import (
     Invocation,
     campaign_option,
@@ -28,7 +36,6 @@ from taskq_cli.shared import (
     shared_options,
     yes_option,
 )
-from taskq_cli.text import one_line
 
 MAX_AGENTS = 1_000_000
 MAX_REASONS = 10

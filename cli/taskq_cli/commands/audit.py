@@ -11,12 +11,12 @@ from typing import Any, Final, TypeAlias
 
 import click
 
-from taskq.views import Violation
-from taskq.words import counted, duration, rate
-from taskq_cli import render
+from taskq.model.views import Violation
+from taskq.model.words import counted, duration, rate
+from taskq_cli.display import render
+from taskq_cli.display.output import TABLE_ROWS, Column, as_record, write_records
+from taskq_cli.display.rate_meter import RateMeter
 from taskq_cli.early_exits import Violated
-from taskq_cli.output import TABLE_ROWS, Column, as_record, write_records
-from taskq_cli.rate_meter import RateMeter
 from taskq_cli.shared import Invocation, limit_option, path_argument, shared_options
 
 Look: TypeAlias = Callable[[str, int], None]

@@ -9,17 +9,19 @@ from pathlib import Path
 import click
 
 from taskq import Campaign, CampaignSpec, Client
-from taskq.errors import Conflict, UsageError
 from taskq.ingest.campaign_file import CampaignFile, read_campaign_file
-from taskq.spec.resources import resources_text
-from taskq.views import Status
-from taskq.words import counted, duration
-from taskq_cli.chunk_display import chunk_display
+from taskq.model.errors import Conflict, UsageError
+from taskq.model.resources import resources_text
+from taskq.model.views import Status
+from taskq.model.words import counted, duration
 from taskq_cli.commands.index import index
 from taskq_cli.commands.tasks import cancel
+from taskq_cli.display.chunks import chunk_display
+from taskq_cli.display.output import facts, write_record
+from taskq_cli.display.overview import resume_commands
+from taskq_cli.display.unrunnable import warn_unrunnable
 from taskq_cli.early_exits import resumable
-from taskq_cli.output import facts, write_record
-from taskq_cli.overview import resume_commands
+from taskq_cli.options.campaign import SpecOptions, spec_options
 from taskq_cli.shared import (
     Invocation,
     campaign_file_option,
@@ -28,8 +30,6 @@ from taskq_cli.shared import (
     shared_options,
     yes_option,
 )
-from taskq_cli.spec_options import SpecOptions, spec_options
-from taskq_cli.unrunnable import warn_unrunnable
 
 
 @click.group()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from taskq.errors import UsageError
+from taskq.model.errors import UsageError
 
 _VARIABLE = "_TASKQ_COMPLETE"
 

@@ -9,10 +9,10 @@ import click
 from taskq.db import migrations, roles
 from taskq.db.catalogue import ROLES
 from taskq.db.migrations import Schema
-from taskq.words import counted
+from taskq.model.words import counted
 from taskq_cli.decorators import together
+from taskq_cli.display.output import Column, as_record, facts, write_record, write_records
 from taskq_cli.early_exits import resumable
-from taskq_cli.output import Column, as_record, facts, write_record, write_records
 from taskq_cli.shared import Invocation, seconds, shared_options
 
 CLEAN_CHUNK: Final = 20

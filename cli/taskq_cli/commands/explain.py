@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from taskq.explain.reasons import Explanation
-from taskq.words import command
-from taskq_cli import render
-from taskq_cli.output import as_record, write_record
+from taskq.diagnosis.reasons import Explanation
+from taskq.model.words import command
+from taskq_cli.display import render
+from taskq_cli.display.output import as_record, write_record
+from taskq_cli.display.task_keys import hinting_at_keys
+from taskq_cli.display.text import one_line
 from taskq_cli.shared import Invocation, path_argument, reading_options
-from taskq_cli.task_keys import hinting_at_keys
-from taskq_cli.text import one_line
 
 
 @click.command()

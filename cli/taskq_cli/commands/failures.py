@@ -9,14 +9,15 @@ from typing import Final
 import click
 
 from taskq import Client
-from taskq.errors import UsageError
-from taskq.fleet.blame import FAULTS, FailureVerdict
-from taskq.fleet.places import Place
-from taskq.words import command, percent
-from taskq_cli import render
-from taskq_cli.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
-from taskq_cli.output import Column, Record, as_record, write_records
-from taskq_cli.places import elsewhere, place_record, sample_line
+from taskq.diagnosis.blame import FAULTS, FailureVerdict
+from taskq.diagnosis.places import Place
+from taskq.model.errors import UsageError
+from taskq.model.words import command, percent
+from taskq_cli.display import render
+from taskq_cli.display.left_agents import MAX_LEFT_AGENTS, summarize_left_agents
+from taskq_cli.display.output import Column, Record, as_record, write_records
+from taskq_cli.display.places import elsewhere, place_record, sample_line
+from taskq_cli.display.text import one_line
 from taskq_cli.shared import (
     Invocation,
     below_option,
@@ -26,7 +27,6 @@ from taskq_cli.shared import (
     path_argument,
     reading_options,
 )
-from taskq_cli.text import one_line
 
 VERDICTS: Final = 3
 CAUSES: Final = 20

@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from taskq import Campaign, Client
-from taskq.blobs.catalogue import open_blobs
-from taskq.errors import ResultLost, UsageError
-from taskq.funnel.selection import select
-from taskq.outputs.fetching import Fetched
-from taskq.words import counted
-from taskq_cli.best_options import best_of, many
-from taskq_cli.filter_options import where_option
-from taskq_cli.output import as_record, write_record
+from taskq.files.blobs import open_blobs
+from taskq.files.fetching import Fetched
+from taskq.model.errors import ResultLost, UsageError
+from taskq.model.words import counted
+from taskq.results.selection import select
+from taskq_cli.display.output import as_record, write_record
+from taskq_cli.options.best import best_of, many
+from taskq_cli.options.filter import where_option
 from taskq_cli.shared import (
     Invocation,
     below_option,

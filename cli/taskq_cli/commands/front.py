@@ -9,11 +9,11 @@ from typing import Final
 
 import click
 
-from taskq.errors import Unavailable, UsageError
 from taskq.front.address import FrontAddress
-from taskq.words import counted, duration, instant
-from taskq_cli.front_option import front_option
-from taskq_cli.output import Column, Record, facts, write_record, write_records
+from taskq.model.errors import Unavailable, UsageError
+from taskq.model.words import counted, duration, instant
+from taskq_cli.display.output import Column, Record, facts, write_record, write_records
+from taskq_cli.options.front import front_option
 from taskq_cli.shared import Invocation, seconds, shared_options
 
 STOCK_S: Final = 10.0

@@ -12,12 +12,12 @@ from typing import Final
 import click
 
 from taskq import Client
-from taskq.direct import LEASE_S
-from taskq.errors import UsageError
+from taskq.dispatch.direct import LEASE_S
 from taskq.front.address import FrontAddress
+from taskq.model.errors import UsageError
 from taskq_agent.http.gateways import parsed
-from taskq_cli.front_option import front_option
 from taskq_cli.log import log_to_stderr, verbosity_options
+from taskq_cli.options.front import front_option
 from taskq_cli.shared import Invocation, dsn_option, seconds
 
 LEAST_LEASE_S: Final = 2.0
@@ -141,7 +141,7 @@ def gateway(
       taskq gateway --port 8080 --proxy 127.0.0.1
     """
     try:
-        from taskq.blobs.catalogue import open_blobs  # noqa: PLC0415  # the extra may be missing
+        from taskq.files.blobs import open_blobs  # noqa: PLC0415  # the extra may be missing
         from taskq.gateway import server  # noqa: PLC0415
         from taskq.gateway.log import log_json_to_stderr  # noqa: PLC0415
         from taskq.gateway.settings import Settings  # noqa: PLC0415

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from taskq.words import instant
-from taskq_cli.output import Column, as_record, write_records
+from taskq.model.words import instant
+from taskq_cli.display.output import Column, as_record, write_records
 from taskq_cli.shared import Invocation, path_argument, reading_options
 
 _COLUMNS = [

@@ -6,12 +6,12 @@ import time
 
 import click
 
-from taskq.errors import NotFound, UsageError
-from taskq.indexing.campaign import ResultIndex
-from taskq.words import counted, duration
-from taskq_cli.chunk_display import chunk_display
+from taskq.campaign.indexed import ResultIndex
+from taskq.model.errors import NotFound, UsageError
+from taskq.model.words import counted, duration
+from taskq_cli.display.chunks import chunk_display
+from taskq_cli.display.output import Column, as_record, write_record, write_records
 from taskq_cli.early_exits import resumable
-from taskq_cli.output import Column, as_record, write_record, write_records
 from taskq_cli.shared import Invocation, path_argument, shared_options
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from taskq.blobs.catalogue import open_blobs
-from taskq_cli.output import Column, write_record, write_records
+from taskq.files.blobs import open_blobs
+from taskq_cli.display.output import Column, write_record, write_records
 from taskq_cli.shared import Invocation, blobs_option, path_argument, shared_options
 
 

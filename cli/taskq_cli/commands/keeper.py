@@ -9,11 +9,11 @@ import click
 
 from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
-from taskq.keeper import Keeper
-from taskq.notify.sender import sending
-from taskq_cli.channel_options import channel_options, channels
-from taskq_cli.front_option import front_option
+from taskq.upkeep.keeper import Keeper
+from taskq.upkeep.sender import sending
 from taskq_cli.log import log_to_stderr, verbosity_options
+from taskq_cli.options.channels import channel_options, channels
+from taskq_cli.options.front import front_option
 from taskq_cli.shared import Invocation, dsn_option, stopped_by_signals
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from taskq.errors import NotFound, UsageError
-from taskq.export.json_values import as_json
-from taskq.live_output import OutputPart
-from taskq.views import Attempt, TaskView
-from taskq.words import command, duration, instant, phases, progress
-from taskq_cli.output import as_record, facts, write_records
+from taskq.files.live_output import OutputPart
+from taskq.model.errors import NotFound, UsageError
+from taskq.model.json_values import as_json
+from taskq.model.views import Attempt, TaskView
+from taskq.model.words import command, duration, instant, phases, progress
+from taskq_cli.display.output import as_record, facts, write_records
+from taskq_cli.display.task_keys import hinting_at_keys
+from taskq_cli.display.text import one_line, printable
 from taskq_cli.shared import Invocation, path_argument, reading_options
-from taskq_cli.task_keys import hinting_at_keys
-from taskq_cli.text import one_line, printable
 
 
 @click.command()

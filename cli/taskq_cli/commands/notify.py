@@ -9,12 +9,14 @@ from typing import Any, Final
 import click
 
 from taskq import Client
-from taskq.errors import Conflict, NotFound, Unavailable
-from taskq.notify.store import EVENTS, NotifyEvent, NotifyRule
-from taskq.notify.texts import sentence
-from taskq.words import counted, duration
+from taskq.model.errors import Conflict, NotFound, Unavailable
+from taskq.model.words import counted, duration
+from taskq.upkeep.notifications import EVENTS, NotifyEvent, NotifyRule
+from taskq.upkeep.texts import sentence
+from taskq_cli.display.output import Column, as_record, facts, write_record, write_records
+from taskq_cli.display.text import one_line
 from taskq_cli.list_group import ListGroup
-from taskq_cli.output import Column, as_record, facts, write_record, write_records
+from taskq_cli.options.times import lasting
 from taskq_cli.shared import (
     Invocation,
     campaign_path,
@@ -23,8 +25,6 @@ from taskq_cli.shared import (
     seconds,
     shared_options,
 )
-from taskq_cli.text import one_line
-from taskq_cli.times import lasting
 
 _LOOK_S: Final = 0.2
 _SHOWN: Final = 20

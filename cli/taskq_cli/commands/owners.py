@@ -9,11 +9,12 @@ from typing import Final, get_args
 import click
 
 from taskq.db.owners import Owner, QuotaChange, ShareBy
-from taskq.errors import UsageError
-from taskq.words import counted
+from taskq.model.errors import UsageError
+from taskq.model.words import counted
 from taskq_agent.text import size_in_bytes
+from taskq_cli.display.output import Column, as_record, write_record, write_records
+from taskq_cli.display.text import one_line
 from taskq_cli.list_group import ListGroup
-from taskq_cli.output import Column, as_record, write_record, write_records
 from taskq_cli.shared import (
     Invocation,
     limit_option,
@@ -21,7 +22,6 @@ from taskq_cli.shared import (
     reading_options,
     shared_options,
 )
-from taskq_cli.text import one_line
 
 _COUNT: Final = re.compile(r"([0-9]{1,13})([kM]?)")
 _TIMES: Final = {"": 1, "k": 1_000, "M": 1_000_000}

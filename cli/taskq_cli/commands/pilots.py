@@ -10,17 +10,15 @@ import click
 
 from taskq import Client
 from taskq.db.connections import Database
-from taskq.errors import Unavailable, UsageError
+from taskq.model.errors import Unavailable, UsageError
+from taskq.model.views import PilotView
+from taskq.model.words import counted, duration
 from taskq.pilots.loop import PERIOD_S, PilotLoop, make_driver
 from taskq.pilots.pilot_file import DescribedPilot, read_pilot_file
 from taskq.pilots.settings import DRIVERS, check_name, pilot_settings
 from taskq.pilots.store import PilotStatus
-from taskq.views import PilotView
-from taskq.words import counted, duration
-from taskq_cli.list_group import ListGroup
-from taskq_cli.log import log_to_stderr, verbosity_options
-from taskq_cli.output import as_record, write_record, write_records
-from taskq_cli.pilot_display import (
+from taskq_cli.display.output import as_record, write_record, write_records
+from taskq_cli.display.pilots import (
     JOB_COLUMNS,
     PILOT_COLUMNS,
     ROUND_COLUMNS,
@@ -29,7 +27,10 @@ from taskq_cli.pilot_display import (
     script_for,
     write_job,
 )
-from taskq_cli.pilot_options import as_table, default_folder, pilot_options
+from taskq_cli.display.text import one_line, printable
+from taskq_cli.list_group import ListGroup
+from taskq_cli.log import log_to_stderr, verbosity_options
+from taskq_cli.options.pilots import as_table, default_folder, pilot_options
 from taskq_cli.shared import (
     Invocation,
     campaign_option,
@@ -40,7 +41,6 @@ from taskq_cli.shared import (
     stopped_by_signals,
     yes_option,
 )
-from taskq_cli.text import one_line, printable
 
 _UNSEEN_S = 60.0
 _SHOWN_JOBS = 20

@@ -10,15 +10,17 @@ from typing import Any, Final
 
 import click
 
-from taskq.errors import Conflict, NotFound
-from taskq.explain.reasons import some
-from taskq.fleet.bans import PlaceKind
-from taskq.fleet.places import Place
-from taskq.words import command, counted, duration
-from taskq_cli import render
+from taskq.diagnosis.bans import PlaceKind
+from taskq.diagnosis.places import Place
+from taskq.diagnosis.reasons import some
+from taskq.model.errors import Conflict, NotFound
+from taskq.model.words import command, counted, duration
+from taskq_cli.display import render
+from taskq_cli.display.output import Column, as_record, facts, write_record, write_records
+from taskq_cli.display.places import place_columns, place_record, sample_line
+from taskq_cli.display.text import one_line
 from taskq_cli.list_group import ListGroup
-from taskq_cli.output import Column, as_record, facts, write_record, write_records
-from taskq_cli.places import place_columns, place_record, sample_line
+from taskq_cli.options.times import until as parse_until
 from taskq_cli.shared import (
     Invocation,
     limit_option,
@@ -26,8 +28,6 @@ from taskq_cli.shared import (
     reading_options,
     shared_options,
 )
-from taskq_cli.text import one_line
-from taskq_cli.times import until as parse_until
 
 _MOST_VERDICTS: Final = 5
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from taskq.model.words import counted, duration
 from taskq.planning.capacity import (
     AGENTS_OF_GATEWAY,
     AMGA_ACCESSES,
@@ -18,9 +19,8 @@ from taskq.planning.capacity import (
 )
 from taskq.planning.costs import SEEN, Costs
 from taskq.planning.trial import Check, measured_costs
-from taskq.words import counted, duration
 from taskq_agent.protocol import MAX_CLAIM
-from taskq_cli.output import as_record, facts, write_record
+from taskq_cli.display.output import as_record, facts, write_record
 from taskq_cli.shared import Invocation, seconds, shared_options
 
 

@@ -8,16 +8,17 @@ from typing import Any
 import click
 
 from taskq import Campaign
-from taskq.errors import InvalidTask, UsageError
+from taskq.campaign.priorities import Best, Prioritised
 from taskq.ingest.sources import BadLine, SourceOptions, open_source
 from taskq.ingest.sources.records import key_fields
-from taskq.spec.model import PRIORITY_RANGE
-from taskq.steering.priorities import Best, Prioritised
-from taskq.words import counted
-from taskq_cli.chunk_display import bulk_display, chunk_display
+from taskq.model.errors import InvalidTask, UsageError
+from taskq.model.seed import PRIORITY_RANGE
+from taskq.model.words import counted
+from taskq_cli.display.chunks import bulk_display, chunk_display
+from taskq_cli.display.output import as_record, write_record
+from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import resumable
-from taskq_cli.filter_options import LastProgress, where_option, write_dry_run
-from taskq_cli.output import as_record, write_record
+from taskq_cli.options.filter import LastProgress, where_option, write_dry_run
 from taskq_cli.shared import (
     Invocation,
     below_option,
@@ -25,7 +26,6 @@ from taskq_cli.shared import (
     path_argument,
     shared_options,
 )
-from taskq_cli.text import one_line
 
 
 @click.command()

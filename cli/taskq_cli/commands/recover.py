@@ -8,11 +8,11 @@ from typing import Final
 
 import click
 
-from taskq.views import Recovery
-from taskq.words import counted
-from taskq_cli.output import as_record, write_record
+from taskq.model.views import Recovery
+from taskq.model.words import counted
+from taskq_cli.display.output import as_record, write_record
+from taskq_cli.options.times import since
 from taskq_cli.shared import Invocation, confirm, path_argument, seconds, shared_options, yes_option
-from taskq_cli.times import since
 
 _WEEK_S: Final = 604_800
 

@@ -12,23 +12,23 @@ from typing import Any, Final
 import click
 
 from taskq import Client, Cursor
-from taskq.blobs.catalogue import open_blobs
-from taskq.blobs.large_results import Fetching
-from taskq.blobs.store import BlobStore
-from taskq.errors import ResultLost, UsageError
-from taskq.export.columns import Columns
-from taskq.export.partitions import write_partitioned
-from taskq.export.ranking import Ranking, dotted
-from taskq.export.records import FORMATS, format_of, suffix_format, write
-from taskq.export.tabular import Table
-from taskq.words import counted, duration
+from taskq.files.blob_store import BlobStore
+from taskq.files.blobs import open_blobs
+from taskq.files.large_results import Fetching
+from taskq.model.errors import ResultLost, UsageError
+from taskq.model.words import counted, duration
+from taskq.results.columns import Columns
+from taskq.results.partitions import write_partitioned
+from taskq.results.ranking import Ranking, dotted
+from taskq.results.records import FORMATS, format_of, suffix_format, write
+from taskq.results.tabular import Table
 from taskq_cli.decorators import together
+from taskq_cli.display.output import TABLE_ROWS, Column, Record, as_record, write_records
+from taskq_cli.display.safe_stream import SafeStream
 from taskq_cli.export_since import check, followed, since_options
-from taskq_cli.filter_options import where_option
 from taskq_cli.hints import OutputType
-from taskq_cli.output import TABLE_ROWS, Column, Record, as_record, write_records
-from taskq_cli.pose_options import PoseOptions, pose_options, tell
-from taskq_cli.safe_stream import SafeStream
+from taskq_cli.options.filter import where_option
+from taskq_cli.options.poses import PoseOptions, pose_options, tell
 from taskq_cli.shared import (
     Invocation,
     below_option,

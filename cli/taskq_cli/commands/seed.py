@@ -10,7 +10,6 @@ from typing import Any
 
 import click
 
-from taskq.errors import UsageError
 from taskq.ingest.campaign_file import read_campaign_file
 from taskq.ingest.key_conflicts import ON_CONFLICT, OnConflict
 from taskq.ingest.seeding import SeedCount
@@ -23,14 +22,15 @@ from taskq.ingest.sources import (
     open_source,
     sweep,
 )
-from taskq.words import counted, duration
-from taskq_cli.best_options import BestOptions, best_options
+from taskq.model.errors import UsageError
+from taskq.model.words import counted, duration
+from taskq_cli.display.output import as_record, write_record
+from taskq_cli.display.seed import seed_display
+from taskq_cli.display.unrunnable import warn_unrunnable
 from taskq_cli.live_seeding import feed
-from taskq_cli.output import as_record, write_record
-from taskq_cli.seed_display import seed_display
+from taskq_cli.options.best import BestOptions, best_options
 from taskq_cli.seeder import Seeder, SeedInput
 from taskq_cli.shared import Invocation, path_argument, shared_options
-from taskq_cli.unrunnable import warn_unrunnable
 
 
 @click.command()

@@ -9,11 +9,11 @@ import click
 
 import taskq
 from taskq.embedded import RedisServer, Server
-from taskq.errors import UsageError
-from taskq.words import command
+from taskq.model.errors import UsageError
+from taskq.model.words import command
 from taskq_agent.inputs import default_cache
 from taskq_agent.text import in_bytes
-from taskq_cli.output import as_record, facts, write_record
+from taskq_cli.display.output import as_record, facts, write_record
 from taskq_cli.shared import Invocation, confirm, shared_options, start_server, yes_option
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from taskq.words import duration, rate
-from taskq_cli import render
-from taskq_cli.counts import counts
-from taskq_cli.output import as_record, write_record
-from taskq_cli.overview import read_overview
+from taskq.model.words import duration, rate
+from taskq_cli.display import render
+from taskq_cli.display.counts import counts
+from taskq_cli.display.output import as_record, write_record
+from taskq_cli.display.overview import read_overview
 from taskq_cli.shared import Invocation, below_option, path_argument, reading_options
 
 

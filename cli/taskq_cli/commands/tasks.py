@@ -12,15 +12,15 @@ from typing import Any, Final
 import click
 
 from taskq import Client
-from taskq.export.json_values import as_json
-from taskq.spec.model import STATUSES
-from taskq.steering import verbs
-from taskq.words import counted, progress
-from taskq_cli.chunk_display import bulk_display
+from taskq.campaign import verbs
+from taskq.model.json_values import as_json
+from taskq.model.seed import STATUSES
+from taskq.model.words import counted, progress
+from taskq_cli.display.chunks import bulk_display
+from taskq_cli.display.error_classes import explain_no_such_class
+from taskq_cli.display.output import Column, Record, as_record, write_record, write_records
 from taskq_cli.early_exits import resumable
-from taskq_cli.error_classes import explain_no_such_class
-from taskq_cli.filter_options import LastProgress, where_option, write_dry_run
-from taskq_cli.output import Column, Record, as_record, write_record, write_records
+from taskq_cli.options.filter import LastProgress, where_option, write_dry_run
 from taskq_cli.shared import (
     Invocation,
     below_option,

@@ -10,12 +10,12 @@ from typing import Any, Final, TextIO, get_args
 
 import click
 
-from taskq.agent_file import checksum_line
-from taskq.errors import Conflict, UsageError
-from taskq.tokens import DAYS, Kind
-from taskq.version import VERSION
-from taskq.words import counted, instant
-from taskq_cli.output import Column, as_record, write_record, write_records
+from taskq.db.tokens import DAYS, Kind
+from taskq.model.errors import Conflict, UsageError
+from taskq.model.version import VERSION
+from taskq.model.words import counted, instant
+from taskq.pilots.agent_file import checksum_line
+from taskq_cli.display.output import Column, as_record, write_record, write_records
 from taskq_cli.shared import Invocation, campaign_option, shared_options, size
 
 _MOST_USES: Final = 1_000_000_000

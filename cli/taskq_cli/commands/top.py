@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import click
 
 from taskq import Client
-from taskq.errors import UsageError
-from taskq.remote.queries import GatewayQueries
-from taskq_cli import render
+from taskq.db.gateway_queries import GatewayQueries
+from taskq.model.errors import UsageError
+from taskq_cli.display import render
 from taskq_cli.shared import Invocation, path_argument, reading_options
 
 

@@ -9,13 +9,13 @@ from typing import Final
 import click
 
 from taskq import Cursor
-from taskq.errors import LoginRefused, OutputFailed, Unavailable, UsageError
-from taskq.tracing.exporting import TraceExport
-from taskq.words import counted
+from taskq.model.errors import LoginRefused, OutputFailed, Unavailable, UsageError
+from taskq.model.words import counted
+from taskq.results.traces import TraceExport
+from taskq_cli.display.output import write_record
+from taskq_cli.display.text import one_line
 from taskq_cli.export_since import renewal
-from taskq_cli.output import write_record
 from taskq_cli.shared import Invocation, path_argument, reading_options
-from taskq_cli.text import one_line
 
 _HEADERS: Final = "OTEL_EXPORTER_OTLP_HEADERS"
 #: Seconds until a server or receiver that is away is asked again, at first and at most.
@@ -72,7 +72,7 @@ def export(
       taskq traces export /demo --to http://localhost:4318 --since demo.traces --follow
     """
     try:
-        from taskq.tracing.otlp import Receiver  # noqa: PLC0415  # the extra may be missing
+        from taskq.results.otlp import Receiver  # noqa: PLC0415  # the extra may be missing
     except ModuleNotFoundError as error:
         raise UsageError(
             f"traces need {error.name}: install it with `pip install 'taskq[otel]'`"

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from taskq.spec.model import STATUSES
-from taskq.views import Status
-from taskq_cli.counts import percent_final, status_record, told_state
-from taskq_cli.output import Column, write_records
+from taskq.model.seed import STATUSES
+from taskq.model.views import Status
+from taskq_cli.display.counts import percent_final, status_record, told_state
+from taskq_cli.display.output import Column, write_records
 from taskq_cli.shared import Invocation, limit_option, path_argument, reading_options
 
 

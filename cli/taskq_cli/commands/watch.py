@@ -13,17 +13,18 @@ from typing import Final, TypeAlias
 import click
 
 from taskq import Client
-from taskq.due import last_due_s
-from taskq.errors import Unavailable, UsageError
-from taskq.words import counted, duration
-from taskq_cli import render
-from taskq_cli.counts import final
+from taskq.diagnosis.due import last_due_s
+from taskq.model.errors import Unavailable, UsageError
+from taskq.model.words import counted, duration
+from taskq_cli.display import render
+from taskq_cli.display.counts import final
+from taskq_cli.display.estimated_rate import EstimatedRate
+from taskq_cli.display.output import write_record
+from taskq_cli.display.overview import read_overview
+from taskq_cli.display.progress import Progress
+from taskq_cli.display.rate_meter import RateMeter
+from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import TasksFailed, TimedOut
-from taskq_cli.estimated_rate import EstimatedRate
-from taskq_cli.output import write_record
-from taskq_cli.overview import read_overview
-from taskq_cli.progress import Progress
-from taskq_cli.rate_meter import RateMeter
 from taskq_cli.shared import (
     Invocation,
     below_option,
@@ -31,7 +32,6 @@ from taskq_cli.shared import (
     seconds,
     shared_options,
 )
-from taskq_cli.text import one_line
 
 ENOUGH: Final = 10
 """Fewest tasks within a minute from which a rate is measured and not estimated."""

@@ -7,8 +7,8 @@ from typing import Final
 
 import click
 
-from taskq.errors import UsageError
-from taskq.reading import anonymous
+from taskq.api.reader import anonymous
+from taskq.model.errors import UsageError
 from taskq_cli.log import log_to_stderr
 from taskq_cli.shared import Invocation, reading_options
 

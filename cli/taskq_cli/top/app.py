@@ -16,14 +16,14 @@ from textual.widgets import DataTable, Footer
 
 from taskq import Client
 from taskq.db.address import Row as Found
-from taskq.errors import TaskqError
-from taskq.monitor.readings import Readings
-from taskq.monitor.servers import read_servers
-from taskq.monitor.threads import in_thread
-from taskq.monitor.ticker import Ticker
-from taskq.monitor.tree import CampaignNode, Tree, usual_levels
-from taskq.words import counted, duration
-from taskq_cli.text import one_line
+from taskq.diagnosis.campaign_tree import CampaignNode, Tree, usual_levels
+from taskq.diagnosis.servers import read_servers
+from taskq.diagnosis.shared_readings import Readings
+from taskq.diagnosis.threads import in_thread
+from taskq.diagnosis.ticker import Ticker
+from taskq.model.errors import TaskqError
+from taskq.model.words import counted, duration
+from taskq_cli.display.text import one_line
 from taskq_cli.top.panels import Opening, Panels, Subject, tree_line, tree_panel
 from taskq_cli.top.screens import KeysScreen, LineScreen, OpenedScreen, QuestionScreen
 from taskq_cli.top.tables import Rows, Told

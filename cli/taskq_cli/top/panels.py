@@ -9,20 +9,20 @@ from itertools import chain, islice
 from typing import Final
 
 from taskq import Client
-from taskq.errors import NotFound
-from taskq.explain.reasons import Explanation
-from taskq.export.json_values import as_json
-from taskq.fleet.bans import PlaceKind
-from taskq.fleet.places import Place
-from taskq.monitor.figures import node_texts
-from taskq.monitor.servers import read_servers
-from taskq.monitor.tree import CampaignNode, Tree
-from taskq.views import AgentView, Attempt, FailureCause
-from taskq.words import command, counted, duration, instant, progress, rate
-from taskq_cli import render
-from taskq_cli.counts import counts, told_state
-from taskq_cli.places import place_columns, place_record, sample_line
-from taskq_cli.text import one_line
+from taskq.diagnosis.bans import PlaceKind
+from taskq.diagnosis.campaign_tree import CampaignNode, Tree
+from taskq.diagnosis.live_figures import node_texts
+from taskq.diagnosis.places import Place
+from taskq.diagnosis.reasons import Explanation
+from taskq.diagnosis.servers import read_servers
+from taskq.model.errors import NotFound
+from taskq.model.json_values import as_json
+from taskq.model.views import AgentView, Attempt, FailureCause
+from taskq.model.words import command, counted, duration, instant, progress, rate
+from taskq_cli.display import render
+from taskq_cli.display.counts import counts, told_state
+from taskq_cli.display.places import place_columns, place_record, sample_line
+from taskq_cli.display.text import one_line
 
 #: Rows and characters that are shown, and campaigns whose failed tasks are.
 MOST_ROWS: Final = 500

@@ -11,10 +11,10 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Footer, Input, Static
 
-from taskq.errors import TaskqError
-from taskq.monitor.readings import Readings
-from taskq_cli import render
-from taskq_cli.text import one_line
+from taskq.diagnosis.shared_readings import Readings
+from taskq.model.errors import TaskqError
+from taskq_cli.display import render
+from taskq_cli.display.text import one_line
 from taskq_cli.top.panels import Opening, Panel, Subject
 from taskq_cli.top.tables import Rows, Told
 

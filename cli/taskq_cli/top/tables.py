@@ -8,7 +8,7 @@ from typing import Final
 from textual.coordinate import Coordinate
 from textual.widgets import DataTable, Static
 
-from taskq_cli import render
+from taskq_cli.display import render
 from taskq_cli.top.panels import Row
 
 #: Of a column that gives way: what is shorter is no sentence.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from taskq.errors import InvalidTask
 from taskq.ingest.sources.records import SourceOptions, key_fields
-from taskq.spec.model import Seed
+from taskq.model.errors import InvalidTask
+from taskq.model.seed import Seed
 
 
 def seed_from(

@@ -13,10 +13,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, TypeAlias, cast
 
-from taskq.errors import NotFound, UsageError
 from taskq.ingest.sources import jsonl, sdf, smiles, table
 from taskq.ingest.sources.lines import ByteStream, LineReader, damage_ahead, is_gzip
 from taskq.ingest.sources.records import DEFAULT_OPTIONS, Record, Source, SourceOptions
+from taskq.model.errors import NotFound, UsageError
 
 Reader: TypeAlias = Callable[[LineReader, SourceOptions], Iterator[Record]]
 

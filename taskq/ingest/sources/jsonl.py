@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
-from taskq.errors import InvalidTask
 from taskq.ingest.sources.fields import seed_from
 from taskq.ingest.sources.lines import LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions, excerpt
-from taskq.spec.model import MAX_PAYLOAD_DEPTH
+from taskq.model.errors import InvalidTask
+from taskq.model.seed import MAX_PAYLOAD_DEPTH
 
 
 def read(lines: LineReader, options: SourceOptions) -> Iterator[Record]:

@@ -8,9 +8,9 @@ import select
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol, TypeVar
 
-from taskq.errors import Unavailable, UsageError
 from taskq.ingest.sources.gunzip import MAGIC, Gunzip, Some
 from taskq.ingest.sources.records import BadLine, Damage, excerpt
+from taskq.model.errors import Unavailable, UsageError
 
 MAX_LINE_BYTES: Final = 1_048_576
 MARK: Final = "\ufeff"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal, TypeAlias
 
-from taskq.errors import InvalidTask, UsageError
-from taskq.spec.model import Seed
+from taskq.model.errors import InvalidTask, UsageError
+from taskq.model.seed import Seed
 
 EXCERPT_CHARS: Final = 200
 

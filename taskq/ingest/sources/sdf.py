@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from taskq.errors import InvalidTask
 from taskq.ingest.sources.fields import seed_from
 from taskq.ingest.sources.lines import MAX_LINE_BYTES, LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions, excerpt
-from taskq.spec.model import MAX_KEY_CHARS, derived_key
+from taskq.model.errors import InvalidTask
+from taskq.model.seed import MAX_KEY_CHARS, derived_key
 
 _FIELD: Final = re.compile(r">.*?<([^<>]+)>")
 

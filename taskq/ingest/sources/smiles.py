@@ -8,7 +8,7 @@ from typing import Final
 
 from taskq.ingest.sources.lines import MARK, MARK_WITHIN, LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions, checked, excerpt
-from taskq.spec.model import MAX_KEY_CHARS, Seed, derived_key
+from taskq.model.seed import MAX_KEY_CHARS, Seed, derived_key
 
 # JSON makes at most six bytes of a character, so a payload from a line this short keeps every
 # limit of tasks. Checking each seed instead would take more than half of the reading time.

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
-from taskq.errors import UsageError
 from taskq.ingest.sources.records import BadLine, Record, Source, excerpt
 from taskq.ingest.sources.values import number_or_text
-from taskq.spec.model import MAX_KEY_CHARS, MAX_PAYLOAD_BYTES, Seed, derived_key
+from taskq.model.errors import UsageError
+from taskq.model.seed import MAX_KEY_CHARS, MAX_PAYLOAD_BYTES, Seed, derived_key
 
 MAX_COMBINATIONS: Final = 1_000_000_000
 MAX_PARAMETERS: Final = 32

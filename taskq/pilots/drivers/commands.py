@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from taskq.errors import Unavailable
+from taskq.model.errors import Unavailable
 
 TIMEOUT_S: Final = 60.0
 MAX_WORDS_CHARS: Final = 1_000

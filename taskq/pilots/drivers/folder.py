@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from taskq.agent_file import AGENT_FILE, built
+from taskq.pilots.agent_file import AGENT_FILE, built
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.settings import PilotSettings
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from taskq.agent_file import AGENT_FILE, built
+from taskq.pilots.agent_file import AGENT_FILE, built
 from taskq.pilots.drivers.commands import TIMEOUT_S, BatchSystemError, missing_program, run
 from taskq.pilots.drivers.folder import TAIL_BYTES, JobFolder, as_tail, checked_token
 from taskq.pilots.reconcile import JobState, SeenJob

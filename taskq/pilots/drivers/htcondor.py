@@ -15,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
-from taskq.agent_file import AGENT_FILE
+from taskq.pilots.agent_file import AGENT_FILE
 from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run, without_secrets
 from taskq.pilots.drivers.folder import JobFolder, checked_token
 from taskq.pilots.reconcile import JobState, SeenJob

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from taskq.agent_file import AGENT_FILE, built
+from taskq.pilots.agent_file import AGENT_FILE, built
 from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run, without_secrets
 from taskq.pilots.drivers.folder import TAIL_BYTES, as_tail, checked_token
 from taskq.pilots.reconcile import SeenJob

@@ -9,7 +9,7 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.db.connections import Database
-from taskq.direct import DirectTransport
+from taskq.dispatch.direct import DirectTransport
 from taskq.front.address import FrontAddress
 from taskq.front.blocking import BlockingPool, refilling
 from taskq.front.demand import LEAST

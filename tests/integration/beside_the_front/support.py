@@ -9,7 +9,7 @@ from typing import Any
 
 from taskq import Campaign
 from taskq.db.connections import Database
-from taskq.direct import DirectTransport
+from taskq.dispatch.direct import DirectTransport
 from taskq_agent.handlers.base import Ended
 from taskq_agent.loop import Agent, AgentSummary
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task

@@ -10,7 +10,7 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.db.connections import Database
-from taskq.direct import LEASE_S, DirectTransport
+from taskq.dispatch.direct import LEASE_S, DirectTransport
 from taskq.front.address import FrontAddress
 from taskq.front.blocking import BlockingPool
 from taskq.front.demand import LEAST

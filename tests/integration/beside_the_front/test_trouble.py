@@ -10,12 +10,12 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.db.connections import Database
-from taskq.direct import DirectTransport
+from taskq.dispatch.direct import DirectTransport
 from taskq.embedded import Server
 from taskq.front.address import FrontAddress
 from taskq.front.blocking import BlockingPool, refilling
 from taskq.front.demand import LEAST
-from taskq.keeper import keeping
+from taskq.upkeep.keeper import keeping
 from tests.fixtures.front import Popper
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here
 from tests.fixtures.redis_servers import RedisServer

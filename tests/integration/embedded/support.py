@@ -29,7 +29,7 @@ PROGRAM = """
 import importlib.metadata, json, os, resource, sys, tempfile, time, traceback
 from pathlib import Path
 from taskq.embedded import Server
-from taskq.errors import TaskqError
+from taskq.model.errors import TaskqError
 uid, max_file_bytes, umask, home, *verbs = sys.argv[1:]
 os.umask(int(umask))
 if os.geteuid() == 0 and uid != "0":

@@ -14,7 +14,7 @@ import pytest
 
 from taskq.embedded import Installation, Server, locate
 from taskq.embedded.account import server_account
-from taskq.errors import ServerUnsuitable, UsageError
+from taskq.model.errors import ServerUnsuitable, UsageError
 from tests.helpers.variants import rest_thorough
 from tests.integration.embedded.support import ORDINARY_UID, call, command, mode, root_only
 

@@ -16,7 +16,7 @@ import pytest
 
 from taskq.embedded import Installation, Server, ServerInfo, postmaster
 from taskq.embedded.postmaster import Postmaster
-from taskq.errors import Conflict, ServerUnsuitable, Unavailable
+from taskq.model.errors import Conflict, ServerUnsuitable, Unavailable
 from tests.helpers.waiting import wait_until
 from tests.integration.embedded.support import (
     IS_ROOT,

@@ -10,7 +10,7 @@ import pytest
 from taskq.embedded import Installation, Server
 from taskq.embedded.account import server_account
 from taskq.embedded.home import Home, default_home
-from taskq.errors import ServerUnsuitable
+from taskq.model.errors import ServerUnsuitable
 from tests.integration.embedded.support import IS_ROOT, ORDINARY_UID, call
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from taskq.embedded import locate
-from taskq.errors import ServerUnsuitable
+from taskq.model.errors import ServerUnsuitable
 
 
 def program(folder: Path, prints: str) -> Path:

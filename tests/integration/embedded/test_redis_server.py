@@ -14,7 +14,7 @@ import pytest
 import redis
 
 from taskq.embedded import RedisInfo, RedisServer, redis_program, redis_server
-from taskq.errors import ServerUnsuitable, Unavailable
+from taskq.model.errors import ServerUnsuitable, Unavailable
 from tests.helpers.waiting import wait_until
 from tests.integration.embedded.support import mode, root_only
 

@@ -11,7 +11,7 @@ import pytest
 from taskq.embedded import Server, launching
 from taskq.embedded.postmaster import read_pid_file
 from taskq.embedded.settings import shared_buffers_mib
-from taskq.errors import Conflict, Unavailable, UsageError
+from taskq.model.errors import Conflict, Unavailable, UsageError
 from tests.helpers.waiting import free_port
 from tests.integration.embedded.support import mode, rewrite, value
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from taskq import Campaign
-from taskq.explain.reasons import Explanation, Reason
+from taskq.diagnosis.reasons import Explanation, Reason
 from tests.helpers.typed_commands import parse
 
 KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"

@@ -10,9 +10,9 @@ import pytest
 
 from taskq import Client
 from taskq.db.connections import Database
-from taskq.notify.channels import Channels
-from taskq.notify.sender import Sender
-from taskq.notify.store import Notifications
+from taskq.upkeep.channels import Channels
+from taskq.upkeep.notifications import Notifications
+from taskq.upkeep.sender import Sender
 from tests.integration.notify.support import Receiver
 
 Hook = Callable[..., None]

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from taskq.db.connections import Database
-from taskq.notify.sender import Sender
+from taskq.upkeep.sender import Sender
 from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign
-from taskq.notify.store import Notifications
+from taskq.upkeep.notifications import Notifications
 from tests.fixtures.logins import Staff
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres

@@ -16,9 +16,9 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword
 
 from taskq import Campaign
 from taskq.db.connections import Database
-from taskq.notify.channels import Channels, SmtpServer
-from taskq.notify.sender import Sender
-from taskq.notify.store import Notifications
+from taskq.upkeep.channels import Channels, SmtpServer
+from taskq.upkeep.notifications import Notifications
+from taskq.upkeep.sender import Sender
 from tests.helpers.certificates import Certificates
 from tests.integration.notify.support import send
 

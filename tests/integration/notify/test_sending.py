@@ -12,10 +12,10 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.db.connections import Database
-from taskq.notify.channels import Channels
-from taskq.notify.delivery import DEADLINE_S
-from taskq.notify.sender import Sender
-from taskq.notify.store import EVENTS, Notifications
+from taskq.upkeep.channels import Channels
+from taskq.upkeep.delivery import DEADLINE_S
+from taskq.upkeep.notifications import EVENTS, Notifications
+from taskq.upkeep.sender import Sender
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.waiting import wait_until
 from tests.integration.notify.conftest import Hook, Program

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Client
-from taskq.remote.queries import GatewayQueries
+from taskq.db.gateway_queries import GatewayQueries
 from tests.fixtures.gateways import StartGateway, start_gateway  # noqa: F401  # a fixture
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough

@@ -6,9 +6,9 @@ from typing import Any
 
 from taskq import Client
 from taskq.db.access import Queries
+from taskq.model.views import PilotJob, PilotView
 from taskq.pilots.loop import PilotLoop, PilotRound
 from taskq.pilots.reconcile import MISSING_POLLS, MISSING_S
-from taskq.views import PilotJob, PilotView
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_batch import ScriptedBatch

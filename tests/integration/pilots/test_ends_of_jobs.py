@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from taskq.errors import NotFound
+from taskq.model.errors import NotFound
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, task_row
 from tests.integration.pilots.support import PilotScene

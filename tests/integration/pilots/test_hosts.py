@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from taskq.agent_file import AGENT_FILE
+from taskq.pilots.agent_file import AGENT_FILE
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import Hosts, PartialAnswer
 from taskq.pilots.reconcile import SeenJob

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskq import Client
-from taskq.errors import Conflict, NotFound
+from taskq.model.errors import Conflict, NotFound
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_batch import Killed

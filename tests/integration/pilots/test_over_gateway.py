@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from taskq import Client, NotOverGateway
-from taskq.errors import Conflict, Forbidden, NotFound
+from taskq.db.gateway_queries import GatewayQueries
+from taskq.model.errors import Conflict, Forbidden, NotFound
 from taskq.pilots.loop import PilotLoop
-from taskq.remote.queries import GatewayQueries
 from tests.fixtures.gateways import StartGateway, start_gateway  # noqa: F401  # a fixture
 from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine

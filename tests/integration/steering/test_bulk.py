@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.errors import Conflict, InvalidFilter, UsageError
-from taskq.steering.bulk import BulkProgress
+from taskq.campaign.bulk import BulkProgress
+from taskq.model.errors import Conflict, InvalidFilter, UsageError
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, statuses, value
 

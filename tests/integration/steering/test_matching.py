@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskq import Campaign, Seed, connect
+from taskq.campaign.filter_compiler import compiled
+from taskq.campaign.filter_syntax import And, FieldComparison, Not, Or, Term
+from taskq.campaign.matching import PAGE, pages
 from taskq.db.catalogue import statement
-from taskq.steering.compiler import compiled
-from taskq.steering.matching import PAGE, pages
-from taskq.steering.syntax import And, FieldComparison, Not, Or, Term
 from tests.fixtures.databases import fresh_database
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.errors import UsageError
-from taskq.steering.priorities import RANGE, Prioritised
+from taskq.campaign.priorities import RANGE, Prioritised
+from taskq.model.errors import UsageError
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, promote, value
 

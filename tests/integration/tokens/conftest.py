@@ -10,8 +10,8 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.db.connections import Database
-from taskq.errors import BY_SQLSTATE
-from taskq.tokens import Tokens, hashed, session_token
+from taskq.db.tokens import Tokens, hashed, session_token
+from taskq.model.errors import BY_SQLSTATE
 from tests.integration.tokens.support import Enrol
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from taskq.db.connections import Database
-from taskq.tokens import hashed
+from taskq.db.tokens import hashed
 
 Enrol: TypeAlias = Callable[..., dict[str, Any]]
 

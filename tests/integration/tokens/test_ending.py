@@ -10,8 +10,8 @@ import pytest
 
 from taskq import Campaign, Seed
 from taskq.db.connections import Database
-from taskq.errors import SessionEnded, Unauthorized
-from taskq.tokens import Tokens, hashed, session_token
+from taskq.db.tokens import Tokens, hashed, session_token
+from taskq.model.errors import SessionEnded, Unauthorized
 from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
 from tests.helpers.waiting import wait_until
 from tests.integration.tokens.support import Enrol, identify

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from taskq.db.connections import Database
-from taskq.errors import Conflict, InvalidPath, NotFound, Unauthorized, UsageError
-from taskq.tokens import Tokens, hashed
+from taskq.db.tokens import Tokens, hashed
+from taskq.model.errors import Conflict, InvalidPath, NotFound, Unauthorized, UsageError
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
 from tests.integration.tokens.support import Enrol, identify

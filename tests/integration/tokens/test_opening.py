@@ -14,8 +14,8 @@ import pytest
 
 from taskq import Client
 from taskq.db.connections import Database
-from taskq.errors import Forbidden, NotFound, Unauthorized, UsageError
-from taskq.tokens import Tokens, hashed, session_token
+from taskq.db.tokens import Tokens, hashed, session_token
+from taskq.model.errors import Forbidden, NotFound, Unauthorized, UsageError
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.variants import rest_thorough
 from tests.integration.tokens.support import Enrol, identify

@@ -15,7 +15,7 @@ import pytest
 
 from taskq import Campaign
 from taskq.db.connections import AsyncConnection, Database, Row
-from taskq.errors import Forbidden, NotFound, Unauthorized, UsageError
+from taskq.db.tokens import Tokens, hashed, session_token
 from taskq.gateway import enrolments
 from taskq.gateway.enrolments import (
     OPENED_AT_ONCE,
@@ -26,7 +26,7 @@ from taskq.gateway.enrolments import (
 from taskq.gateway.errors import Busy
 from taskq.gateway.group_commit import MOST_TOGETHER
 from taskq.gateway.messages import SessionEndMessage
-from taskq.tokens import Tokens, hashed, session_token
+from taskq.model.errors import Forbidden, NotFound, Unauthorized, UsageError
 from taskq_agent.protocol import Hello
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, value

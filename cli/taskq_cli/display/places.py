@@ -1,0 +1,76 @@
+"""Hosts and sites as records and tables, for `taskq hosts`, `sites` and `failures`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from taskq.diagnosis.bans import PlaceKind
+from taskq.diagnosis.places import Place
+from taskq.diagnosis.sample import SampleSize
+from taskq.model.words import counted, duration, percent
+from taskq_cli.display.output import Column, Record, as_record
+
+
+def place_record(one: Place) -> dict[str, Any]:
+    """Return a host or site as a record for JSON."""
+    failing = one.failing
+    shares = failing and {
+        "here": as_record(failing.here),
+        "elsewhere": as_record(failing.elsewhere),
+    }
+    return as_record(one) | {
+        "failing": shares,
+        "slow": None if one.slow is None else as_record(one.slow),
+        "ban": None if one.ban is None else as_record(one.ban),
+        "banned": one.banned,
+        "sample": as_record(one.sample),
+        "verdict": one.verdict,
+        "remark": one.remark,
+        "loss": one.loss,
+        "proposal": one.proposal,
+    }
+
+
+def sample_line(size: SampleSize) -> str:
+    """Return a sentence: of how many attempts a comparison is."""
+    text = f"Seen: {size}"
+    if size.is_cut:
+        text += ", by the order of their tasks; what does little, as a slowed or banned host, has "
+        text += "few among them"
+    return f"{text}."
+
+
+def place_columns(kind: PlaceKind) -> list[Column]:
+    """Return the columns of a table of hosts or sites."""
+    return [
+        Column(kind, lambda one: one["name"]),
+        *([Column("site", yields=2)] if kind == "host" else []),
+        Column("agents", yields=3),
+        Column("slots", yields=4),
+        Column("state", _state, gives_way=True),
+        Column("attempts"),
+        Column("failed", _failed),
+        Column("elsewhere", elsewhere, yields=5),
+        Column("run", lambda one: "" if one["run_s"] is None else duration(one["run_s"])),
+        Column("times", lambda one: f"{one['slow']['times']:.2f}" if one["slow"] else ""),
+        Column("use", lambda one: "" if one["use"] is None else percent(one["use"])),
+    ]
+
+
+def _failed(one: Record) -> str:
+    return percent(one["bad"] / one["attempts"]) if one["attempts"] else ""
+
+
+def elsewhere(one: Record) -> str:
+    """Return the share of bad attempts in other places."""
+    failing = one["failing"]
+    return "" if failing is None else percent(failing["elsewhere"]["share"])
+
+
+def _state(one: Record) -> str:
+    """Return what is the matter with agents of a place."""
+    states = [f"banned: {one['banned']}"] if one["ban"] else []
+    if one["apart"]:
+        states.append(f"{counted(len(one['apart']), 'bad host')}: {', '.join(one['apart'][:3])}")
+    states += [f"{one[what]:,} {what}" for what in ("slowed", "draining", "silent") if one[what]]
+    return ", ".join(states)

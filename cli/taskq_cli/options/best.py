@@ -1,0 +1,163 @@
+"""Options of `taskq seed --from`: which results of another campaign become tasks."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any, Final
+
+import click
+
+from taskq import Campaign, Client, Seed
+from taskq.ingest.sources import Record, Source
+from taskq.model.errors import UsageError
+from taskq.model.words import counted
+from taskq.results.best import Best
+from taskq.results.feeder import Feeder
+from taskq.results.ranking import dotted
+from taskq.results.selection import Selection, select
+from taskq_cli.decorators import together
+from taskq_cli.display.output import as_record
+from taskq_cli.seeder import SeedInput
+from taskq_cli.shared import below_option, campaign_path, complete_path
+
+_MANY: Final = re.compile(r"([0-9]{1,9})|([0-9]{1,3}(?:\.[0-9]{1,9})?)%")
+_NAMES: Final = ("from_path", "best", "by", "lowest", "group", "so_far", "live", "below")
+
+
+def many(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    """Check a number or a share."""
+    if text is not None and not _MANY.fullmatch(text):
+        raise click.BadParameter(f"{text!r} must be a number or a share, as 1000 or 0.5%.")
+    return text
+
+
+def best_of(best: str, by: str, *, lowest: bool, group: str | None) -> Best:
+    """Return what `--best N|P%` and the options beside it mean."""
+    n = None if best.endswith("%") else int(best)
+    return Best(by, n, Fraction(best[:-1]) if n is None else None, lowest, group)
+
+
+class BestOptions:
+    """The options, as they were given. path: of the campaign whose best results are taken."""
+
+    def __init__(self, parsed: dict[str, Any]) -> None:
+        self.path: str | None = parsed["from_path"]
+        self._so_far, self._below = parsed["so_far"], parsed["below"]
+        self.live: bool = parsed["live"]
+        self._wanted: Best | None = None
+        best, by = parsed["best"], parsed["by"]
+        if self.path is None:
+            if self._so_far or self.live or any(parsed[name] is not None for name in _NAMES[1:5]):
+                raise UsageError("--best, --by, --lowest, --group, --so-far, --live: with --from")
+            return
+        if best is None or by is None:
+            raise UsageError("--from goes with --best and --by, as --best 1% --by result.score")
+        lowest = parsed["lowest"] is not False
+        self._wanted = best_of(best, by, lowest=lowest, group=parsed["group"])
+
+    def input(self, client: Client, target: str) -> SeedInput:
+        """Return the chosen results as a source of tasks for the target."""
+        path, wanted = self._given()
+        if path == target:
+            raise UsageError(f"{target} cannot be seeded from itself")
+        selection = select(
+            client.queries,
+            client.campaign(path),
+            wanted,
+            below=self._below,
+            but=target,
+            so_far=self._so_far,
+        )
+        return SeedInput(functools.partial(_Chosen, path, selection, wanted))
+
+    def feeder(self, client: Client, target: Campaign) -> Feeder:
+        """Return what feeds the target while the campaign runs."""
+        path, wanted = self._given()
+        if self._so_far:
+            raise UsageError("--live goes on to the end, and --so-far ends now: choose one")
+        source = client.campaign(path)
+        return Feeder(client.queries, source, target, wanted, below=self._below)
+
+    def _given(self) -> tuple[str, Best]:
+        if self.path is None or self._wanted is None:
+            raise UsageError("--from names no campaign")
+        return self.path, self._wanted
+
+
+class _Chosen(Source):
+    """The chosen results, each with the payload and the key of its task."""
+
+    def __init__(self, path: str, selection: Selection, wanted: Best) -> None:
+        self.name = f"what is best of {path}"
+        self._selection = selection
+        self._wanted = wanted
+
+    def __iter__(self) -> Iterator[Record]:
+        number, first, last = 0, None, None
+        for result in self._selection:
+            last = dotted(as_record(result), self._wanted.by)
+            first = first if number else last
+            number += 1
+            yield Seed(result.payload, result.key)
+        chosen, wanted = self._selection, self._wanted
+        things = counted(chosen.ranked, "result" if wanted.group is None else "group")
+        values = f", from {first} to {last}" if number else ""
+        end = "lowest" if wanted.lowest else "highest"
+        click.echo(f"The {end} by {wanted.by}: {number:,} of {things}{values}.", err=True)
+        if chosen.left_out:
+            left_out = counted(chosen.left_out, "result")
+            group = "" if wanted.group is None else f", or with nothing in {wanted.group}"
+            click.echo(f"Left out: {left_out} without a number in {wanted.by}{group}.", err=True)
+
+
+def best_options(command: Callable[..., Any]) -> Any:
+    """Add the options; the command gets them as `best`, a `BestOptions`."""
+
+    @functools.wraps(command)
+    def collected(*args: Any, **kwargs: Any) -> Any:
+        parsed = {name: kwargs.pop(name) for name in _NAMES}
+        return command(*args, best=BestOptions(parsed), **kwargs)
+
+    return _options(collected)
+
+
+_options: Final = together(
+    click.option(
+        "--from",
+        "from_path",
+        type=campaign_path,
+        shell_complete=complete_path,
+        metavar="PATH",
+        help="Add the best results of this campaign, which must be through: each with payload and "
+        "key of its task.",
+    ),
+    click.option(
+        "--best", callback=many, metavar="N|P%", help="How many, or which share. [--from]"
+    ),
+    click.option("--by", metavar="FIELD", help="Rank by this number, as result.score. [--from]"),
+    click.option(
+        "--lowest/--highest",
+        default=None,
+        help="Which numbers are best. [--from; default: --lowest]",
+    ),
+    click.option(
+        "--group",
+        metavar="FIELD",
+        help="Of results that have the same value here, as payload.smiles, only the best. [--from]",
+    ),
+    click.option(
+        "--so-far",
+        is_flag=True,
+        help="Choose though tasks are unfinished; later, others may be better. [--from]",
+    ),
+    click.option(
+        "--live",
+        is_flag=True,
+        help="Go on until no task there is unfinished: add the best so far, and at the end cancel "
+        "what is of that campaign, not among its best, and has not begun. [--from]",
+    ),
+    below_option,
+)

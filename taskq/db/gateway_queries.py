@@ -1,0 +1,309 @@
+"""Named statements over HTTP, at a gateway."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import ssl
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from copy import copy
+from datetime import datetime
+from decimal import Decimal
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Any, Final
+
+from taskq.db.access import check_process
+from taskq.db.address import Row
+from taskq.db.catalogue import find
+from taskq.db.gateway_answers import Refusal, answered_rows, refusal
+from taskq.db.gateway_credentials import manager_token
+from taskq.model.errors import NotFound, TaskqError, Unavailable, UsageError
+from taskq.model.version import VERSION
+from taskq_agent.http.connections import Connections, HttpRequest, read_all
+from taskq_agent.http.dial import Dialer, tls_context
+from taskq_agent.http.gateways import GatewayAddress, GatewayList
+from taskq_agent.http.mismatch import no_tls
+
+#: Seconds for each step of an exchange with the gateway, and for the whole of an answer.
+STEP_S: Final = 60.0
+ANSWER_S: Final = 600.0
+#: Seconds for which a request is repeated while the gateway is away or busy; the longest pause.
+PATIENCE_S: Final = 60.0
+LONGEST_PAUSE_S: Final = 10.0
+#: Characters from which a text goes as it is, behind the other parameters.
+_LONG_CHARS: Final = 4_096
+_WORTH_GZIP: Final = 1_024
+_MAX_ERROR_BYTES: Final = 1 << 20
+_MAX_ANSWER_BYTES: Final = 256 << 20
+
+
+class GatewayQueries:
+    """Runs named statements at a gateway. Thread-safe.
+
+    server: its name in messages. Errors are those that PostgreSQL's would be, and `Unavailable` if
+    the gateway does not answer; see also `PATIENCE_S`.
+    """
+
+    def __init__(
+        self, url: str, token: str, *, ca: Path | None = None, patience_s: float = PATIENCE_S
+    ) -> None:
+        """Make no connection yet; raise `UsageError` for what is no address of a gateway.
+
+        url: of a gateway, or of several, joined by commas.
+
+        ca: certificates of the authorities to trust, instead of the system's.
+        """
+        try:
+            self._gateways = GatewayList(url.split(","))
+            self._dialer = Dialer(tls_context(ca))
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        self._token = token
+        self._patience_s = patience_s
+        self._connections = Connections(self._dialer)
+        self._process = os.getpid()
+        self.is_closed = False
+        self.server: Final = f"the gateway at {url.replace(',', ' or ')}"
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.is_closed = True
+        self._connections.close()
+
+    def impatient(self) -> GatewayQueries:
+        """Return the same gateway for who asks again anyway: nothing is repeated by itself."""
+        other = copy(self)
+        other._patience_s = 0.0  # noqa: SLF001  # its own
+        return other
+
+    def open(self) -> None:
+        """Ask once, of several gateways each, so that a wrong address or token fails at once."""
+        for _ in self._gateways.all()[1:]:
+            with suppress(_Broken):
+                return self._ask()
+        return self._ask()
+
+    def _ask(self) -> None:
+        try:
+            with self._asked(_request("brake", {}, self._token), self._connections) as response:
+                read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=STEP_S)
+        except Refusal as refused:
+            raise refused.error("brake") from None
+
+    def rows(self, name: str, /, **values: object) -> list[Row]:
+        """Return all rows of a statement; of one that is paged, at least one if there is one."""
+        request = _request(name, values, self._token)
+        try:
+            return answered_rows(self._bytes(request, once=not find(name).is_repeatable))
+        except ValueError as error:
+            raise Unavailable(f"{self.server}: {error}") from None
+        except Refusal as refused:
+            tasks = values.get("tasks")
+            if refused.code == "too_large" and name == "results_of" and isinstance(tasks, list):
+                half = len(tasks) // 2
+                if half:
+                    return self.rows(name, **values | {"tasks": tasks[:half]}) + self.rows(
+                        name, **values | {"tasks": tasks[half:]}
+                    )
+            raise refused.error(name) from None
+
+    def row(self, name: str, /, **values: object) -> Row | None:
+        """Return the first row, None if there is none."""
+        return next(iter(self.rows(name, **values)), None)
+
+    def value(self, name: str, /, **values: object) -> Any:
+        """Return the first column of the first row, None if there is none."""
+        row = self.row(name, **values)
+        return None if row is None else next(iter(row.values()))
+
+    @contextmanager
+    def blob(
+        self, digest: str, offset: int = 0, end: int | None = None, *, method: str = "GET"
+    ) -> Iterator[HTTPResponse]:
+        """Provide a blob from an offset on; raise `NotFound` if there is none."""
+        last = "" if end is None else end - 1
+        place = {"Range": f"bytes={offset}-{last}"} if offset or end is not None else {}
+        headers = {**_headers(self._token), **place}
+        request = HttpRequest(method, f"/v1/blobs/{digest}", headers=headers)
+        try:
+            with self._asked(request, self._connections) as response:
+                yield response
+        except Refusal as refused:
+            raise _of_blob(refused, digest) from None
+
+    def upload(self, digest: str, size: int, chunks: Iterator[bytes]) -> None:
+        """Store a blob that comes in chunks."""
+        headers = {**_headers(self._token), "Content-Length": str(size)}
+        try:
+            address = self._gateways.first()
+            with self._translated(address):
+                connection = self._dialer.dial(address)
+                try:
+                    connection.sock.settimeout(STEP_S)
+                    # It may have sent a reason before it closed.
+                    with suppress(BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+                        connection.http.request(
+                            "PUT",
+                            f"{connection.before_path}/v1/blobs/{digest}",
+                            chunks,
+                            {**headers, **connection.headers},
+                        )
+                    _check(connection.http.getresponse())
+                finally:
+                    connection.close()
+        except Refusal as refused:
+            raise _of_blob(refused, digest) from None
+
+    def _bytes(self, request: HttpRequest, *, once: bool) -> bytes:
+        """Return the body of the answer; repeat the request while that is harmless and may help.
+
+        once: the repetition would not say the same, so there is none after an answer may have been
+        lost. Such a request has a connection of its own: one that was kept may end at any time.
+        """
+        deadline = time.monotonic() + self._patience_s
+        pause_s = 0.5
+        while True:
+            connections = Connections(self._dialer) if once else self._connections
+            try:
+                with self._asked(request, connections) as response:
+                    body = read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=ANSWER_S)
+                    return _decompressed(body)
+            except Refusal as refused:
+                if not refused.is_passing or (once and not refused.is_turned_away):
+                    raise
+                wait_s = max(pause_s, refused.retry_after_s or 0.0)
+                if time.monotonic() + wait_s > deadline:
+                    raise
+            except _Broken as broken:
+                wait_s = pause_s
+                if once or not broken.is_passing or time.monotonic() + wait_s > deadline:
+                    raise Unavailable(str(broken)) from broken.__cause__
+            finally:
+                if once:
+                    connections.close()
+            time.sleep(min(wait_s, LONGEST_PAUSE_S) * random.uniform(0.7, 1.3))  # noqa: S311
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    @contextmanager
+    def _asked(self, request: HttpRequest, connections: Connections) -> Iterator[HTTPResponse]:
+        check_process(self._process)
+        address = self._gateways.first()
+        with (
+            self._translated(address),
+            connections.answered(address, request, timeout_s=STEP_S) as response,
+        ):
+            _check(response)
+            yield response
+
+    @contextmanager
+    def _translated(self, address: GatewayAddress) -> Iterator[None]:
+        """Translate errors of the connection; after one, prefer another gateway for a while."""
+        try:
+            yield
+            self._gateways.served(address)
+        except ssl.SSLCertVerificationError as error:
+            raise _Broken(
+                f"{self.server} shows a certificate that is not trusted: {error.verify_message}; "
+                "TASKQ_CA names a file with other authorities",
+                is_passing=False,
+            ) from error
+        except (OSError, HTTPException, ValueError) as error:
+            self._gateways.avoid(address)
+            wrong = no_tls(address, error)
+            raise _Broken(
+                wrong or f"cannot reach {self.server}: {str(error) or type(error).__name__}",
+                is_passing=wrong is None,
+            ) from error
+
+
+def open_gateway(
+    url: str, *, token_file: str | Path | None, ca: str | Path | None
+) -> GatewayQueries:
+    """Return statements at a gateway that has answered; arguments and errors as of `connect`."""
+    authorities = ca or os.environ.get("TASKQ_CA") or None
+    gateway = GatewayQueries(url, manager_token(token_file), ca=authorities and Path(authorities))
+    try:
+        gateway.open()
+    except BaseException:
+        gateway.close()
+        raise
+    return gateway
+
+
+class _Broken(Unavailable):
+    """No answer came. is_passing: whether one may come later."""
+
+    def __init__(self, message: str, *, is_passing: bool) -> None:
+        super().__init__(message)
+        self.is_passing = is_passing
+
+
+def _of_blob(refused: Refusal, digest: str) -> TaskqError:
+    if refused.status == HTTPStatus.NOT_FOUND:
+        return NotFound(f"the gateway has no blob {digest}")
+    return refused.error("a blob")
+
+
+def _check(response: HTTPResponse) -> None:
+    """Raise the `Refusal` that an answer is."""
+    if response.status in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, HTTPStatus.NO_CONTENT}:
+        return
+    body = read_all(response, most_bytes=_MAX_ERROR_BYTES, within_s=STEP_S)
+    raise refusal(response.status, response.getheader("Retry-After"), body)
+
+
+def _headers(token: str) -> dict[str, str]:
+    return {"User-Agent": f"taskq/{VERSION}", "Authorization": f"Bearer {token}"}
+
+
+def _request(name: str, values: Mapping[str, object], token: str) -> HttpRequest:
+    """Return the request for a statement; see `taskq.gateway.manager_queries`."""
+    texts = {key: one for key, one in values.items() if isinstance(one, str)}
+    rest = max(texts, key=lambda key: len(texts[key]), default=None)
+    if rest is not None and len(texts[rest]) < _LONG_CHARS:
+        rest = None
+    try:
+        body = json.dumps(
+            {key: one for key, one in values.items() if key != rest},
+            default=_as_text,
+            ensure_ascii=False,
+        ).encode()
+        if rest is not None:
+            body += b"\n" + texts[rest].encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the gateway takes no text that is not valid Unicode: {error.object!r:.80}"
+        ) from None
+    headers = {**_headers(token), "Content-Type": "application/json", "Accept-Encoding": "gzip"}
+    if len(body) >= _WORTH_GZIP:
+        body = gzip.compress(body, 3)
+        headers["Content-Encoding"] = "gzip"
+    path = f"/v1/manage/{name}" + ("" if rest is None else f"?rest={rest}")
+    return HttpRequest("POST", path, body, headers)
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    raise TypeError(f"{value!r:.80} is no value of a statement")
+
+
+def _decompressed(body: bytes) -> bytes:
+    """Return an answer uncompressed, at most four times the most that a gateway sends."""
+    stream = zlib.decompressobj(31)
+    try:
+        data = stream.decompress(body, 4 * _MAX_ANSWER_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"the answer is not compressed as it should be: {error}") from None
+    if not stream.eof:
+        raise ValueError("the answer is not whole")
+    return data

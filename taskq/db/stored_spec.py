@@ -1,0 +1,62 @@
+"""A campaign specification as the server-side functions take it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Final
+
+from taskq.model.campaign_spec import CampaignSpec
+from taskq.model.errors import InvalidCampaign
+from taskq.model.words import beginning
+from taskq_agent.handlers.checks import check_handler
+from taskq_agent.protocol import Input
+
+_NAMED: Final = 5
+_SHOWN_CHARS: Final = 80
+
+
+def spec_body(spec: CampaignSpec, inputs: Mapping[str, Input] | None = None) -> str:
+    """Return a spec as the JSON text that the server-side functions take.
+
+    inputs: all that the campaign shall have; None: those that it has.
+    Raise `InvalidCampaign` if no task could be run by its handler with its parameters.
+    """
+    if spec.handler is not None:
+        try:
+            check_handler(spec.handler.to_json(), spec.params)
+        except ValueError as error:
+            raise InvalidCampaign(str(error)) from None
+    body = spec.to_json()
+    del body["path"]
+    flat = body.pop("retry") | body.pop("limits") | body.pop("resources")
+    flat["memory"] = list(spec.memory)
+    if inputs is not None:
+        flat["inputs"] = {name: asdict(one) for name, one in inputs.items()}
+    return json.dumps(body | flat)
+
+
+def described_changes(old: CampaignSpec, new: CampaignSpec) -> str:
+    """Return which settings differ, as `weight 1.0 -> 2.0`, in words for people."""
+    were, are = (dict(_settings("", one.to_json())) for one in (old, new))
+    names = [name for name in {**were, **are} if were.get(name) != are.get(name)]
+    shown = [
+        f"{name} {_value(were.get(name))} -> {_value(are.get(name))}" for name in names[:_NAMED]
+    ]
+    more = len(names) - len(shown)
+    return "; ".join(shown) + (f"; and {more:,} more" if more else "")
+
+
+def _settings(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """Yield the settings below a name, each by its own name."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _settings(f"{name}.{key}" if name else f"{key}", inner)
+    elif value != {}:
+        yield name, value
+
+
+def _value(value: object) -> str:
+    text = "none" if value is None else json.dumps(value, ensure_ascii=False)
+    return beginning(text, _SHOWN_CHARS)

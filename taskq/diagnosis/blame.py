@@ -1,0 +1,240 @@
+"""Whose fault failures are: the tasks', that of hosts, a site, the campaign, or of nobody."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+from taskq.diagnosis.bans import Ban
+from taskq.diagnosis.evidence import Share, share
+from taskq.diagnosis.judging import Judgement, failing_hosts_apart
+from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, SampleSize, size_of
+from taskq.model.words import command, counted, percent
+
+Side: TypeAlias = Literal["task", "node", "site", "campaign", "chance", "unclear"]
+
+FAULTS: Final[dict[Side, str]] = {
+    "task": "the tasks' fault",
+    "node": "the hosts' fault",
+    "site": "the site's fault",
+    "campaign": "the campaign's fault",
+    "chance": "chance",
+    "unclear": "unclear",
+}
+_HALF: Final = 0.5
+_SHOWN: Final = 3
+_WHY_CHARS: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFates:
+    """What became of tasks with failures of a class; see `failing_tasks` in SQL for the fields."""
+
+    campaign: str
+    error_class: str
+    attempts: int
+    tasks: int
+    again: int
+    then_done: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailureVerdict:
+    """Attempts of a campaign in a sample of the latest that failed with one class, and whose fault.
+
+    share: of all attempts in the sample. hosts, sites: on how many of those with attempts.
+    tasks: of how many tasks; again: how many of these failed so on several hosts; then_done: how
+    many were then done on another. side: who is likely at fault: the tasks, nodes, a site, the
+    campaign; chance: failures that do not come again; unclear: the sample does not tell. why: the
+    evidence, in words. places: the hosts or sites at fault; bans: those of them. message: what
+    the latest such attempt said at a host at fault; empty: unknown. sample: its size.
+    """
+
+    campaign: str
+    error_class: str
+    attempts: int
+    share: Share
+    hosts: int
+    sites: int
+    tasks: int
+    again: int
+    then_done: int
+    side: Side
+    why: str
+    places: Sequence[str]
+    bans: Sequence[Ban]
+    message: str
+    sample: SampleSize
+
+    @property
+    def fault(self) -> str:
+        """Whose fault it is, in words."""
+        return FAULTS[self.side]
+
+    @property
+    def proposal(self) -> str | None:
+        """The command for what is likely next: to ban the hosts, or to list the tasks."""
+        if self.side in {"node", "site"}:
+            banned = {ban.name for ban in self.bans}
+            names = [name for name in self.places if name not in banned]
+            kind = "hosts" if self.side == "node" else "sites"
+            why = failing_why(self.error_class, self.message)
+            return (
+                command(kind, "ban", "--why", why, "--until", "1d", names=names) if names else None
+            )
+        if self.side == "task" and self.error_class:
+            where = f"class = {json.dumps(self.error_class)}"
+            return command("tasks", "--where", where, names=[self.campaign])
+        return None
+
+    @property
+    def remedy(self) -> str | None:
+        """The command that follows a repair, where tasks that failed would only fail again."""
+        if self.side not in {"task", "campaign"} or not self.error_class:
+            return None
+        return command("retry", "--error-class", self.error_class, names=[self.campaign])
+
+
+def failing_why(error_class: str, message: str) -> str:
+    """Return why a place is banned: what fails there, with its message, in 80 characters at most.
+
+    Characters that a terminal would not show are left out: the message came from a node.
+    """
+    said = " ".join("".join(one if one.isprintable() else " " for one in message).split())
+    why = ": ".join(filter(None, (error_class, said))) or "attempts fail"
+    return why if len(why) <= _WHY_CHARS else f"{why[: _WHY_CHARS - 3]}..."
+
+
+def blame(
+    groups: Sequence[AttemptGroup],
+    fates: Iterable[TaskFates],
+    limit: int,
+    bans: Iterable[Ban] = (),
+    size: SampleSize | None = None,
+) -> list[FailureVerdict]:
+    """Return a verdict for each campaign and class, most attempts first, `limit` at most.
+
+    size: of the sample; None: there are no more attempts than these.
+    """
+    by_campaign = defaultdict(list)
+    known, size = list(bans), size or size_of(groups, 0)
+    for group in groups:
+        if group.outcome in TELLING:
+            by_campaign[group.campaign].append(group)
+    most = sorted(fates, key=lambda one: (-one.attempts, one.campaign, one.error_class))
+    return [_verdict(one, by_campaign[one.campaign], known, size) for one in most[:limit]]
+
+
+def _verdict(
+    fates: TaskFates, groups: Sequence[AttemptGroup], bans: Sequence[Ban], size: SampleSize
+) -> FailureVerdict:
+    # Only this class counts as bad: another fault of a host is no evidence.
+    judged = [
+        one
+        if one.outcome not in BAD or (one.error_class or "") == fates.error_class
+        else replace(one, outcome="done")
+        for one in groups
+    ]
+    here = [one for one in judged if one.outcome in BAD]
+    whole = sum(one.attempts for one in judged)
+    side, why, places = _side(judged, fates)
+    kind = "host" if side == "node" else side
+    return FailureVerdict(
+        campaign=fates.campaign,
+        error_class=fates.error_class,
+        attempts=fates.attempts,
+        share=share(fates.attempts, whole),
+        hosts=len({one.host for one in here}),
+        sites=len({one.site for one in here}),
+        tasks=fates.tasks,
+        again=fates.again,
+        then_done=fates.then_done,
+        side=side,
+        why=why,
+        places=places,
+        bans=[ban for ban in bans if ban.kind == kind and ban.name in places],
+        message="",
+        sample=size,
+    )
+
+
+def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, Sequence[str]]:
+    hosts, sites = _by(groups, "host"), _by(groups, "site")
+    all_bad = _bad(groups)
+    judged = Judgement(hosts)
+    bad_hosts = sorted(judged.failing - {""}, key=lambda name: -_bad(hosts[name]))
+    # A site is at fault if it is without its few bad hosts as well, on several hosts.
+    apart = failing_hosts_apart(groups, judged.failing)
+    judged_sites = Judgement(
+        {
+            name: [one for one in some if one.host not in apart.get(name, ())]
+            for name, some in sites.items()
+        }
+    )
+    bad_sites = [
+        name
+        for name in sorted(judged_sites.failing - {""}, key=lambda name: -_bad(sites[name]))
+        if len({one.host for one in sites[name] if one.outcome in BAD}) > 1
+    ]
+    if sum(_bad(sites[name]) for name in bad_sites) > _HALF * all_bad:
+        return "site", _beside("at", bad_sites, judged_sites), bad_sites
+    if sum(_bad(hosts[name]) for name in bad_hosts) > _HALF * all_bad:
+        return "node", _beside("on", bad_hosts, judged), bad_hosts
+    rest = [one for name, some in hosts.items() if name not in judged.failing for one in some]
+    everywhere = share(_bad(rest), sum(one.attempts for one in rest))
+    many = counted(len(hosts), "host")
+    if everywhere.low > _HALF and len(hosts) > 1:
+        text = f"{percent(everywhere.share)} of all attempts on {many} fail so"
+        return "campaign", f"{text} ({everywhere.interval})", []
+    tried = fates.again + fates.then_done
+    again = share(fates.again, tried)
+    told = f"of {counted(tried, 'task')} tried on a second host {fates.again:,} failed so again"
+    if tried and again.low > _HALF:
+        return "task", f"{told} ({again.interval})", []
+    if tried and again.high < _HALF:
+        return "chance", f"{told} ({again.interval})", []
+    if len(hosts) == 1:
+        return "unclear", "only one host has attempts: no other shows whether it is the host's", []
+    if not tried:
+        return (
+            "unclear",
+            f"none of {many} stands out, and no task was tried on a second",
+            [],
+        )
+    return "unclear", f"none of {many} stands out; {told}: too few to tell", []
+
+
+def _by(
+    groups: Iterable[AttemptGroup], what: Literal["host", "site"]
+) -> dict[str, list[AttemptGroup]]:
+    found: dict[str, list[AttemptGroup]] = defaultdict(list)
+    for one in groups:
+        found[one.host if what == "host" else one.site].append(one)
+    return dict(found)
+
+
+def _bad(groups: Iterable[AttemptGroup]) -> int:
+    return sum(one.attempts for one in groups if one.outcome in BAD)
+
+
+def _beside(where: str, names: Sequence[str], judged: Judgement) -> str:
+    """Return how often the worst places fail beside the others."""
+    parts = []
+    for name in names[:_SHOWN]:
+        found = judged.comparison(name)
+        if found is not None:
+            here = found.here
+            parts.append(
+                f"{percent(here.share)} of {here.attempts:,} attempts {where} {name} "
+                f"({here.interval})"
+            )
+    more = f" and {where} {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    found = judged.comparison(names[0])
+    elsewhere = ""
+    if found is not None:
+        others = found.elsewhere
+        elsewhere = f", elsewhere {percent(others.share)} ({others.interval})"
+    return f"{', '.join(parts)}{more} fail so{elsewhere}"

@@ -1,0 +1,192 @@
+"""Statistics that compare a host, site or class of error with the rest: shares and run times.
+
+A difference counts if the intervals of both sides, each with a confidence of 99.9 %, do not
+overlap: they are wide where little was seen, so neither a number of attempts nor a share decides by
+itself. Places are compared within campaigns only, weighted as the place has them, so that who got
+a bad campaign is no bad place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from taskq.model.words import percent
+
+#: What intervals of 99.9 % leave out on each side; and where that is in the normal distribution.
+_TAIL: Final = 0.0005
+_Z: Final = 3.29
+_HALVINGS: Final = 30
+_MOST_TERMS: Final = 500
+_PRECISION: Final = 1e-9
+LEAST_RUNS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of attempts, with its interval; all from 0 to 1."""
+
+    share: float
+    low: float
+    high: float
+    attempts: int
+
+    @property
+    def interval(self) -> str:
+        """In words: `57 % to 99.7 %`."""
+        return f"{percent(self.low)} to {percent(self.high)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The share here and, weighted as the campaigns are here, elsewhere."""
+
+    here: Share
+    elsewhere: Share
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the share here is surely larger."""
+        return self.here.low > self.elsewhere.high
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimeSums:
+    """Number of run times, and the sums of their natural logarithms and of the squares of these."""
+
+    number: int = 0
+    logs: float = 0.0
+    squares: float = 0.0
+
+    def __add__(self, other: RunTimeSums) -> RunTimeSums:
+        return RunTimeSums(
+            self.number + other.number, self.logs + other.logs, self.squares + other.squares
+        )
+
+    def __sub__(self, other: RunTimeSums) -> RunTimeSums:
+        return RunTimeSums(
+            self.number - other.number, self.logs - other.logs, self.squares - other.squares
+        )
+
+    @property
+    def mean(self) -> float:
+        """Mean of the logarithms."""
+        return self.logs / self.number
+
+    @property
+    def variance_of_mean(self) -> float:
+        """Estimated variance of the mean."""
+        spread = max(self.squares - self.number * self.mean**2, 0.0)
+        return spread / (self.number - 1) / self.number
+
+
+@dataclass(frozen=True, slots=True)
+class Slowness:
+    """How many times as long as elsewhere attempts take, with its interval."""
+
+    times: float
+    low: float
+    high: float
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether they surely take longer."""
+        return self.low > 1
+
+
+def share(part: float, attempts: float) -> Share:
+    """Return a share with its interval, exact for any number of attempts.
+
+    C. J. Clopper and E. S. Pearson, Biometrika 26, 1934, 404: no other covers the true share as
+    often as it says where little was seen, and most hosts have few attempts.
+    """
+    if attempts <= 0:
+        return Share(0.0, 0.0, 1.0, 0)
+    # Rounded, since nearly all hosts are compared with nearly the same.
+    bad, good = round(part, 3), round(attempts - part, 3)
+    low = 0.0 if bad <= 0 else _quantile(_TAIL, bad, good + 1)
+    high = 1.0 if good <= 0 else 1 - _quantile(_TAIL, good, bad + 1)
+    return Share(part / attempts, low, high, round(attempts))
+
+
+@lru_cache(maxsize=10_000)
+def _quantile(tail: float, a: float, b: float) -> float:
+    """Return below what a variable of the beta distribution is with this probability."""
+    if b == 1:
+        return float(tail ** (1 / a))
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _beta(middle, a, b) < tail else (low, middle)
+    return (low + high) / 2
+
+
+def _beta(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function.
+
+    By its continued fraction, evaluated with the modified Lentz method: W. H. Press et al.,
+    Numerical Recipes, 3rd edition, 2007, section 6.4.
+    """
+    if not 0 < x < 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta(1 - x, b, a)
+    logs = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    front = math.exp(logs + a * math.log(x) + b * math.log1p(-x)) / a
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    total = d
+    for m in range(1, _MOST_TERMS):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for step in (even, odd):
+            d, c = 1 / (1 + step * d), 1 + step / c
+            total *= c * d
+        if abs(c * d - 1) < _PRECISION:
+            break
+    return front * total
+
+
+def compare(
+    here: Mapping[str, tuple[int, int]], elsewhere: Mapping[str, tuple[int, int]]
+) -> Comparison | None:
+    """Compare a place with others; None: these have no attempts of its campaigns.
+
+    here, elsewhere: by campaign, how many attempts count, of how many.
+    """
+    counted = attempts = expected = spread = 0.0
+    for campaign, (part, whole) in here.items():
+        other_part, other_whole = elsewhere.get(campaign, (0, 0))
+        if other_whole and whole:
+            counted, attempts = counted + part, attempts + whole
+            expected += whole * other_part / other_whole
+            spread += whole**2 / other_whole
+    if not attempts:
+        return None
+    # As many attempts elsewhere as would give an estimate of this precision in one campaign.
+    effective = attempts**2 / spread
+    return Comparison(share(counted, attempts), share(expected / attempts * effective, effective))
+
+
+def slowness(
+    here: Mapping[str, RunTimeSums], elsewhere: Mapping[str, RunTimeSums]
+) -> Slowness | None:
+    """Compare run times within campaigns; None: too few are known.
+
+    The ratios of the geometric means are averaged, weighted by their precision.
+    """
+    total = weights = 0.0
+    for campaign, times in here.items():
+        others = elsewhere.get(campaign, RunTimeSums())
+        if min(times.number, others.number) < LEAST_RUNS:
+            continue
+        # Times of one machine vary by a percent or so for reasons that no sample shows.
+        variance = times.variance_of_mean + others.variance_of_mean + 1e-4 / times.number
+        total += (times.mean - others.mean) / variance
+        weights += 1 / variance
+    if not weights:
+        return None
+    mean, half = total / weights, _Z / math.sqrt(weights)
+    return Slowness(math.exp(mean), math.exp(mean - half), math.exp(mean + half))

@@ -1,0 +1,169 @@
+"""Facts that explain what a campaign waits for, as `sql/queries/explain_*.sql` return them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from taskq.db.owners import Owner
+from taskq.diagnosis.fleet import Findings
+from taskq.model.views import AgentView, Brake, LeftAgent, Status
+
+MAX_CAMPAIGNS: Final = 1_000
+MAX_KINDS: Final = 200
+MAX_NAMED: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignFacts:
+    """A campaign with unfinished tasks, its own. ahead: leased ahead, among those that are working.
+
+    running_quota: how many tasks of its owner may run; 0: none, as all bytes are used up.
+    full_sites: where as many work as max_running_per_site allows, or did at the last claim.
+    campaigns: number of such campaigns, of which the first `MAX_CAMPAIGNS` are known.
+    """
+
+    path: str
+    state: str
+    waiting: int
+    delayed: int
+    working: int
+    has_handler: bool
+    requires: list[str]
+    time_limit_s: float | None
+    max_running: int | None
+    owner: str | None
+    running_quota: int | None
+    weight: float
+    backoff_max_s: float
+    max_running_per_site: int | None
+    full_sites: list[str]
+    ahead: int
+    campaigns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedCampaign:
+    """A campaign that is not open. paused_why: why it paused itself; None: somebody did it."""
+
+    path: str
+    status: str
+    paused_why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentKind:
+    """Open sessions that have in common what is said of them. some_hosts: five at most.
+
+    banned: of one of them, if they are: host or site, its name, and why. last_until: when the last
+    of them expires if they stay silent.
+    """
+
+    scope: str
+    offers: list[str]
+    draining: bool
+    slowed: bool
+    silent: bool
+    agents: int
+    slots: int
+    hosts: int
+    some_hosts: list[str]
+    sites: list[str]
+    banned: list[str] | None
+    last_until: datetime
+
+    def serves(self, path: str) -> bool:
+        """Return whether these agents serve a campaign."""
+        return is_within(path, self.scope)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusing:
+    """Agents at work that leave a campaign out for now. until: when the last one tries again."""
+
+    path: str
+    agents: int
+    hosts: int
+    some_hosts: list[str]
+    error_class: str | None
+    error: str | None
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OtherCampaign:
+    """A campaign that runs on the same agents. campaigns, all_working, all_weights: of all such."""
+
+    path: str
+    working: int
+    waiting: int
+    weight: float
+    campaigns: int
+    all_working: int
+    all_weights: float
+
+
+@dataclass(frozen=True, slots=True)
+class SiteToken:
+    """A token of a site. state: valid, expired, revoked or used up."""
+
+    name: str
+    paths: list[str]
+    state: str
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """The queue as a whole. agents: all open sessions, also of other campaigns.
+
+    keeper_until: until when a keeper acts, or did; None: there never was one. by_owner: whether
+    owners share first.
+    """
+
+    now: datetime
+    keeper_until: datetime | None
+    has_front: bool
+    pool_s: float
+    refilled: bool
+    agents: int
+    by_owner: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that is known when a campaign is explained.
+
+    owners: those of its campaigns, if some have a quota of what runs or is stored.
+    campaigns: those with unfinished tasks, most waiting first. others: campaigns outside that run
+    on the same agents. silent: silent agents that hold tasks, longest silent first. left: agents
+    that left within the hour. due_at: when the first delayed task comes due; None: unknown.
+    findings: what the latest attempts show; None: nothing has ended, or it was not asked.
+    """
+
+    status: Status
+    campaigns: Sequence[CampaignFacts]
+    closed: Sequence[ClosedCampaign]
+    owners: Sequence[Owner]
+    agents: Sequence[AgentKind]
+    refusals: Sequence[Refusing]
+    others: Sequence[OtherCampaign]
+    tokens: Sequence[SiteToken]
+    silent: Sequence[AgentView]
+    left: Sequence[LeftAgent]
+    brake: Brake | None
+    upkeep: Upkeep
+    due_at: datetime | None
+    findings: Findings | None
+
+    @property
+    def slots(self) -> int:
+        """How many attempts run at a time at most; agents that are slowed make one."""
+        return sum(kind.agents if kind.slowed else kind.slots for kind in self.agents)
+
+
+def is_within(path: str, scope: str) -> bool:
+    """Return whether a campaign is another one, or below it."""
+    return path == scope or path.startswith(scope.rstrip("/") + "/")

@@ -1,0 +1,164 @@
+"""Reasons that lie in what is broken: tasks that fail, hosts and sites that fail or are slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from taskq.diagnosis.blame import FailureVerdict
+from taskq.diagnosis.facts import Facts
+from taskq.diagnosis.fleet import Findings
+from taskq.diagnosis.places import Place
+from taskq.diagnosis.reasons import Reason, some, verb
+from taskq.model.words import command, counted
+
+_MOST_SHOWN: Final = 3
+_MOST_VERDICTS: Final = 2
+
+
+def faults(facts: Facts) -> Iterator[Reason]:
+    """Yield what is broken, by the verdicts of `failures`, `hosts` and `sites`."""
+    if facts.findings is None:
+        return
+    yield from _failed(facts)
+    yield from _failing(facts, facts.findings)
+    yield from _slow(facts, facts.findings)
+
+
+def told(facts: Facts, verdicts: Sequence[FailureVerdict]) -> str:
+    """Return whose fault classes of failures are, as clauses of a sentence."""
+    return "; ".join(
+        f"{one.error_class or '(none)'}"
+        f"{'' if one.campaign == facts.status.path else f' in {one.campaign}'}: "
+        f"{one.fault}: {one.why}"
+        for one in verdicts
+    )
+
+
+def verdicts_on_failed(facts: Facts) -> list[FailureVerdict]:
+    """Return the verdicts that matter most for tasks that failed for good.
+
+    Those that lie in the tasks or the campaign come first: what is bad on some hosts only was
+    mostly done on others. What is unclear is left out.
+    """
+    found = [] if facts.findings is None else facts.findings.failures
+    clear = [one for one in found if one.side != "unclear"]
+    clear.sort(key=lambda one: one.side in {"node", "site"})
+    return [one for one in clear if one.remedy][:_MOST_VERDICTS] or clear[:1]
+
+
+def repairs(verdicts: Sequence[FailureVerdict]) -> list[str]:
+    """Return the commands that list what is to be repaired, and those that follow a repair."""
+    lists = [one.proposal for one in verdicts if one.remedy]
+    return [one for one in [*lists, *(one.remedy for one in verdicts)] if one]
+
+
+def _failed(facts: Facts) -> Iterator[Reason]:
+    """Say which tasks fail, and whose fault that is."""
+    path, failed = facts.status.path, facts.status.failed
+    verdicts = verdicts_on_failed(facts)
+    if not failed:
+        verdicts = [one for one in verdicts if one.remedy]
+    if not failed and not verdicts:
+        return
+    text = f"{counted(failed, 'task')} failed for good"
+    if not failed:
+        text = "Attempts fail, though no task has failed for good"
+    text += f"; {told(facts, verdicts)}." if verdicts else "."
+    if any(one.remedy for one in verdicts):
+        text += " They fail again until that is repaired; to retry them comes after that."
+    yield Reason(
+        "failed" if failed else "failing",
+        text,
+        tasks=failed,
+        blocks=False,
+        lost=failed or sum(one.attempts for one in verdicts),
+        commands=[command("failures", path), *repairs(verdicts)],
+        figures={one.error_class: one.side for one in verdicts},
+    )
+
+
+def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
+    """Say which sites and hosts fail clearly more than others."""
+    path = facts.status.path
+    sites = [one for one in findings.sites if one.is_failing]
+    theirs = {one.name for one in sites}
+    hosts = [one for one in findings.hosts if one.is_failing and one.site not in theirs]
+    told_so = {kind.banned[1] for kind in facts.agents if kind.banned}
+    for one in [*sites[:_MOST_SHOWN], *hosts[:_MOST_SHOWN]]:
+        views = command(f"{one.kind}s", "list", path)
+        if one.ban is None:
+            yield Reason(
+                f"failing-{one.kind}",
+                f"{one.kind.capitalize()} {one.name}: {one.verdict}.",
+                blocks=False,
+                lost=one.bad,
+                commands=[*([one.proposal] if one.proposal else []), views],
+                figures=_figures(one),
+            )
+        elif one.name not in told_so:
+            yield Reason(
+                f"banned-{one.kind}",
+                f"{one.kind.capitalize()} {one.ban}: {one.ban.why}. When it is mended, lift that.",
+                blocks=False,
+                commands=[command(f"{one.kind}s", "unban", names=[one.name])],
+                figures=_figures(one),
+            )
+    if len(hosts) > _MOST_SHOWN:
+        more = hosts[_MOST_SHOWN:]
+        yield Reason(
+            "failing-host",
+            f"Clearly more than elsewhere fails on {counted(len(more), 'other host')} as well: "
+            f"{some([one.name for one in more])}.",
+            blocks=False,
+            lost=sum(one.bad for one in more),
+            commands=[command("hosts", "list", path)],
+        )
+
+
+def _slow(facts: Facts, findings: Findings) -> Iterator[Reason]:
+    """Say which sites are slow, and which hosts at others."""
+    path = facts.status.path
+    sites = [one for one in findings.sites if one.is_slow and one.ban is None]
+    theirs = {one.name for one in sites}
+    hosts = [one for one in findings.hosts if one.is_slow and one.ban is None]
+    hosts = [one for one in hosts if one.site not in theirs and not one.is_failing]
+    for one in [one for one in sites if not one.is_failing][:_MOST_SHOWN]:
+        text = f"Site {one.name}: {one.verdict}"
+        text += f"; {one.loss}" if one.loss else ""
+        yield Reason(
+            "slow-site",
+            f"{text}. Look at its hosts first.",
+            blocks=False,
+            lost=_lost([one]),
+            commands=[command("hosts", "list", path), command("sites", "list", path)],
+            figures=_figures(one),
+        )
+    if hosts:
+        times = max(one.slow.times for one in hosts if one.slow)
+        number = len(hosts)
+        yield Reason(
+            "slow-host",
+            f"Tasks take {'up to ' if number > 1 else ''}{times:.1f} times as long as elsewhere on "
+            f"{counted(number, 'host')} ({some([one.name for one in hosts])}); "
+            f"{verb(number, 'it is', 'they are')} at no slow site.",
+            blocks=False,
+            lost=_lost(hosts),
+            commands=[command("hosts", "list", path)],
+            figures={"hosts": number},
+        )
+
+
+def _lost(places: Sequence[Place]) -> int:
+    """Return how many more attempts slow places had made as fast ones."""
+    return round(sum((one.attempts - one.bad) * (one.slow.times - 1) for one in places if one.slow))
+
+
+def _figures(one: Place) -> dict[str, object]:
+    return {
+        one.kind: one.name,
+        "attempts": one.attempts,
+        "bad": one.bad,
+        "times": one.slow.times if one.slow else None,
+        "work": one.work,
+    }

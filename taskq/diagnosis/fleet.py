@@ -1,0 +1,151 @@
+"""Hosts and sites of a queue: `Client.fleet`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from taskq.db.access import Queries
+from taskq.diagnosis.bans import Ban, PlaceKind
+from taskq.diagnosis.blame import FailureVerdict, TaskFates, blame
+from taskq.diagnosis.places import Place, Presence, compare_places
+from taskq.diagnosis.sample import MOST, Sample, read_sample
+from taskq.model.errors import UsageError
+from taskq.model.seed import check_path
+
+MAX_HOSTS: Final = 50_000
+MOST_MESSAGES: Final = 5
+"""Places that fail of which the message is looked up."""
+MOST_FAILURES: Final = 1_000
+"""Failures of a class among which that of a host is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What one sample shows: hosts and sites beside each other, and whose fault failures are."""
+
+    hosts: list[Place]
+    sites: list[Place]
+    failures: list[FailureVerdict]
+
+
+class Fleet:
+    """Hosts and sites with their agents. Every call reads the database; no caching."""
+
+    def __init__(self, database: Queries) -> None:
+        self._database = database
+
+    def ban(
+        self,
+        kind: PlaceKind,
+        name: str,
+        *,
+        why: str,
+        until: datetime | timedelta | None = None,
+    ) -> int:
+        """Ban a host or site; return how many agents there were not draining before.
+
+        They get the order to drain, with the reason, with the answer to their next heartbeat: they
+        claim no more, finish the tasks they hold, and leave. An agent that starts there is refused
+        with the reason until the ban ends. A ban that is there is replaced.
+
+        name: as agents name it; an agent may name another one, so to keep out somebody who must not
+        come, revoke the token. until: an aware instant, or a duration; None: until it is lifted.
+        """
+        lifetime_s = None
+        if isinstance(until, timedelta):
+            lifetime_s = until.total_seconds()
+        elif until is not None:
+            if until.tzinfo is None:
+                raise UsageError(
+                    "the end of a ban needs a time zone, as datetime.now(timezone.utc)"
+                )
+            lifetime_s = (until - datetime.now(until.tzinfo)).total_seconds()
+        if lifetime_s is not None and lifetime_s < 1:
+            raise UsageError("the end of a ban must be in the future")
+        values = {"name": name, "why": why.strip(), "lifetime_s": lifetime_s}
+        return int(self._database.value("ban", kind=kind, **values))
+
+    def unban(self, kind: PlaceKind, name: str) -> bool:
+        """Lift a ban; return whether there was one. Agents that were told to leave do so."""
+        return bool(self._database.value("unban", kind=kind, name=name))
+
+    def bans(self) -> list[Ban]:
+        """Return the bans that have not ended, latest first."""
+        return [Ban(**row) for row in self._database.rows("bans")]
+
+    def hosts(self, path: str = "/") -> list[Place]:
+        """Compare the hosts whose agents serve a campaign, above or below it.
+
+        Attempts are those of a sample of the latest at and below the path, at most 10,000, however
+        many there are. Those where clearly more fails than elsewhere come first, then slow ones,
+        and last those that are banned; most slots first. Raise `NotFound` if there is no such
+        campaign.
+        """
+        return self._compared("host", self._presence(path), self._sample(path), self.bans())
+
+    def sites(self, path: str = "/") -> list[Place]:
+        """Compare the sites whose agents serve a campaign, as `hosts` does."""
+        return self._compared("site", self._presence(path), self._sample(path), self.bans())
+
+    def failures(self, path: str = "/", *, limit: int = 20) -> list[FailureVerdict]:
+        """Judge, by campaign and class, whose fault failures at and below a path are.
+
+        Takes the same sample as `hosts`; most attempts first, `limit` classes at most. Raise
+        `NotFound` if there is no such campaign.
+        """
+        return self._judged(path, limit, self._sample(path), self.bans())
+
+    def findings(self, path: str = "/", *, limit: int = 20) -> Findings:
+        """Return what `hosts`, `sites` and `failures` do, all by one reading of each."""
+        sample, present, bans = self._sample(path), self._presence(path), self.bans()
+        return Findings(
+            hosts=self._compared("host", present, sample, bans),
+            sites=self._compared("site", present, sample, bans),
+            failures=self._judged(path, limit, sample, bans),
+        )
+
+    def _sample(self, path: str) -> Sample:
+        return read_sample(self._database, check_path(path))
+
+    def _presence(self, path: str) -> list[Presence]:
+        rows = self._database.rows("places", path=check_path(path), limit=MAX_HOSTS)
+        return [Presence(**row) for row in rows]
+
+    def _judged(
+        self, path: str, limit: int, sample: Sample, bans: Iterable[Ban]
+    ) -> list[FailureVerdict]:
+        rows = self._database.rows("failing_tasks", path=path, most=MOST)
+        fates = [TaskFates(**row) for row in rows]
+        verdicts = blame(sample.groups, fates, limit, bans, sample.size)
+        asked = [one for one in verdicts if one.side == "node"][:MOST_MESSAGES]
+        return [
+            replace(one, message=self._message(one.campaign, one.places[0], one.error_class))
+            if one in asked
+            else one
+            for one in verdicts
+        ]
+
+    def _compared(
+        self, kind: PlaceKind, present: Sequence[Presence], sample: Sample, bans: Iterable[Ban]
+    ) -> list[Place]:
+        places = compare_places(kind, present, sample.groups, bans, sample.size)
+        for number, one in enumerate(places[:MOST_MESSAGES]):
+            if kind == "host" and one.is_failing and one.worst is not None:
+                campaign, error_class = one.worst
+                message = self._message(campaign, one.name, error_class)
+                places[number] = replace(one, message=message)
+        return places
+
+    def _message(self, campaign: str, host: str, error_class: str) -> str:
+        """Return what the latest failure of a class on a host said last; empty: it is unknown."""
+        found = self._database.row(
+            "latest_failure",
+            path=campaign,
+            host=host,
+            error_class=error_class,
+            most=MOST_FAILURES,
+        )
+        return "" if found is None else found["line"] or found["error"] or ""

@@ -1,0 +1,78 @@
+"""History of a task: what happened to it, in order, as its attempts and its row tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from taskq.model.views import Attempt, TaskView
+from taskq.model.words import beginning, duration, given_up, phases, progress
+
+_SHOWN_CHARS: Final = 200
+_USED: Final = ("cpu_s", "peak_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a task. at: None: it is so now.
+
+    what: claimed, an outcome of an attempt, or a status. attempt: None: it is about no attempt.
+    """
+
+    at: datetime | None
+    what: str
+    attempt: int | None
+    agent: str | None
+    host: str | None
+    site: str | None
+    detail: str
+
+
+def history(task: TaskView, attempts: Iterable[Attempt]) -> list[Event]:
+    """Return the events of a task, the first first; the last says how it stands now.
+
+    The ends of attempts and the claims of those that have ended are known, and the claim of one
+    that runs. When a task was seeded, retried or cancelled while it waited is not recorded.
+    """
+    events: list[Event] = []
+    before: Attempt | None = None
+    for one in attempts:
+        events += _of_attempt(one, before)
+        before = one
+    if task.status == "working" and task.claimed_at is not None:
+        where = "leased ahead in Redis" if task.host is None else "it runs"
+        told = progress(task.progress, task.progress_note)
+        text = ": ".join(filter(None, (where, told)))
+        again = _again(task.claimed_at, before)
+        events.append(_now(task, ", ".join(filter(None, (again, text))), at=task.claimed_at))
+    elif task.status == "delayed" and task.due_at is not None:
+        events.append(_now(task, f"until {task.due_at:%Y-%m-%dT%H:%M:%SZ}"))
+    elif task.status == "failed":
+        events.append(_now(task, given_up(task.failures, task.losses)))
+    else:
+        events.append(_now(task, ""))
+    return events
+
+
+def _again(claimed_at: datetime, before: Attempt | None) -> str:
+    """Return how long after an attempt that came to nothing the next began, in words."""
+    if before is None or before.outcome == "done" or claimed_at < before.ended_at:
+        return ""
+    return f"tried again after {duration((claimed_at - before.ended_at).total_seconds())}"
+
+
+def _of_attempt(one: Attempt, before: Attempt | None) -> Iterator[Event]:
+    place = (one.attempt, one.agent, one.host, one.site)
+    took_s = max((one.ended_at - one.claimed_at).total_seconds(), 0.0)
+    why = beginning(": ".join(filter(None, (one.error_class, one.error))), _SHOWN_CHARS)
+    yield Event(one.claimed_at, "claimed", *place, _again(one.claimed_at, before))
+    used = {name: it for name, it in (one.phases or {}).items() if name in _USED}
+    detail = ", ".join(filter(None, (f"after {duration(took_s)}", why, phases(used))))
+    yield Event(one.ended_at, one.outcome, *place, detail)
+
+
+def _now(task: TaskView, detail: str, at: datetime | None = None) -> Event:
+    attempt = task.attempt if task.status == "working" else None
+    return Event(at, task.status, attempt, None, task.host, None, detail)

@@ -1,0 +1,284 @@
+"""Comparison of hosts, or of sites: what they have, how their attempts end, how long they take."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from taskq.diagnosis.bans import Ban, PlaceKind
+from taskq.diagnosis.blame import failing_why
+from taskq.diagnosis.evidence import LEAST_RUNS, Comparison, RunTimeSums, Slowness
+from taskq.diagnosis.judging import (
+    NOTABLE,
+    Judgement,
+    ends,
+    failing_hosts_apart,
+    is_failing,
+    is_slow,
+    run_times,
+)
+from taskq.diagnosis.sample import BAD, AttemptGroup, SampleSize, size_of
+from taskq.model.words import command, percent
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """Agents at work on one host, as one site names it."""
+
+    host: str
+    site: str
+    agents: int
+    slots: int
+    slowed: int
+    draining: int
+    silent: int
+    suspect: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A host or site, with its agents at work and its attempts in the sample.
+
+    site: of a host; several are joined. slowed, draining, silent: how many of the agents are.
+    suspect: why the keeper slowed the host. ban: what keeps agents away. attempts: those that
+    succeeded or failed here; bad: those that failed, were lost with their agent, or were refused.
+    failing: the share of bad attempts, beside that elsewhere in the same campaigns; None: there is
+    no elsewhere. run_s: the typical run time, a geometric mean. slow: how many times as long as
+    elsewhere. use: the share of the slots' time in which a payload ran; None: not enough is known.
+    apart: hosts of a site that fail, while most of it does not: failing is without them. work: the
+    share of all successful attempts that were made there; None: there are none. worst: campaign and
+    class with most bad attempts; None: none has a class. message: what the latest of these said;
+    empty: unknown. sample: its size.
+    """
+
+    kind: PlaceKind
+    name: str
+    site: str
+    agents: int
+    slots: int
+    slowed: int
+    draining: int
+    silent: int
+    suspect: str | None
+    ban: Ban | None
+    attempts: int
+    bad: int
+    failing: Comparison | None
+    run_s: float | None
+    slow: Slowness | None
+    use: float | None
+    apart: Sequence[str]
+    work: float | None
+    worst: tuple[str, str] | None
+    message: str
+    sample: SampleSize
+
+    @property
+    def banned(self) -> str | None:
+        """Why agents are kept away; None: they are not."""
+        return None if self.ban is None else self.ban.why
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether attempts clearly fail more often than elsewhere."""
+        return is_failing(self.failing)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether attempts clearly take longer than elsewhere, and much."""
+        return is_slow(self.slow)
+
+    @property
+    def verdict(self) -> str:
+        """What is clearly wrong with it, in words; empty: nothing."""
+        parts = []
+        if self.failing is not None and is_failing(self.failing):
+            here, elsewhere = self.failing.here, self.failing.elsewhere
+            parts.append(
+                f"{percent(here.share)} of {here.attempts:,} attempts fail here "
+                f"({here.interval}), elsewhere {percent(elsewhere.share)} ({elsewhere.interval})"
+            )
+        if self.slow is not None and is_slow(self.slow):
+            parts.append(
+                f"tasks take {self.slow.times:.1f} times as long as elsewhere "
+                f"({self.slow.low:.1f} to {self.slow.high:.1f})"
+            )
+        return "; ".join(parts)
+
+    @property
+    def remark(self) -> str:
+        """What looks worse than elsewhere, but not clearly, in words; empty: nothing does."""
+        if self.failing is None or is_failing(self.failing) or self.failing.here.share <= 0:
+            return ""
+        here, elsewhere = self.failing.here, self.failing.elsewhere
+        if here.share < NOTABLE * elsewhere.share or here.share * here.attempts < LEAST_RUNS:
+            return ""
+        return (
+            f"{percent(here.share)} of {here.attempts:,} attempts fail here, which is not clearly "
+            f"more than elsewhere: {percent(here.low)} to {percent(here.high)} beside "
+            f"{percent(elsewhere.low)} to {percent(elsewhere.high)}"
+        )
+
+    @property
+    def loss(self) -> str:
+        """What is lost without the place, in words; empty: nothing, or nobody knows."""
+        if self.work is None or not 0 < self.work < 1:
+            return ""
+        return (
+            f"it does {percent(self.work)} of the work; without it the rest takes "
+            f"{1 / (1 - self.work):.2f} times as long"
+        )
+
+    @property
+    def proposal(self) -> str | None:
+        """The command that keeps agents away, where the evidence of failures is clear."""
+        if self.failing is None or not is_failing(self.failing):
+            return None
+        here = self.failing.here
+        why = f"{percent(here.share)} of {here.attempts:,} attempts fail"
+        if self.message and self.worst is not None:
+            why = failing_why(self.worst[1], self.message)
+        return self._ban(why)
+
+    @property
+    def choice(self) -> str | None:
+        """The command that keeps agents away where tasks only take long, if somebody wants that."""
+        if self.proposal or self.slow is None or not is_slow(self.slow):
+            return None
+        return self._ban(f"{self.slow.times:.1f} times as slow")
+
+    def _ban(self, why: str) -> str | None:
+        words = (f"{self.kind}s", "ban", "--why", why, "--until", "1d")
+        return None if self.ban else command(*words, names=[self.name])
+
+
+def compare_places(
+    kind: PlaceKind,
+    present: Iterable[Presence],
+    sample: Sequence[AttemptGroup],
+    bans: Iterable[Ban],
+    size: SampleSize | None = None,
+) -> list[Place]:
+    """Return the hosts or sites that have a name: that fail, are slow, others, those with a ban.
+
+    size: of the sample; None: there are no more attempts than these. What fails on a few hosts of
+    a site is not the site's fault: it is judged without them.
+    """
+
+    def named(one: Presence | AttemptGroup) -> str:
+        return one.host if kind == "host" else one.site
+
+    there = defaultdict(list)
+    for presence in present:
+        there[named(presence)].append(presence)
+    done = defaultdict(list)
+    for group in sample:
+        done[named(group)].append(group)
+    apart = _apart(sample) if kind == "site" else {}
+    judgement = Judgement(
+        {
+            name: [one for one in groups if one.host not in apart.get(name, ())]
+            for name, groups in done.items()
+        }
+    )
+    banned = {ban.name: ban for ban in bans if ban.kind == kind}
+    successes = _successes(sample)
+    size = size or size_of(sample, 0)
+    places = []
+    for name in sorted({*there, *done, *banned} - {""}):
+        one = Place(
+            kind=kind,
+            name=name,
+            ban=banned.get(name),
+            failing=judgement.comparison(name),
+            slow=judgement.slowness(name),
+            apart=apart.get(name, []),
+            work=_successes(done[name]) / successes if successes else None,
+            worst=_worst(done[name]),
+            message="",
+            sample=size,
+            **_presence(kind, there[name], done[name]),
+            **_past(done[name]),
+        )
+        places.append(one)
+    places.sort(
+        key=lambda one: (
+            one.ban is not None,
+            not one.is_failing,
+            not one.is_slow,
+            -one.slots,
+            -one.attempts,
+        )
+    )
+    return places
+
+
+def _successes(groups: Iterable[AttemptGroup]) -> int:
+    return sum(one.attempts for one in groups if one.outcome == "done")
+
+
+def _worst(groups: Iterable[AttemptGroup]) -> tuple[str, str] | None:
+    """Return campaign and class with most bad attempts."""
+    found: Counter[tuple[str, str]] = Counter()
+    for one in groups:
+        if one.outcome in BAD and one.error_class:
+            found[one.campaign, one.error_class] += one.attempts
+    return max(sorted(found), key=found.__getitem__, default=None)
+
+
+def _apart(sample: Sequence[AttemptGroup]) -> dict[str, list[str]]:
+    """Return by site the hosts that fail and are not its fault."""
+    hosts = defaultdict(list)
+    for one in sample:
+        hosts[one.host].append(one)
+    return failing_hosts_apart(sample, Judgement(hosts).failing)
+
+
+def _presence(
+    kind: PlaceKind, there: Sequence[Presence], done: Sequence[AttemptGroup]
+) -> dict[str, Any]:
+    """Return what a place has now."""
+    sites = dict.fromkeys([one.site for one in there] + [one.site for one in done])
+    return {
+        what: sum(getattr(one, what) for one in there)
+        for what in ("agents", "slots", "slowed", "draining", "silent")
+    } | {
+        "site": ", ".join(filter(None, sites)) if kind == "host" else "",
+        "suspect": next((one.suspect for one in there if one.suspect), None),
+    }
+
+
+def _past(done: Sequence[AttemptGroup]) -> dict[str, Any]:
+    """Return what its attempts have come to."""
+    found, times = ends(done), sum(run_times(done).values(), RunTimeSums())
+    return {
+        "attempts": sum(whole for _, whole in found.values()),
+        "bad": sum(part for part, _ in found.values()),
+        "run_s": math.exp(times.mean) if times.number else None,
+        "use": _use(done),
+    }
+
+
+def _use(groups: Iterable[AttemptGroup]) -> float | None:
+    """Return the share of the slots' time in which payloads ran.
+
+    Of sessions with two attempts for each slot at least, from their first claim to their last end,
+    that serve nothing outside the sample.
+    """
+    sessions = defaultdict(list)
+    for one in groups:
+        if one.within and one.first_at is not None:
+            sessions[one.session_id].append(one)
+    payload_s = presence_s = 0.0
+    for parts in sessions.values():
+        slots = parts[0].slots
+        if sum(one.attempts for one in parts) < 2 * slots:
+            continue
+        first = min(one.first_at for one in parts if one.first_at)
+        last = max(one.last_at for one in parts if one.last_at)
+        payload_s += sum(one.payload_s or 0.0 for one in parts)
+        presence_s += slots * (last - first).total_seconds()
+    return min(payload_s / presence_s, 1.0) if presence_s > 0 else None

@@ -1,0 +1,83 @@
+"""Reasons, the parts of an explanation, and words that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from taskq.model.words import beginning, counted
+
+_NAMED: Final = 3
+_SHOWN_CHARS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A reason why tasks do not run, or not faster.
+
+    code: what kind of reason it is, for programs. tasks: how many tasks it concerns. blocks:
+    whether these do not run before something changes. lost: of what is broken, about how many of
+    the attempts or tasks it has cost; 0: nothing is. commands: what changes it, or shows more,
+    ready to be typed. figures: the numbers in the text, by name.
+    """
+
+    code: str
+    text: str
+    tasks: int = 0
+    blocks: bool = True
+    lost: int = 0
+    commands: Sequence[str] = ()
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a campaign, or one of its tasks, does not run, or not faster.
+
+    key: of the task; None: the campaign and all below it. headline: where it stands, in a sentence.
+    waiting, delayed, working: tasks of the campaign; leased_ahead: those of the working ones that
+    no agent has yet. reasons: what blocks most tasks first, then what is broken and costs most.
+    """
+
+    path: str
+    key: str | None
+    headline: str
+    waiting: int
+    delayed: int
+    working: int
+    leased_ahead: int
+    reasons: Sequence[Reason]
+
+
+def verb(number: int, singular: str, plural: str) -> str:
+    """Return the form of a verb that goes with a number."""
+    return singular if number == 1 else plural
+
+
+def waits(number: int) -> str:
+    """Return `1 task waits` or `1,234 tasks wait`."""
+    return f"{counted(number, 'task')} {verb(number, 'waits', 'wait')}"
+
+
+def them(number: int) -> str:
+    """Return the pronoun for so many tasks."""
+    return verb(number, "it", "them")
+
+
+def some(names: Iterable[str], number: int | None = None) -> str:
+    """Return the first names, and how many there are besides; number: of all of them."""
+    known = list(names)
+    more = (len(known) if number is None else number) - len(known[:_NAMED])
+    return ", ".join(known[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def brief(text: str | None) -> str:
+    """Return the beginning of a text that came from a node."""
+    text = " ".join((text or "").split())
+    return beginning(text, _SHOWN_CHARS)
+
+
+def failure(error_class: str | None, error: str | None) -> str:
+    """Return class and message of an error."""
+    return brief(": ".join(filter(None, (error_class, error)))) or "without a message"

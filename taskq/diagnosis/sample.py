@@ -1,0 +1,91 @@
+"""A bounded sample of the latest attempts, in groups: campaign, session, outcome, class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from taskq.db.access import Queries
+from taskq.diagnosis.evidence import RunTimeSums
+from taskq.model.words import counted
+
+#: Attempts that are read, however many there are.
+MOST: Final = 10_000
+#: Outcomes of attempts that did not succeed where they were made.
+BAD: Final = frozenset({"failed", "lost", "refused"})
+#: Outcomes that say something about a place: others were handed back or cancelled.
+TELLING: Final = BAD | {"done"}
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptGroup:
+    """Attempts of a session that ended alike; see `latest_attempts` in SQL for the fields."""
+
+    campaign: str
+    session_id: int
+    host: str
+    site: str
+    slots: int
+    within: bool
+    outcome: str
+    error_class: str | None
+    attempts: int
+    tasks: int
+    run_s: float
+    logs: float
+    squares: float
+    payload_s: float | None
+    first_at: datetime | None
+    last_at: datetime | None
+
+    @property
+    def times(self) -> RunTimeSums:
+        """The run times."""
+        return RunTimeSums(self.attempts, self.logs, self.squares)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSize:
+    """How many attempts a sample has, of how many that succeeded or failed."""
+
+    attempts: int
+    whole: int
+
+    def __str__(self) -> str:
+        """In words: `the latest 10,000 of 3,000,000 attempts`."""
+        if self.attempts < self.whole:
+            return f"the latest {self.attempts:,} of {counted(self.whole, 'attempt')}"
+        return f"all {counted(self.attempts, 'attempt')}" if self.attempts > 1 else "one attempt"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there are more attempts than the sample has."""
+        return self.attempts < self.whole
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The sample of a campaign and all below it."""
+
+    groups: Sequence[AttemptGroup]
+    size: SampleSize
+
+
+def size_of(groups: Iterable[AttemptGroup], ended: int) -> SampleSize:
+    """Return the size of a sample; ended: how many attempts succeeded, failed or were lost."""
+    telling = [one for one in groups if one.outcome in TELLING]
+    attempts = sum(one.attempts for one in telling)
+    # Nothing counts the refused ones, but those that are seen.
+    refused = sum(one.attempts for one in telling if one.outcome == "refused")
+    return SampleSize(attempts, max(attempts, ended + refused))
+
+
+def read_sample(database: Queries, path: str) -> Sample:
+    """Read the sample of a campaign and all below it; raise `NotFound` if there is none."""
+    # The counts first: what ends meanwhile must not look as if it had been left out.
+    (counts,) = database.rows("counts", path=path, depth=0)
+    rows = database.rows("latest_attempts", path=path, most=MOST)
+    groups = [AttemptGroup(**row) for row in rows]
+    return Sample(groups, size_of(groups, counts["done"] + counts["failures"] + counts["losses"]))

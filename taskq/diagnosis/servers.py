@@ -1,0 +1,103 @@
+"""Servers of a queue: its gateways and its database, as people want to see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from taskq.db.access import Queries
+from taskq.model.words import counted, duration, rate
+from taskq_agent.text import in_bytes
+
+#: Seconds after which a gateway that says so every ten is no more taken to be there.
+SILENT_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayLoad:
+    """A gateway. sessions: those heard there lately; per_s: exchanges a second.
+
+    front: whether claims are served from the front; None: it has none. silent_s: seconds since it
+    was heard of, which it is every ten.
+    """
+
+    name: str
+    release: str
+    sessions: int
+    per_s: float
+    front: bool | None
+    silent_s: float
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it was heard of lately."""
+        return self.silent_s < SILENT_S
+
+    @property
+    def state(self) -> str:
+        """Whether it is there, and how its front is, in a few words."""
+        if not self.is_there:
+            return f"silent for {duration(self.silent_s)}"
+        return "" if self.front is None else "front in use" if self.front else "front avoided"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLoad:
+    """The database's server, primary or standby. size: of the database, in bytes.
+
+    oldest_s: seconds for which a snapshot has been held; None: for none, or it may not be seen.
+    lag_s: seconds that the last of the standbys that follow is behind; None: none is, or likewise.
+    """
+
+    standby: bool
+    version: str
+    size: int
+    connections: int
+    most_connections: int
+    oldest_s: float | None
+    standbys: int
+    lag_s: float | None
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Yield what is told of it, each with a title."""
+        yield "database", f"{'standby, ' if self.standby else ''}PostgreSQL {self.version}"
+        yield "size", in_bytes(self.size)
+        yield "connections", f"{self.connections:,} of {self.most_connections:,}"
+        if self.oldest_s is not None:
+            yield "oldest snapshot", duration(self.oldest_s)
+        if self.standbys:
+            lag = "" if self.lag_s is None else f", {duration(self.lag_s)} behind at most"
+            yield "standbys", f"{self.standbys:,}{lag}"
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The gateways of a queue, by name, and its database; None: it may not be seen."""
+
+    gateways: Sequence[GatewayLoad]
+    database: ServerLoad | None
+
+    def line(self) -> str:
+        """Return them in a line, for those who look at something else."""
+        there = [one for one in self.gateways if one.is_there]
+        parts = [counted(len(there), "gateway")] if self.gateways else []
+        if there:
+            parts.append(f"{rate(sum(one.per_s for one in there))} exchanges")
+        if silent := len(self.gateways) - len(there):
+            parts.append(f"{silent:,} SILENT")
+        if any(one.front is False for one in there):
+            parts.append("FRONT AVOIDED")
+        if (found := self.database) is not None:
+            parts.append(in_bytes(found.size))
+            parts.append(f"{found.connections:,}/{found.most_connections:,} connections")
+            parts += [f"snapshot {duration(found.oldest_s)}"] if found.oldest_s is not None else []
+            parts += [f"standby {duration(found.lag_s)} behind"] if found.lag_s is not None else []
+        return "  ".join(parts)
+
+
+def read_servers(queries: Queries) -> Servers:
+    """Return the servers as they are now; of a token that is not for all campaigns, none."""
+    gateways = [GatewayLoad(**row) for row in queries.rows("gateways")]
+    found = queries.row("server_load")
+    return Servers(gateways, None if found is None else ServerLoad(**found))

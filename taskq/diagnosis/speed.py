@@ -1,0 +1,193 @@
+"""Reasons why tasks that can be claimed are not done faster: slots, shares, lacking agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from taskq.diagnosis.facts import AgentKind, CampaignFacts, Facts
+from taskq.diagnosis.obstacles import suiting
+from taskq.diagnosis.reasons import Reason, brief, failure, some, them, verb, waits
+from taskq.model.tags import missing
+from taskq.model.words import command, counted, duration
+
+
+def speed(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
+    """Yield why the tasks of campaigns that agents can claim in are not all running."""
+    if not served:
+        return
+    able = [kind for kind in facts.agents if any(kind in suiting(facts, one) for one in served)]
+    yield _slots(facts, served, able)
+    yield from _not_able(facts, served, able)
+    yield from _refusing(facts, served)
+    yield from _slowed(facts, able)
+
+
+def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKind]) -> Reason:
+    """Say who has the slots of the agents that could claim."""
+    path = facts.status.path
+    waiting = sum(one.waiting for one in served)
+    # Most slots of slowed agents stay free, as another reason says.
+    able = [kind for kind in able if not kind.slowed] or able
+    agents, slots = sum(kind.agents for kind in able), sum(kind.slots for kind in able)
+    running = sum(one.working - one.ahead for one in facts.campaigns)
+    # The first of a scope has the sums of all.
+    scopes = {(one.campaigns, one.all_working, one.all_weights) for one in facts.others}
+    elsewhere = sum(working for _, working, _ in scopes)
+    figures = {"agents": agents, "slots": slots, "running": running, "elsewhere": elsewhere}
+    more = command("agent", "run", "--campaign", path)
+    of_all = f"the {counted(slots, 'slot')} of {counted(agents, 'agent')} that can have "
+    of_all += them(waiting)
+    if slots > running + elsewhere:
+        return _free_slots(facts, served, waiting, figures)
+    if not elsewhere:
+        busy = f"{running:,} with {path}"
+        if running > slots:
+            busy = f"and {counted(running, 'task')} of {path} are held: agents fetch some ahead"
+        return Reason(
+            "busy",
+            f"{waits(waiting)} for a slot: {of_all} {verb(slots, 'is', 'are all')} busy, "
+            f"{busy}. More agents or slots make it faster.",
+            tasks=waiting,
+            blocks=False,
+            commands=[more],
+            figures=figures,
+        )
+    weight = sum(one.weight for one in served)
+    share = weight / (weight + sum(weights for _, _, weights in scopes))
+    most = max(facts.others, key=lambda one: one.working)
+    number = sum(campaigns for campaigns, _, _ in scopes)
+    by_weight = f"by weight {share:.0%} are for {path} (weight {weight:g})"
+    if facts.upkeep.by_owner:
+        by_weight = "owners share first, by their weights (`taskq owners`), then their campaigns"
+    run = "run" if running + elsewhere <= slots else "are held, as agents fetch some ahead,"
+    return Reason(
+        "share",
+        f"{waits(waiting)} for a slot: {of_all} are shared with {counted(number, 'campaign')} "
+        f"elsewhere. {running:,} {run} here and {elsewhere:,} there, most in {most.path} "
+        f"({most.working:,}, weight {most.weight:g}); {by_weight}.",
+        tasks=waiting,
+        blocks=not running,
+        commands=[
+            command("campaign", "change", served[0].path, "--weight", f"{served[0].weight * 2:g}"),
+            command("campaign", "pause", most.path),
+            more,
+        ],
+        figures=figures | {"share": share, "weight": weight},
+    )
+
+
+def _free_slots(
+    facts: Facts, served: Sequence[CampaignFacts], waiting: int, figures: dict[str, int]
+) -> Reason:
+    """Say why slots may be free while tasks wait."""
+    free = figures["slots"] - figures["running"] - figures["elsewhere"]
+    path = facts.status.path
+    why = []
+    limits = [one.time_limit_s for one in served if one.time_limit_s is not None]
+    if limits:
+        why.append(
+            f"agents whose batch job ends within the time limit ({duration(min(limits))}) take none"
+        )
+    if facts.status.failures:
+        why.append(
+            "a task that has failed on a host waits for another one, up to 2 minutes, or up to a "
+            "day if only one attempt is left"
+        )
+    why += [
+        f"the quota of {one.owner} allows {one.max_running:,} running tasks, and {one.working:,} "
+        f"{verb(one.working, 'runs', 'run')}"
+        for one in facts.owners
+        if one.max_running is not None
+    ][:1]
+    if not why:
+        why.append("their agents may be starting, or may be leaving")
+    return Reason(
+        "free-slots",
+        f"{waits(waiting)}, though {counted(free, 'slot')} of "
+        f"{counted(figures['agents'], 'agent')} {verb(free, 'seems', 'seem')} free: "
+        f"agents ask within seconds. If this lasts: {'; '.join(why)}.",
+        tasks=waiting,
+        blocks=False,
+        commands=[command("agents", "list", path), command("failures", path)],
+        figures=figures | {"free": free},
+    )
+
+
+def _not_able(
+    facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKind]
+) -> Iterator[Reason]:
+    """Say which agents that serve these campaigns cannot claim, though others can."""
+    path = facts.status.path
+    serving = [kind for kind in facts.agents if any(kind.serves(one.path) for one in served)]
+    all_agents = sum(kind.agents for kind in serving)
+    rest = [kind for kind in serving if kind not in able]
+    leaving = [kind for kind in rest if kind.draining]
+    silent = [kind for kind in rest if kind.silent and not kind.draining]
+    others = [kind for kind in rest if not (kind.draining or kind.silent)]
+    for code, kinds, text in (
+        ("draining", leaving, "told to leave"),
+        ("silent", silent, "silent, and may be lost"),
+    ):
+        if kinds:
+            number = sum(kind.agents for kind in kinds)
+            bans = [kind.banned for kind in kinds if kind.banned][:1]
+            hint = f" ({bans[0][0]} {bans[0][1]} is banned: {brief(bans[0][2])})" if bans else ""
+            yield Reason(
+                "banned" if bans else code,
+                f"{number:,} of {counted(all_agents, 'agent')} {verb(number, 'is', 'are')} "
+                f"{text}{hint}.",
+                blocks=False,
+                commands=[
+                    *(command(f"{ban[0]}s", "unban", names=[ban[1]]) for ban in bans),
+                    command("agents", "list", path),
+                ],
+                figures={"agents": number, "of": all_agents},
+            )
+    if others:
+        number = sum(kind.agents for kind in others)
+        lacking = dict.fromkeys(
+            tag for kind in others for one in served for tag in missing(one.requires, kind.offers)
+        )
+        yield Reason(
+            "tags",
+            f"{number:,} of {counted(all_agents, 'agent')} {verb(number, 'lacks', 'lack')} a tag "
+            f"that is required: {some(lacking)}.",
+            blocks=False,
+            commands=[command("agents", "list", path)],
+            figures={"agents": number, "of": all_agents, "missing": list(lacking)},
+        )
+
+
+def _refusing(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
+    """Say which agents leave a campaign out that others can run."""
+    paths = {one.path for one in served}
+    for one in [it for it in facts.refusals if it.path in paths][:3]:
+        hosts = some(one.some_hosts, one.hosts)
+        yield Reason(
+            "refused",
+            f"{counted(one.agents, 'agent')} on {counted(one.hosts, 'host')} ({hosts}) "
+            f"{verb(one.agents, 'leaves', 'leave')} {one.path} out for now, since it cannot be run "
+            f"there: {failure(one.error_class, one.error)}.",
+            blocks=False,
+            commands=[command("failures", one.path)],
+            figures={"agents": one.agents, "hosts": one.hosts, "until": one.until},
+        )
+
+
+def _slowed(facts: Facts, able: Sequence[AgentKind]) -> Iterator[Reason]:
+    """Say how many agents make one attempt at a time."""
+    kinds = [kind for kind in able if kind.slowed]
+    if not kinds:
+        return
+    number, slots = sum(kind.agents for kind in kinds), sum(kind.slots for kind in kinds)
+    names = some(dict.fromkeys(host for kind in kinds for host in kind.some_hosts))
+    path = facts.status.path
+    yield Reason(
+        "slowed",
+        f"{counted(number, 'agent')} with {counted(slots, 'slot')} ({names}) "
+        f"{verb(number, 'makes', 'make')} one attempt at a time, since more fails there than "
+        "elsewhere.",
+        blocks=False,
+        commands=[command("hosts", "list", path), command("failures", path)],
+        figures={"agents": number, "slots": slots},
+    )

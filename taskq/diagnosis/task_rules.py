@@ -1,0 +1,217 @@
+"""Rules that explain a single task, with the facts about its campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from taskq.diagnosis.facts import Facts
+from taskq.diagnosis.faults import repairs, told
+from taskq.diagnosis.reasons import Explanation, Reason, brief, failure, some
+from taskq.diagnosis.rules import explain_campaign
+from taskq.model.campaign_spec import RetryPolicy
+from taskq.model.seed import NOT_BEGUN
+from taskq.model.views import Attempt, TaskView
+from taskq.model.words import command, counted, duration, given_up, instant
+from taskq_agent.protocol import OUT_OF_TIME, TOO_LONG
+
+HEDGED: Final = "hedged"
+ELSEWHERE_S: Final = 120
+"""Seconds for which a task that has failed waits for another host; with its last attempt, a day."""
+
+
+def explain_task(
+    task: TaskView, attempts: Sequence[Attempt], retries: RetryPolicy, facts: Facts
+) -> Explanation:
+    """Explain a task; the reasons of its campaign follow where they keep it from being claimed."""
+    campaigns = [one for one in facts.campaigns if one.path == facts.status.path]
+    about = explain_campaign(replace(facts, campaigns=campaigns))
+    own = list(_own(task, attempts, retries, facts))
+    shared = list(about.reasons) if task.status in NOT_BEGUN else []
+    if task.status == "waiting":
+        shared = [one for one in shared if one.code != "delayed"]
+    elif task.status == "delayed":
+        shared = [one for one in shared if one.code in {"paused", "cancelled", "no-keeper"}]
+    return replace(
+        about, key=task.key, headline=_headline(task, attempts, facts), reasons=[*own, *shared]
+    )
+
+
+def _headline(task: TaskView, attempts: Sequence[Attempt], facts: Facts) -> str:
+    if task.status == "working" and task.host is None:
+        return f"leased ahead in Redis, attempt {task.attempt}"
+    if task.status == "working" and task.claimed_at is not None:
+        run_s = max((facts.upkeep.now - task.claimed_at).total_seconds(), 0.0)
+        return f"running on {task.host} for {duration(run_s)}, attempt {task.attempt}"
+    if task.status in NOT_BEGUN:
+        tried = f" after {counted(len(attempts), 'attempt')}" if attempts else ""
+        return f"{task.status}{tried}"
+    last = f" at {instant(attempts[-1].ended_at)} on {attempts[-1].host}" if attempts else ""
+    return f"{task.status}{last}"
+
+
+def _own(
+    task: TaskView, attempts: Sequence[Attempt], retries: RetryPolicy, facts: Facts
+) -> Iterator[Reason]:
+    path, key, allowed = facts.status.path, task.key, retries.max_out_of_time
+    logs, retry = command("logs", path, names=[key]), command("retry", path, f"--key={key}")
+    last = attempts[-1] if attempts else None
+    if task.status == "done":
+        yield Reason("finished", "The task is done; nothing is left to run.", commands=[logs])
+    elif task.status == "cancelled":
+        text = "The task was cancelled: it runs only if it is restored."
+        yield Reason("cancelled", text, 1, commands=[f"{retry} --status cancelled"])
+    elif task.status == "failed" and last is not None and last.error_class == TOO_LONG:
+        text = (
+            f"The task was given up as too long for its agents: {brief(last.error or '')}. Give "
+            "them more time, or let it keep a checkpoint; then retry it."
+        )
+        longer = command("campaign", "change", path, "--max-out-of-time", f"{2 * allowed}")
+        yield Reason("too-long", text, 1, commands=[logs, longer, retry])
+    elif task.status == "failed" and last is not None:
+        yield _given_up(task, last, retry, facts)
+    elif task.status == "failed":
+        yield Reason("failed", "The task has failed.", 1, commands=[retry])
+    elif task.status == "delayed" and task.due_at is not None:
+        text = _until(task.due_at, facts)
+        if last is not None:
+            text += f", since its last attempt failed on {last.host}: "
+            text += failure(last.error_class, last.error)
+        yield Reason("delayed", f"{text}.", 1, commands=[logs], figures={"due_at": task.due_at})
+    elif task.status == "working":
+        yield from _working(task, facts)
+        yield from _hedged(task, attempts, facts)
+    elif task.status == "waiting":
+        yield from _hedged(task, attempts, facts)
+        yield from _elsewhere(task, attempts, retries.max_attempts, facts)
+        yield from _cut_short(task, attempts, retries.max_out_of_time, facts)
+
+
+def _given_up(task: TaskView, last: Attempt, retry: str, facts: Facts) -> Reason:
+    """Say why a task failed for good, and whether another attempt would fail again."""
+    path = facts.status.path
+    text = (
+        f"The task was {given_up(task.failures, task.losses) or 'given up'}; the last: "
+        f"{failure(last.error_class, last.error)}."
+    )
+    commands = [command("logs", path, names=[task.key]), retry]
+    found = () if facts.findings is None else facts.findings.failures
+    for one in found:
+        if one.remedy and (one.campaign, one.error_class) == (path, last.error_class):
+            text += f" {told(facts, [one])}: it fails again until that is repaired."
+            commands = [commands[0], *repairs([one])]
+    return Reason("failed", text, 1, commands=commands)
+
+
+def _until(due_at: datetime, facts: Facts) -> str:
+    left_s = (due_at - facts.upkeep.now).total_seconds()
+    if left_s <= 0:
+        return "It was delayed and is due now"
+    return f"It is delayed until {instant(due_at)}, in {duration(left_s)}"
+
+
+def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
+    """Say of an attempt that runs whether its agent is heard."""
+    path = facts.status.path
+    if task.host is None:
+        yield Reason(
+            "leased-ahead",
+            "It is leased ahead in Redis: gateways and agents that were started with --redis hand "
+            f"it out. If nobody takes it, it waits again within {duration(facts.upkeep.pool_s)}.",
+            1,
+            commands=[command("front", "status"), command("front", "flush")],
+        )
+        return
+    for one in [one for one in facts.silent if one.host == task.host][:1]:
+        until = one.expires_at
+        held = (
+            f"it is handed out again at {instant(until)}"
+            if facts.brake is None
+            else "the brake on expiry holds it"
+        )
+        yield Reason(
+            "held-by-silent",
+            f"An agent on {task.host} has been silent for {duration(one.silent_s)}; if it is that "
+            f"of this task, {held}, unless it is heard before.",
+            1,
+            commands=[command("agents", "list", path), command("recover", "--dry-run")],
+            figures={"silent_s": one.silent_s, "until": until},
+        )
+        return
+    yield Reason(
+        "running",
+        f"Attempt {task.attempt} runs on {task.host} since {instant(task.claimed_at)}.",
+        1,
+        blocks=False,
+        commands=[
+            command("logs", "-f", names=[path, task.key]),
+            command("agents", "list", path),
+            command("cancel", path, f"--key={task.key}"),
+        ],
+    )
+
+
+def _elsewhere(
+    task: TaskView, attempts: Sequence[Attempt], max_attempts: int, facts: Facts
+) -> Iterator[Reason]:
+    """Say where a task that has failed is not tried again for now."""
+    failed = [one for one in attempts if one.outcome == "failed"]
+    hosts = list(dict.fromkeys(one.host for one in failed[::-1]))
+    if not failed or not task.failures:
+        return
+    is_last = task.failures + 1 >= max_attempts
+    waits_s = 86_400 if is_last else ELSEWHERE_S
+    # It has waited since it came due, and was not due before its last attempt had ended.
+    if facts.upkeep.now > failed[-1].ended_at + timedelta(seconds=waits_s + 3_600):
+        return
+    yield Reason(
+        "elsewhere",
+        f"It failed on {some(hosts)} and is tried on another host first, for up to "
+        f"{duration(waits_s)} as long as one serves the campaign"
+        f"{', since it is its last attempt' if is_last else ''}.",
+        1,
+        blocks=False,
+        commands=[
+            command("logs", facts.status.path, names=[task.key]),
+            command("hosts", facts.status.path),
+        ],
+        figures={"hosts": hosts, "max_attempts": max_attempts},
+    )
+
+
+def _hedged(task: TaskView, attempts: Sequence[Attempt], facts: Facts) -> Iterator[Reason]:
+    """Say of a task whose first attempt goes on beside another one why that is."""
+    for one in attempts:
+        if one.outcome == HEDGED:
+            yield Reason(
+                "hedged",
+                f"Attempt {one.attempt} is slow on {one.host}: {brief(one.error or '-')}. It goes "
+                "on beside a second one, which is for another host; the first success counts.",
+                1,
+                blocks=False,
+                commands=[command("logs", facts.status.path, names=[task.key])],
+                figures={"attempt": one.attempt, "host": one.host},
+            )
+
+
+def _cut_short(
+    task: TaskView, attempts: Sequence[Attempt], allowed: int, facts: Facts
+) -> Iterator[Reason]:
+    """Say how often a task that waits was handed back since its agents had no time left."""
+    since = max((one.attempt for one in attempts if one.error_class == TOO_LONG), default=0)
+    cut = [one for one in attempts if one.error_class == OUT_OF_TIME and one.attempt > since]
+    if not cut:
+        return
+    longest_s = max((one.ended_at - one.claimed_at).total_seconds() for one in cut)
+    yield Reason(
+        "out-of-time",
+        f"It was handed back {counted(len(cut), 'time')} since its agents had no time left, the "
+        f"longest attempt after {duration(max(longest_s, 0.0))}; after {allowed:,} it fails as "
+        "too-long.",
+        1,
+        blocks=False,
+        commands=[command("logs", facts.status.path, names=[task.key])],
+        figures={"out_of_time": len(cut), "max_out_of_time": allowed, "longest_s": longest_s},
+    )

@@ -1,0 +1,152 @@
+"""Base class of blob stores: names, size limits, verification of digests."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from taskq.model.errors import NotFound, UsageError
+from taskq_agent.transport import MAX_BLOB_BYTES
+
+CHUNK_BYTES: Final = 1_048_576
+MAX_INPUT_BYTES: Final = 1_073_741_824
+
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
+
+
+class BlobStore(ABC):
+    """Keeps blobs, each named by its SHA-256 in lower-case hex. Thread-safe.
+
+    A blob is stored completely or not at all, and never changes. All methods raise `Unavailable`
+    when the storage does not answer or is full, and `UsageError` at what is no digest.
+    """
+
+    def put(self, data: Path | Iterable[bytes], *, most: int = MAX_INPUT_BYTES) -> tuple[str, int]:
+        """Store a file, or a stream, of at most `most` bytes; return digest and size.
+
+        One that is there already stays as it is. Raise `NotFound` if there is no such file,
+        `UsageError` if it cannot be read, is too large, or changes meanwhile.
+        """
+        if not isinstance(data, Path):
+            return self._put_stream(data, most)
+        with _reading(data) as file:
+            hashed, size = hashlib.sha256(), 0
+            for chunk in _chunks(file):
+                size += len(chunk)
+                if size > most:
+                    raise UsageError(f"{str(data)!r} has more than {most} bytes, the most allowed")
+                hashed.update(chunk)
+            file.seek(0)
+            digest = hashed.hexdigest()
+            self._put(digest, size, _verified(_chunks(file), digest))
+        return digest, size
+
+    def put_verified(self, digest: str, data: bytes) -> None:
+        """Store data of at most `MAX_BLOB_BYTES` that must have this digest.
+
+        Raise `UsageError` if they have another, or are too large.
+        """
+        check_digest(digest)
+        if len(data) > MAX_BLOB_BYTES:
+            raise UsageError(f"a blob of {len(data)} bytes; {MAX_BLOB_BYTES} at most")
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise UsageError(f"the data do not have the digest {digest}")
+        self._put(digest, len(data), [data])
+
+    def put_file(self, path: Path, digest: str) -> None:
+        """Store a file of at most 1 GiB that must have this digest; raise `UsageError` if not."""
+        with _reading(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_INPUT_BYTES:
+                raise UsageError(f"more than {MAX_INPUT_BYTES} bytes, the most allowed")
+            hashed = hashlib.sha256()
+            for chunk in _chunks(file):
+                hashed.update(chunk)
+            if hashed.hexdigest() != check_digest(digest):
+                raise UsageError(f"the data do not have the digest {digest}")
+            file.seek(0)
+            self._put(digest, size, _verified(_chunks(file), digest))
+
+    @abstractmethod
+    def size(self, digest: str) -> int:
+        """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
+
+    @abstractmethod
+    def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield a blob from an offset on, in chunks of 1 MiB at most; see `size`.
+
+        end: the offset at which to stop, if the blob has so many bytes; None: at its end. Nothing
+        beyond it is read.
+        """
+
+    @abstractmethod
+    def remove_archive(self, digest: str) -> None:
+        """Remove a checkpoint, or output files, of no task any more; nothing if it is not here."""
+
+    @abstractmethod
+    def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
+        """Store the concatenated chunks as a blob; store nothing if iterating them raises."""
+
+    def _put_stream(self, data: Iterable[bytes], most: int) -> tuple[str, int]:
+        """Store a stream through a temporary file, since its digest is known only at its end."""
+        with tempfile.NamedTemporaryFile(prefix="taskq-blob-") as file:
+            size = 0
+            for chunk in data:
+                size += file.write(chunk)
+                if size > most:
+                    raise UsageError(f"more than {most} bytes, the most allowed")
+            file.flush()
+            return self.put(Path(file.name), most=most)
+
+
+def check_digest(digest: str) -> str:
+    """Return a digest; raise `UsageError` unless it is 64 digits in lower-case hex."""
+    if not _DIGEST.fullmatch(digest):
+        raise UsageError(f"{digest!r:.80} is no SHA-256 digest: 64 digits, 0-9 and a-f")
+    return digest
+
+
+def parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut data into parts of `CHUNK_BYTES`, the last of which may be shorter."""
+    kept = bytearray()
+    for chunk in chunks:
+        kept += chunk
+        while len(kept) >= CHUNK_BYTES:
+            yield bytes(kept[:CHUNK_BYTES])
+            del kept[:CHUNK_BYTES]
+    if kept:
+        yield bytes(kept)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[BinaryIO]:
+    try:
+        if not path.is_file() and path.exists():
+            raise UsageError(f"{str(path)!r} is no ordinary file")
+        with path.open("rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {str(path)!r}") from None
+    except OSError as error:
+        raise UsageError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    while chunk := file.read(CHUNK_BYTES):
+        yield chunk
+
+
+def _verified(chunks: Iterable[bytes], digest: str) -> Iterator[bytes]:
+    hashed = hashlib.sha256()
+    for chunk in chunks:
+        hashed.update(chunk)
+        yield chunk
+    if hashed.hexdigest() != digest:
+        raise UsageError("the file was changed while it was read; nothing was stored")

@@ -1,0 +1,94 @@
+"""Choice of the blob store, and the store in PostgreSQL.
+
+Blobs are inputs and large results, named by their SHA-256. They never change, so they can be stored
+anywhere, fetched in pieces, and verified by the reader. `--blobs` or `TASKQ_BLOBS` names the store,
+the same for all users of the queue: unset for PostgreSQL, the path of a folder, s3://bucket/prefix,
+or another URL that fsspec supports.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from taskq.db.access import Queries
+from taskq.db.gateway_queries import GatewayQueries
+from taskq.files.blob_store import CHUNK_BYTES, BlobStore, check_digest, parts
+from taskq.files.folder_store import FolderBlobs
+from taskq.files.fsspec_store import FsspecBlobs
+from taskq.files.gateway_store import GatewayBlobs
+from taskq.files.s3_store import S3Blobs
+from taskq.model.errors import NotFound, UsageError
+
+
+class DatabaseBlobs(BlobStore):
+    """Keeps blobs in PostgreSQL, in parts of 1 MiB.
+
+    Each part commits by itself, so that a slow upload keeps no transaction open; the blob becomes
+    visible with its last part.
+    """
+
+    def __init__(self, database: Queries) -> None:
+        self._database = database
+
+    def size(self, digest: str) -> int:
+        """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
+        row = self._database.row("blob", digest=bytes.fromhex(check_digest(digest)))
+        if row is None:
+            raise NotFound(f"the database has no blob {digest}")
+        return int(row["size"])
+
+    def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
+        size = self.size(digest)
+        end = size if end is None else min(end, size)
+        while offset < end:
+            part, skip = divmod(offset, CHUNK_BYTES)
+            place = {"part": part, "skip": skip, "most": min(CHUNK_BYTES, end - offset)}
+            chunk = self._database.value("blob_part", digest=bytes.fromhex(digest), **place)
+            if not chunk:
+                raise NotFound(f"blob {digest} has just been removed from the database")
+            yield chunk
+            offset += len(chunk)
+
+    def remove_archive(self, digest: str) -> None:
+        """Remove a blob, unless it is something else or in use: the database looks itself."""
+        self._database.value("drop_archive", digest=check_digest(digest))
+
+    def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
+        blob = self._database.value("begin_blob", digest=bytes.fromhex(digest), size=size)
+        if blob is None:
+            return
+        for part, chunk in enumerate(parts(chunks)):
+            self._database.rows("put_blob_part", blob=blob, part=part, data=chunk)
+        self._database.rows("end_blob", blob=blob)
+
+
+def open_blobs(database: Queries, where: str | None = None) -> BlobStore:
+    """Return the blobs of a queue.
+
+    where: a folder or a URL; None: over a gateway, where that keeps them, otherwise what
+    `TASKQ_BLOBS` says, else the database. Raise `UsageError` for an address that is none, a
+    folder that is not there, or if the extra that it needs is missing: `taskq[s3]`, for other URLs
+    `taskq[storage]`.
+    """
+    if not isinstance(database, GatewayQueries):
+        where = where or os.environ.get("TASKQ_BLOBS")
+    elif not where:
+        return GatewayBlobs(database)
+    if not where:
+        return DatabaseBlobs(database)
+    if where.startswith("s3://"):
+        return S3Blobs(where)
+    if "://" in where:
+        return FsspecBlobs(where)
+    if not Path(where).is_absolute():
+        raise UsageError(f"the folder of blobs must be an absolute path, not {where!r}")
+    # A folder that is misspelt, or whose file system is not mounted, would get what nobody finds.
+    if not os.path.isdir(where):  # noqa: PTH112  # False, too, for what may not be looked at
+        raise UsageError(
+            f"there is no folder {where!r} for blobs on this machine: make it (`mkdir -p`), mount "
+            "it, or name another by --blobs or TASKQ_BLOBS"
+        )
+    return FolderBlobs(Path(where))

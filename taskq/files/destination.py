@@ -1,0 +1,153 @@
+"""Destinations of output: a file, or a folder, that appears only when it is complete; a stream."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Final, Literal
+
+from taskq.model.errors import NotFound, OutputFailed, UsageError
+
+_MOST_LINKS: Final = 40  # as many as Linux follows
+
+
+@contextmanager
+def opened(destination: str | Path | BinaryIO) -> Iterator[BinaryIO]:
+    """Open a destination for writing: a path, or a binary stream, which is not closed.
+
+    A file is written beside its path and renamed when the block ends well; otherwise what was
+    at the path before is still there, and nothing else. What is not an ordinary file, as a named
+    pipe, is written directly; and so is what this process has open already, as /dev/stdout or
+    what a shell puts for `>(...)`, behind what it holds. When the reader of a pipe goes away,
+    the block is left quietly.
+
+    Raise `NotFound` if the folder is absent, `UsageError` if the path is that of a folder,
+    `OutputFailed` if nothing may be written there, or if the disk is full or fails.
+    """
+    if not isinstance(destination, (str, Path)):
+        with _until_broken(destination):
+            yield destination
+        return
+    descriptor = _descriptor(Path(destination))
+    if descriptor is not None:
+        with _duplicate(descriptor, destination) as stream, _until_broken(stream):
+            yield stream
+        return
+    path = Path(os.path.realpath(destination))  # a symbolic link stays one
+    if path.is_dir():
+        raise UsageError(f"{str(destination)!r} is a directory; name a file in it")
+    if path.exists() and not path.is_file():
+        with _create(path, "wb", path) as stream, _until_broken(stream):
+            yield stream
+        return
+    with _replacing(path) as stream:
+        yield stream
+
+
+def _descriptor(path: Path) -> int | None:
+    """Return the descriptor that a path names, as /dev/stdout and /dev/fd/63 do.
+
+    What stands behind it has no path of its own if it is a pipe, and another position, perhaps
+    other contents, when it is opened a second time.
+    """
+    for _ in range(_MOST_LINKS):
+        folder = os.path.realpath(path.parent)
+        if folder in ("/dev/fd", f"/proc/{os.getpid()}/fd") and path.name.isdecimal():
+            return int(path.name)
+        if not path.is_symlink():
+            return None
+        path = Path(folder, path.readlink())
+    return None
+
+
+def _duplicate(descriptor: int, destination: str | Path) -> BinaryIO:
+    try:
+        return os.fdopen(os.dup(descriptor), "wb")
+    except OSError as error:
+        raise UsageError(f"nothing can be written to {str(destination)!r}: {error}") from None
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    stream = _create(beside, "xb", path)
+    try:
+        with stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        beside.replace(path)
+        with suppress(OSError):  # a folder that may be written, but not read
+            sync_folder(path.parent)
+    except OSError as error:
+        raise OutputFailed(f"{str(path)!r} cannot be written: {error.strerror}") from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(destination: str | Path) -> Iterator[Path]:
+    """Make a folder beside a path, which gets that name when the block ends well; else it goes.
+
+    Raise `UsageError` if the path is there and no empty folder, otherwise as `opened` does.
+    """
+    path = Path(os.path.realpath(destination))
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(
+            f"{str(destination)!r} is there already; name a new folder, or an empty one"
+        )
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    with _making(path):
+        beside.mkdir()
+    try:
+        yield beside
+        sync_folder(beside)
+        beside.rename(path)
+        with suppress(OSError):  # a folder that may be written, but not read
+            sync_folder(path.parent)
+    except OSError as error:
+        raise OutputFailed(f"{str(path)!r} cannot be written: {error.strerror}") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def _until_broken(stream: BinaryIO) -> Iterator[None]:
+    try:
+        yield
+        stream.flush()
+    except OSError as error:
+        # What the stream still buffers would fail again when it is closed or the program ends.
+        with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise OutputFailed(f"the output cannot be written: {error.strerror}") from error
+
+
+def _create(path: Path, mode: Literal["wb", "xb"], shown: Path) -> BinaryIO:
+    with _making(shown):
+        return path.open(mode)
+
+
+@contextmanager
+def _making(path: Path) -> Iterator[None]:
+    """Translate errors. path: what was asked for, not the name that it has until complete."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"there is no folder {str(path.parent)!r} to write to") from None
+    except OSError as error:
+        raise OutputFailed(f"{str(path)!r} cannot be written: {error.strerror}") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Force the names in a folder to disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,122 @@
+"""Large results, above the limit of a report: a reference in the queue, the content in a blob."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from taskq.db.access import Queries
+from taskq.db.stored_json import loads, why_unreadable
+from taskq.files.blob_store import BlobStore, check_digest
+from taskq.files.blobs import open_blobs
+from taskq.model.errors import NotFound, ResultLost, UsageError
+from taskq.model.json_values import as_json
+from taskq_agent.protocol import RESULT_REFERENCE
+from taskq_agent.transport import MAX_BLOB_BYTES
+
+log = logging.getLogger(__name__)
+
+Result = Mapping[str, Any]
+
+
+class Fetching:
+    """Replaces references by the large results that they stand for, one at a time.
+
+    raw: leave the references. blobs: the store; by default as `open_blobs` says. on_lost: called
+    for each result that is missing or damaged, which then stays a reference; without it, raise
+    that `ResultLost`.
+    """
+
+    def __init__(
+        self,
+        database: Queries,
+        *,
+        raw: bool = False,
+        blobs: BlobStore | None = None,
+        on_lost: Callable[[ResultLost], None] | None = None,
+    ) -> None:
+        self.raw = raw
+        self._database = database
+        self._blobs = blobs
+        self._on_lost = on_lost
+
+    def of(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a row with its `result`, fetched if that is a reference.
+
+        A payload or result that cannot be read is told of, and stays what stands for it.
+        """
+        if self.raw or not is_reference(row["result"]):
+            self._look_at(row)
+            return row
+        self._blobs = self._blobs or open_blobs(self._database)
+        try:
+            row = row | {"result": resolved(row["result"], self._blobs)}
+            self._look_at(row)
+            return row
+        except ResultLost as error:
+            if self._on_lost is None:
+                raise
+            self._on_lost(error)
+            return row
+
+    def _look_at(self, row: Mapping[str, Any]) -> None:
+        for part in ("payload", "result"):
+            why = why_unreadable(row.get(part))
+            if why is not None:
+                place = f"{row['campaign']}, " if "campaign" in row else ""
+                error = ResultLost(
+                    f"the {part} of {place}task {row['task_id']} ({row['key']!r:.100}) cannot be "
+                    f"read: {why}. Its row has the reason in place of it; for a result that can be "
+                    "read, seed the task again under another key"
+                )
+                if self._on_lost is None:
+                    log.warning("%s", error)
+                else:
+                    self._on_lost(error)
+
+
+def is_reference(result: Result | None) -> bool:
+    """Return whether a result is a reference to a blob; agents refuse others that look so."""
+    return result is not None and result.keys() == {RESULT_REFERENCE}
+
+
+def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
+    """Return the result that a reference stands for, at most 64 MiB as JSON.
+
+    Raise `ResultLost` if the store does not have it, or what it has is damaged or no result.
+    """
+    digest = _digest(result)
+    data = bytearray()
+    try:
+        for chunk in blobs.read(digest):
+            data += chunk
+            if len(data) > MAX_BLOB_BYTES:
+                break
+    except NotFound as error:
+        raise ResultLost(
+            f"{error}: is TASKQ_BLOBS the same here as for the agents? "
+            "With --raw, references are shown as they are"
+        ) from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise ResultLost(f"blob {digest}, a result, is damaged where it is stored")
+    try:
+        value = loads(data)
+        as_json(value).encode()  # checks that it can be exported
+    except (ValueError, RecursionError):  # not stored by an agent of taskq
+        value = None
+    if not isinstance(value, dict):
+        raise ResultLost(f"blob {digest} is no result, though a result refers to it")
+    return value
+
+
+def _digest(result: Result) -> str:
+    reference = result[RESULT_REFERENCE]
+    digest = reference.get("digest") if isinstance(reference, Mapping) else None
+    try:
+        return check_digest(digest if isinstance(digest, str) else "")
+    except UsageError:
+        raise ResultLost(
+            f"a result refers to a blob without its digest: {reference!r:.80}"
+        ) from None

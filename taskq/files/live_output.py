@@ -1,0 +1,117 @@
+"""Follow the output of a task while it runs, with what its ended attempts have left of theirs.
+
+Who follows asks every two seconds, and the agent sends the end of the output for as long as
+somebody asks; see `sql/functions/follow.sql`.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from taskq.db.access import Queries
+from taskq.db.address import Row
+from taskq.model.errors import NotFound
+from taskq.model.pauses import sleep
+from taskq.model.seed import FINAL
+from taskq.model.views import Attempt
+from taskq_agent.text import clean
+
+ASK_S: Final = 2.0
+#: Characters by which it is known where in a stored tail what was shown has ended.
+_MARK_CHARS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPart:
+    """The next part of a task's output; empty, if only its state has changed.
+
+    status, attempt, host: of the task at this moment. skipped: bytes before `text` that were not
+    kept. ended: the attempt whose last part this is. text: without terminal escapes.
+    """
+
+    status: str
+    attempt: int
+    host: str | None
+    text: str = ""
+    skipped: int = 0
+    ended: Attempt | None = None
+
+
+def output_of(database: Queries, campaign: int, task: int) -> Iterator[OutputPart]:
+    """Yield the output of the attempt that runs, and of those after it, until the task is final.
+
+    Of an attempt that ends meanwhile, the last part comes out of what is stored of it. Of a task
+    that is final, the last attempt is all.
+    """
+    shown: _Shown | None = None
+    ended = 0
+    before = None
+    while True:
+        row = _look(database, campaign, task)
+        status, attempt, host = now = row["status"], row["attempt"], row["host"]
+        if now != before:
+            stored = database.rows("attempts", campaign=campaign, task=task)
+            attempts = [Attempt(**one) for one in stored]
+            if before is None:  # those that ended before are told by who lists them
+                ended = len(attempts) - (status in FINAL)
+            for one in attempts[ended:]:
+                yield _last_part(status, one, shown)
+            yield OutputPart(status, attempt, host)
+            before, ended = now, len(attempts)
+            shown = _Shown(attempt)
+        if status in FINAL:
+            return
+        if shown is not None and row["written"] is not None:
+            part = shown.new(row["written"], base64.b64decode(row["output"] or ""))
+            if any(part):
+                yield OutputPart(status, attempt, host, *part)
+        sleep(ASK_S)
+
+
+def _last_part(status: str, one: Attempt, shown: _Shown | None) -> OutputPart:
+    text = one.tail or ""
+    if shown is not None and shown.attempt == one.attempt:
+        text = shown.rest(text)
+    return OutputPart(status, one.attempt, one.host, text, ended=one)
+
+
+def _look(database: Queries, campaign: int, task: int) -> Row:
+    rows = database.rows("follow", campaign=campaign, task=task)
+    if not rows:
+        raise NotFound("the task was removed meanwhile")
+    return rows[0]
+
+
+class _Shown:
+    """What was shown of an attempt's output."""
+
+    def __init__(self, attempt: int) -> None:
+        self.attempt = attempt
+        self._bytes = 0
+        self._mark = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def new(self, written: int, last: bytes) -> tuple[str, int]:
+        """Return what is new in the last of the bytes written; and how many before it are not kept.
+
+        Fewer than before: it is another attempt, since this one was handed back.
+        """
+        if written < self._bytes:
+            self._bytes = 0
+        news = written - self._bytes
+        self._bytes = written
+        skipped = max(news - len(last), 0)
+        if skipped:
+            self._decoder.reset()
+        text = clean(self._decoder.decode(last[max(len(last) - news, 0) :]))
+        self._mark = (self._mark + text)[-_MARK_CHARS:]
+        return text, skipped
+
+    def rest(self, tail: str) -> str:
+        """Return what follows in a stored tail; all of it if nothing in it was shown."""
+        place = tail.find(self._mark)
+        return tail if place < 0 else tail[place + len(self._mark) :]

@@ -1,0 +1,215 @@
+"""Store of blobs in S3, or in what speaks its protocol.
+
+The only module that imports obstore.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from taskq.files.blob_store import CHUNK_BYTES, BlobStore, check_digest, parts
+from taskq.model.errors import NotFound, TaskqError, Unavailable, UsageError
+
+if TYPE_CHECKING:
+    from obstore.store import S3Credential
+
+#: What is larger goes in parts of this size, two at a time: it bounds the memory that a blob takes.
+PART_BYTES: Final = 8 * CHUNK_BYTES
+PARTS_AT_A_TIME: Final = 2
+
+_ADDRESS: Final = re.compile(
+    r"s3://([a-z0-9][a-z0-9._-]{1,253}[a-z0-9])((?:/[\w=+-][\w.=+-]*)*)/?", re.ASCII
+)
+#: For one request: until it is connected, until something comes, in all (1 GiB to a slow reader).
+_TIMEOUTS: Final = {"connect_timeout": "5s", "read_timeout": "20s", "timeout": "1h"}
+_RETRIES: Final = {
+    "max_retries": 4,
+    "retry_timeout": timedelta(seconds=20),
+    "backoff": {"max_backoff": timedelta(seconds=4)},
+}
+#: Files of credentials are read again after this time, since others rotate them.
+_CREDENTIALS_LAST: Final = timedelta(minutes=5)
+#: Where any of these is set, obstore finds the credentials; the files come after them.
+_FOUND_BY_OBSTORE: Final = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)
+
+
+class S3Blobs(BlobStore):
+    """Keeps blobs under s3://bucket/prefix, named as `FolderBlobs` does.
+
+    An object appears whole or not at all. What a killed process has begun to upload in parts is
+    never seen, and is removed by the bucket's rule for incomplete uploads. A request that fails is
+    made again some times, within 20 s.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Raise `UsageError` if the address or the files of AWS are wrong, or obstore is missing.
+
+        Credentials, region and endpoint are those that AWS's own tools find in the environment,
+        the files of a profile (`AWS_PROFILE`), or on a machine of theirs; never in the address.
+        """
+        address = _ADDRESS.fullmatch(url)
+        if address is None:  # which may have a password in it, so it is not repeated
+            raise UsageError(
+                "an address in S3 is s3://bucket or s3://bucket/prefix, without credentials"
+            )
+        try:
+            # An extra that few need.
+            import obstore  # noqa: PLC0415
+            from obstore.exceptions import (  # noqa: PLC0415
+                PermissionDeniedError,
+                UnauthenticatedError,
+            )
+            from obstore.store import S3Store  # noqa: PLC0415
+        except ImportError:
+            raise UsageError(f"{url}: this needs obstore; pip install 'taskq[s3]'") from None
+        self._url = url
+        self._s3 = obstore
+        self._refusals = (PermissionDeniedError, UnauthenticatedError)
+        try:
+            self._store = S3Store(
+                address[1],
+                prefix=address[2].strip("/") or None,
+                retry_config=_RETRIES,  # type: ignore[arg-type]  # its type is for checkers only
+                **_found(),
+            )
+        except (obstore.exceptions.BaseError, ValueError) as error:
+            raise UsageError(f"{url}: {_first_line(error)}") from None
+
+    def size(self, digest: str) -> int:
+        """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
+        with self._translated(digest):
+            return int(self._s3.head(self._store, _key(digest))["size"])
+
+    def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
+        if offset and offset >= self.size(digest):  # a range that S3 refuses
+            return
+        if end is not None and offset >= end:
+            return
+        part: Any = {"offset": offset} if end is None else (offset, end)
+        whole = not offset and end is None
+        with self._translated(digest):
+            options: Any = None if whole else {"range": part}
+            found = self._s3.get(self._store, _key(digest), options=options)
+            yield from parts(map(bytes, found.stream(min_chunk_size=1)))
+
+    def remove_archive(self, digest: str) -> None:
+        """Remove an object; nothing if it is not here."""
+        with suppress(NotFound), self._translated(digest):
+            self._s3.delete(self._store, _key(digest))
+
+    def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
+        with suppress(NotFound):
+            if self.size(digest) == size:
+                return
+        data = b"".join(chunks) if size <= PART_BYTES else chunks
+        with self._translated(digest):
+            try:
+                self._s3.put(
+                    self._store,
+                    _key(digest),
+                    data,
+                    use_multipart=size > PART_BYTES,
+                    chunk_size=PART_BYTES,
+                    max_concurrency=PARTS_AT_A_TIME,
+                )
+            except FileNotFoundError:
+                raise Unavailable(
+                    f"{self._url}: there is no such bucket; create it, or mend TASKQ_BLOBS"
+                ) from None
+
+    @contextmanager
+    def _translated(self, digest: str) -> Iterator[None]:
+        try:
+            yield
+        except TaskqError:
+            raise
+        except FileNotFoundError:
+            raise NotFound(f"{self._url} has no blob {digest}") from None
+        except self._refusals as error:
+            raise Unavailable(
+                f"{self._url} refuses blob {digest}: look at its credentials and their rights: "
+                f"{_first_line(error)}"
+            ) from error
+        except (self._s3.exceptions.BaseError, OSError) as error:
+            raise Unavailable(
+                f"{self._url} fails at blob {digest}; try again later: {_first_line(error)}"
+            ) from error
+
+
+def _key(digest: str) -> str:
+    return f"{check_digest(digest)[:2]}/{digest}"
+
+
+def _first_line(error: Exception) -> str:
+    """Return the part of an error that is for people."""
+    first = f"{error.args[0] if error.args else error}".strip().partition("\n")[0]
+    return first[max(first.find("Error performing"), 0) :][:300]
+
+
+def _found() -> dict[str, Any]:
+    """Return the settings that obstore does not find by itself."""
+    environ, profile = os.environ, _profile()
+    options: dict[str, Any] = {"client_options": dict(_TIMEOUTS)}
+    endpoint = (
+        environ.get("AWS_ENDPOINT_URL_S3")
+        or environ.get("AWS_ENDPOINT_URL")
+        or profile.get("endpoint_url")
+    )
+    if endpoint:
+        options["endpoint"] = endpoint
+        options["client_options"]["allow_http"] = endpoint.startswith("http://")
+    if "region" in profile and not {"AWS_REGION", "AWS_DEFAULT_REGION"} & environ.keys():
+        options["region"] = profile["region"]
+    if bundle := environ.get("AWS_CA_BUNDLE"):
+        try:
+            options["client_options"]["root_certificate"] = Path(bundle).read_bytes()
+        except OSError as error:
+            raise UsageError(f"AWS_CA_BUNDLE: {bundle!r}: {error.strerror}") from None
+    if "aws_access_key_id" in profile and not environ.keys() & {*_FOUND_BY_OBSTORE}:
+        options["credential_provider"] = _of_the_files
+    return options
+
+
+def _of_the_files() -> S3Credential:
+    """Return the credentials of the profile, as they are now."""
+    profile = _profile()
+    return {
+        "access_key_id": profile.get("aws_access_key_id", ""),
+        "secret_access_key": profile.get("aws_secret_access_key", ""),
+        "token": profile.get("aws_session_token"),
+        "expires_at": datetime.now(timezone.utc) + _CREDENTIALS_LAST,
+    }
+
+
+def _profile() -> dict[str, str]:
+    """Return what AWS's two files say of the profile; nothing where they do not know it."""
+    name = os.environ.get("AWS_PROFILE", "default")
+    found: dict[str, str] = {}
+    for variable, usual, section in (
+        ("AWS_CONFIG_FILE", "~/.aws/config", name if name == "default" else f"profile {name}"),
+        ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials", name),
+    ):
+        file = os.environ.get(variable, usual)
+        read = configparser.RawConfigParser()
+        try:
+            read.read(Path(file).expanduser(), encoding="utf-8")
+        except (configparser.Error, OSError, ValueError):  # whose text may quote a secret
+            raise UsageError(f"{file!r} cannot be read as a file of AWS profiles") from None
+        if read.has_section(section):
+            found |= read[section]
+    if not found and "AWS_PROFILE" in os.environ:
+        raise UsageError(f"AWS_PROFILE: the files of AWS have no profile {name!r}")
+    return found

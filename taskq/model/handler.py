@@ -1,0 +1,114 @@
+"""Handler of a campaign: the code that executes its tasks. A plain value."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from taskq.model.errors import InvalidCampaign
+from taskq.model.params import check_string, known_only
+
+HANDLER_KINDS: Final = ("python", "command", "process", "function")
+MAX_HANDLER_BYTES: Final = 65_536
+
+_OF_FUNCTIONS: Final = ("name", "archive", "python", "seal", "fingerprint")
+_FIELDS_OF_OTHERS: Final = {
+    "python": (("argv", "container", *_OF_FUNCTIONS), "a target"),
+    "command": (("target", "prepare", *_OF_FUNCTIONS), "argv"),
+    "process": (("target", "prepare", *_OF_FUNCTIONS), "argv"),
+    "function": (("argv", "container", "prepare"), "a function to Client.map"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """The code that executes tasks on a worker node.
+
+    kind     "python": a callable in a long-lived child process; "command": a process
+             per task; "process": a long-lived process that speaks JSON lines; "function": a
+             function that was given to `Client.map` as it is written
+    target   python and function only: the callable, as `module:function`
+    prepare  python only, optional: a callable that runs once in a child, before its first task
+    argv     command and process only: the program and its arguments, never a shell line
+    container  command and process only, optional: the image that the program is run in
+
+    For functions only, made by `taskq.compute`; see `taskq_agent.handlers.function`:
+    name         the function as people know it
+    archive       the SHA-256 of the input with the pickled function
+    python       the version of Python that pickled it, as 3.11
+    seal         the key of the seals of pickled arguments
+    fingerprint  what the function does, as a digest, to see whether it has changed
+    """
+
+    kind: str
+    target: str | None = None
+    prepare: str | None = None
+    argv: tuple[str, ...] = ()
+    container: str | None = None
+    name: str | None = None
+    archive: str | None = None
+    python: str | None = None
+    seal: str | None = None
+    fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in HANDLER_KINDS:
+            raise InvalidCampaign(
+                f"handler.kind must be one of {', '.join(HANDLER_KINDS)}, not {self.kind!r}"
+            )
+        others, instead = _FIELDS_OF_OTHERS[self.kind]
+        for name in others:
+            if getattr(self, name):
+                raise InvalidCampaign(
+                    f"handler.{name} does not go with kind {self.kind!r}; give {instead}"
+                )
+        if self.kind in ("python", "function"):
+            if self.kind == "python" or self.target is not None:
+                _check_target("handler.target", self.target)
+            if self.prepare is not None:
+                _check_target("handler.prepare", self.prepare)
+        else:
+            _check_argv(self.argv)
+            if self.container is not None:
+                check_string("handler.container", self.container)
+            object.__setattr__(self, "argv", tuple(self.argv))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the handler as a JSON object with the fields of its kind."""
+        if self.kind in ("command", "process"):
+            image = {} if self.container is None else {"container": self.container}
+            return {"kind": self.kind, "argv": list(self.argv), **image}
+        given = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "argv"}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, value: object) -> Handler:
+        """Return the handler of a JSON object; raise `InvalidCampaign` if it is none."""
+        table = known_only("handler", value, [part.name for part in fields(cls)])
+        if "kind" not in table:
+            raise InvalidCampaign(f"handler.kind is missing; one of {', '.join(HANDLER_KINDS)}")
+        return cls(**table)
+
+
+def _check_target(where: str, target: object) -> None:
+    if target is None:
+        raise InvalidCampaign(f"{where} is missing; name a callable as module:function")
+    names = target.split(":") if isinstance(target, str) else []
+    if len(names) != 2 or not all(  # noqa: PLR2004  # module and function
+        part.isidentifier() for name in names for part in name.split(".")
+    ):
+        raise InvalidCampaign(f"{where} must read module:function, not {target!r:.80}")
+
+
+def _check_argv(argv: object) -> None:
+    if not isinstance(argv, (list, tuple)) or not argv or argv[0] == "":
+        raise InvalidCampaign(
+            "handler.argv must be a list that starts with a program, as "
+            f'["vina", "--ligand", "{{ligand}}"], not {argv!r:.80}'
+        )
+    for position, argument in enumerate(argv):
+        check_string(f"handler.argv[{position}]", argument)
+    size = len(json.dumps(argv))
+    if size > MAX_HANDLER_BYTES:
+        raise InvalidCampaign(f"handler.argv of {size} bytes; {MAX_HANDLER_BYTES} at most")

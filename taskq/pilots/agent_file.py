@@ -1,0 +1,86 @@
+"""Builder of the agent's single file: a zip archive with a `#!` line, for Python 3.9 and later.
+
+    python -m taskq.pilots.agent_file dist/taskq-agent.pyz
+
+The build is reproducible: the same sources and zlib give the same bytes on every host. So whoever
+makes a token can tell the SHA-256 of the file that a gateway of the same release serves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import sys
+import zipfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import taskq_agent
+from taskq.model.version import VERSION
+
+AGENT_FILE: Final = "taskq-agent.pyz"
+
+_FIRST_LINE: Final = b"#!/usr/bin/env python3\n"
+_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the first that an archive can name
+_MODE: Final = 0o100644 << 16
+
+# Valid in every Python: an unsupported version must be able to print its error.
+_MAIN: Final = """\
+import sys
+
+if sys.version_info < (3, 9):
+    sys.exit("taskq-agent needs Python 3.9 or later, this is " + sys.version.split()[0])
+
+from taskq_agent.__main__ import main
+
+sys.exit(main())
+"""
+
+# Where importlib.metadata looks for the release.
+_METADATA: Final = f"Metadata-Version: 2.1\nName: taskq\nVersion: {VERSION}\n"
+
+
+def build() -> bytes:
+    """Return the bytes of the file."""
+    buffer = io.BytesIO()
+    buffer.write(_FIRST_LINE)
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, data in sorted(_members()):
+            entry = zipfile.ZipInfo(name, _TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = 3  # Unix, wherever it is built
+            entry.external_attr = _MODE
+            archive.writestr(entry, data)
+    return buffer.getvalue()
+
+
+#: The same, built once in this process, which takes a moment.
+built: Final = cache(build)
+
+
+def checksum_line() -> str:
+    """Return the line with the file's SHA-256 that `sha256sum --check` takes."""
+    return f"{hashlib.sha256(built()).hexdigest()}  {AGENT_FILE}"
+
+
+def _members() -> Iterator[tuple[str, bytes]]:
+    yield "__main__.py", _MAIN.encode()
+    yield f"taskq-{VERSION}.dist-info/METADATA", _METADATA.encode()
+    package = Path(taskq_agent.__file__).parent
+    for path in package.rglob("*.py"):
+        yield f"taskq_agent/{path.relative_to(package).as_posix()}", path.read_bytes()
+
+
+def main() -> None:
+    """Write the file that is named on the command line."""
+    path = Path(sys.argv[1])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(build())
+    path.chmod(0o755)
+    sys.stdout.write(f"{path}: {path.stat().st_size} bytes\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,9 @@
+"""Results: export, ranking, cursors, the funnel, traces, molecules.
+
+`records` writes JSON Lines, CSV, Parquet or SDF in bounded memory. `cursor` and `looking` give each
+result once, however late its transaction commits: a cursor is the set of tasks whose results were
+given, as ranges of ids, so nothing about the order of ids, clocks or transactions is taken for
+granted. `best`, `selection` and `feeder` are the funnel: the best results of one stage become the
+tasks of the next. `traces` sends attempts to receivers of OpenTelemetry (`otlp`, `spans`); `poses`
+finds the molecule of a result.
+"""

@@ -1,0 +1,228 @@
+"""The live funnel: a stage that gets the best of the one before while that still runs.
+
+A feeder keeps nothing that has to outlive it. Each look chooses the best so far among all results
+and seeds them, which adds what is new. The look after the first stage's end chooses the best of
+all, and cancels what is of the first stage and does not belong to them. So a feeder may be killed
+at any moment and begun again, several at a time do no harm, and no result is missed, however late
+its report committed: an order of arrival, from which a feeder could go on, would cost each report
+an index. That looks read all results costs a tenth of the time, as they are so far apart.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from typing import Final, TypeAlias
+
+from taskq.db.access import Queries
+from taskq.db.address import Row
+from taskq.db.paging import MOVE_CHUNK, PAGE, in_chunks, pages
+from taskq.ingest import seeding
+from taskq.ingest.seeding import Conflicts
+from taskq.model.errors import UsageError
+from taskq.model.pauses import sleep
+from taskq.model.seed import NOT_BEGUN, NamedCampaign, Seed
+from taskq.model.views import Result, Status
+from taskq.results.best import Best
+from taskq.results.selection import Selection, stage
+
+#: Seconds between questions whether the first stage has moved.
+POLL_S: Final = 0.5
+#: How many times as long as a look a feeder rests after it.
+REST: Final = 9.0
+#: Keys that are named of tasks that had begun.
+NAMED: Final = 20
+
+#: Seeds results, best first, as tasks of the next stage; returns the ids of these in this order.
+#: The flag says whether they are the best of all, and not only so far.
+Put: TypeAlias = Callable[[Iterator[Result], bool], "array[int]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """How far a feeder has come.
+
+    done, unfinished: tasks of the first stage. paused: campaigns of it that hold some of these and
+    are not open. chosen: of how many results, or groups, `ranked`;
+    left_out: results without the value. complete: whether the first stage is through; if so,
+    cancelled: tasks of it in the next stage that do not belong to the best; begun: those that an
+    agent had by then, with the keys of some; tasks: ids of the chosen ones, best first.
+    """
+
+    done: int
+    unfinished: int
+    paused: tuple[str, ...] = ()
+    chosen: int = 0
+    ranked: int = 0
+    left_out: int = 0
+    cancelled: int = 0
+    begun: int = 0
+    some_begun: tuple[str, ...] = ()
+    tasks: array[int] = field(default_factory=lambda: array("q"), repr=False)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the first stage is through."""
+        return not self.unfinished
+
+
+class Feeder:
+    """Feeds a campaign with the best results of another, which runs.
+
+    At its end, what is of that and not among the best of all is cancelled, if it has not begun.
+
+    below: whether campaigns below `source` count; `target` may be one of them, and does not.
+    put: how results become tasks; by default with payload and key of theirs.
+
+    Raise `UsageError` for a campaign that would feed itself, `Forbidden` if the login may not
+    cancel.
+    """
+
+    def __init__(
+        self,
+        database: Queries,
+        source: NamedCampaign,
+        target: NamedCampaign,
+        wanted: Best,
+        *,
+        below: bool = True,
+        put: Put | None = None,
+    ) -> None:
+        if source.path == target.path:
+            raise UsageError(f"{target.path} cannot be seeded from itself")
+        self._database = database
+        self._source = source
+        self._target = target
+        self._wanted = wanted
+        self._below = below
+        self._put = self._seed if put is None else put
+        self._move("cancel", [], begun=False)
+
+    def run(
+        self,
+        on_look: Callable[[Fed], None] = lambda _: None,
+        pause: Callable[[float], None] = sleep,
+    ) -> Fed:
+        """Feed until the first stage is through; return what has come of it.
+
+        on_look: called every half second. pause: called for as long, and may raise to end it.
+        """
+        fed, looked, rested_at = Fed(0, 1), 0, 0.0
+        while True:
+            nodes = self._nodes()
+            done, unfinished = _counts(nodes)
+            began = time.monotonic()
+            if not unfinished or (done != looked and began >= rested_at):
+                fed, looked = self.look(nodes), done
+                now = time.monotonic()
+                rested_at = now + REST * (now - began)
+            else:
+                fed = replace(fed, done=done, unfinished=unfinished, paused=_paused(nodes))
+            on_look(fed)
+            if fed.complete:
+                return fed
+            pause(POLL_S)
+
+    def look(self, nodes: Sequence[Status] | None = None) -> Fed:
+        """Seed the best so far; if the first stage is through, bring the next one to its end."""
+        nodes = self._nodes() if nodes is None else nodes
+        done, unfinished = _counts(nodes)
+        fed = Fed(done, unfinished, _paused(nodes))
+        if unfinished and not done:
+            return fed
+        wanted = self._wanted.so_far(done, done + unfinished)
+        wanted.number(done)  # too many are told at once
+        best = Selection(self._database, nodes, wanted)
+        tasks = self._put(_if_any(best) if unfinished else iter(best), not unfinished)
+        fed = replace(fed, chosen=len(tasks), ranked=best.ranked, left_out=best.left_out)
+        if unfinished:
+            return fed
+        self._move("retry", tasks, status="cancelled", error_class=None)
+        return self._cancel_others(replace(fed, tasks=tasks), nodes)
+
+    def _nodes(self) -> list[Status]:
+        return stage(self._database, self._source, below=self._below, but=self._target.path)
+
+    def _seed(self, results: Iterator[Result], final: bool) -> array[int]:
+        """Seed results; what has a key with another payload is an error only at the end.
+
+        Until then it may turn out not to belong to the best.
+        """
+        tasks = array("q")
+        while chunk := [Seed(one.payload, one.key) for one in islice(results, MOVE_CHUNK)]:
+            seeding.seed(
+                self._database,
+                self._target.campaign_id,
+                self._target.path,
+                chunk,
+                conflicts=Conflicts("fail" if final else "skip"),
+                on_bad=None,
+                on_progress=None,
+            )
+            keys = [str(one.key) for one in chunk]
+            known = self._ids(self._target.campaign_id, keys)
+            tasks.extend(known[key] for key in keys)
+        return tasks
+
+    def _cancel_others(self, fed: Fed, nodes: Sequence[Status]) -> Fed:
+        """Cancel tasks with keys of the first stage that are not chosen, unless they have begun."""
+        chosen, cancelled, begun = set(fed.tasks), 0, []
+        rows = pages(self._database, "tasks", campaign=self._target.campaign_id, status=None)
+        others = (
+            row for row in rows if row["task_id"] not in chosen and row["status"] != "cancelled"
+        )
+        while page := list(islice(others, PAGE)):
+            page = self._of_first(page, nodes)
+            waiting = [row["task_id"] for row in page if row["status"] in NOT_BEGUN]
+            moved = self._move("cancel", waiting, begun=False)
+            cancelled += moved
+            begun += [row["key"] for row in page if row["status"] not in NOT_BEGUN]
+            if moved < len(waiting):  # an agent, or another feeder, was faster
+                again = self._again(waiting)
+                begun += [row["key"] for row in again if row["status"] != "cancelled"]
+        return replace(fed, cancelled=cancelled, begun=len(begun), some_begun=tuple(begun[:NAMED]))
+
+    def _of_first(self, page: list[Row], nodes: Sequence[Status]) -> list[Row]:
+        keys = [row["key"] for row in page]
+        known: set[str] = set()
+        for node in nodes:
+            known |= self._ids(node.campaign_id, keys).keys()
+        return [row for row in page if row["key"] in known]
+
+    def _again(self, tasks: Sequence[int]) -> Iterator[Row]:
+        for task in tasks:
+            about = {"campaign": self._target.campaign_id, "status": None}
+            yield from self._database.rows("tasks", after=task - 1, limit=1, **about)
+
+    def _ids(self, campaign: int, keys: list[str]) -> dict[str, int]:
+        rows = self._database.rows("task_ids", campaign=campaign, keys=keys)
+        return {row["key"]: row["task_id"] for row in rows}
+
+    def _move(self, how: str, tasks: Sequence[int], **words: object) -> int:
+        """Cancel or retry tasks of the next stage; return how many."""
+        about = {"campaign": self._target.campaign_id, **words}
+        return sum(
+            in_chunks(self._database, how, tasks=sorted(tasks[start : start + MOVE_CHUNK]), **about)
+            for start in range(0, max(1, len(tasks)), MOVE_CHUNK)
+        )
+
+
+def _counts(nodes: Sequence[Status]) -> tuple[int, int]:
+    return sum(one.done for one in nodes), sum(one.unfinished for one in nodes)
+
+
+def _paused(nodes: Sequence[Status]) -> tuple[str, ...]:
+    return tuple(one.path for one in nodes if one.unfinished and one.state != "open")
+
+
+def _if_any(best: Selection) -> Iterator[Result]:
+    """Return the chosen results; none if no result has the value yet."""
+    results = iter(best)
+    try:
+        first = list(islice(results, 1))
+    except UsageError:
+        return iter(())
+    return chain(first, results)

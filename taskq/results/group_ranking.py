@@ -1,0 +1,113 @@
+"""Ranking of groups of results, each by its best: any number of groups, in bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from itertools import groupby, islice
+from typing import Final
+
+from typing_extensions import Self
+
+from taskq.db.access import Queries
+from taskq.db.connections import Row
+from taskq.files.large_results import Fetching
+from taskq.model.seed import NamedCampaign
+from taskq.results.best import Best
+from taskq.results.line_sorter import LineSorter, sort_key
+from taskq.results.ranking import PAGE, SCAN, dotted, field_words, rank_of
+
+#: Bytes of the digest that stands for a group.
+DIGEST: Final = 16
+
+
+class GroupRanking:
+    """Ranks groups, by the best result of each; use it as a context manager.
+
+    PostgreSQL scans the results, a bounded part in each statement, and returns value and group of
+    the best of each group in the part. groups: how many there are, once `best` was called.
+    left_out: number of results without such a value or group.
+    """
+
+    def __init__(self, database: Queries, fetching: Fetching, wanted: Best) -> None:
+        self.left_out = 0
+        self.groups = 0
+        self._database = database
+        self._fetching = fetching
+        self._wanted = wanted
+        self._campaigns = 0
+        self._by_group = LineSorter()
+        self._by_rank = LineSorter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._by_group.close()
+        self._by_rank.close()
+
+    def look(self, campaign: NamedCampaign) -> None:
+        """Scan the results of a campaign."""
+        part, name = field_words(self._wanted.by)
+        group_part, group_name = field_words(self._wanted.group or "")
+        values = {
+            "campaign": campaign.campaign_id,
+            "part": part,
+            "name": name,
+            "ascending": self._wanted.lowest,
+            "group_part": group_part,
+            "group_name": group_name,
+            "inline": "result" in (part, group_part) and not self._fetching.raw,
+            "scan": SCAN,
+        }
+        after: int | None = 0
+        while after is not None:
+            (row,) = self._database.rows("best_of_groups", after=after, **values)
+            found = zip(row["tasks"] or (), row["ranks"] or (), row["groups"] or (), strict=True)
+            for task, rank, group in found:
+                self._note(group, rank, task)
+            ranked = row["ranked"] + self._look_at_large(campaign, row)
+            self.left_out += row["seen"] - ranked
+            after = row["last"]
+        self._campaigns += 1
+
+    def best(self) -> Iterator[tuple[int, int]]:
+        """Yield the chosen results, best first: the number of the campaign from 0, and the task."""
+        for _, lines in groupby(self._by_group.sorted(), lambda line: line.partition(" ")[0]):
+            self.groups += 1
+            self._by_rank.add(next(lines).partition(" ")[2])
+        for line in islice(self._by_rank.sorted(), self._wanted.number(self.groups)):
+            _, campaign, task = line.split(" ")
+            yield int(campaign, 16), int(task, 16)
+
+    def _look_at_large(self, campaign: NamedCampaign, row: Row) -> int:
+        """Rank large results, which are fetched one by one; return how many count."""
+        tasks, ranked = row["large"] or [], 0
+        groups = dict(zip(tasks, row["large_groups"] or (), strict=True))
+        for begin in range(0, len(tasks), PAGE):
+            page = tasks[begin : begin + PAGE]
+            for one in self._rows(campaign, page):
+                fetched = self._fetching.of(one)
+                rank = rank_of(dotted(fetched, self._wanted.by))
+                group = groups[one["task_id"]] or _digest(dotted(fetched, self._wanted.group or ""))
+                if rank is not None and group is not None:
+                    self._note(group, rank, one["task_id"])
+                    ranked += 1
+        return ranked
+
+    def _rows(self, campaign: NamedCampaign, tasks: Sequence[int]) -> list[Row]:
+        return self._database.rows("results_of", campaign=campaign.campaign_id, tasks=tasks)
+
+    def _note(self, group: bytes, rank: Decimal, task: int) -> None:
+        key = sort_key(rank if self._wanted.lowest else rank.copy_negate())
+        self._by_group.add(f"{group.hex()} {key} {self._campaigns:08x} {task:016x}")
+
+
+def _digest(value: object) -> bytes | None:
+    """Return the digest of a group as PostgreSQL makes it, of text and of whole numbers."""
+    if value is None:
+        return None
+    text = json.dumps(value, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).digest()[:DIGEST]

@@ -1,0 +1,155 @@
+"""Writer of tables as Parquet files; the only module that imports pyarrow, an optional extra."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from types import NoneType
+from typing import Any, BinaryIO, Final
+
+from taskq.model.errors import UsageError
+from taskq.model.json_values import as_json, as_text
+from taskq.results.tabular import Table
+
+#: Rows of a record batch, of at most 320 KiB each.
+PIECE_ROWS: Final = 100
+_ROW_GROUP_BYTES: Final = 16_777_216
+
+#: Types whose values fit a column of a kind, whatever they are.
+_SURE: Final[dict[str, set[type]]] = {
+    "bool": {bool, NoneType},
+    "whole": {NoneType},
+    "number": {float, NoneType},
+    "instant": {datetime, NoneType},
+    "text": {str, NoneType},
+}
+_INT64: Final = range(-(2**63), 2**63)
+_EXACT_IN_DOUBLE: Final = range(-(2**53), 2**53 + 1)
+
+
+def require_pyarrow() -> Any:
+    """Return the module pyarrow; raise `UsageError` if it is not installed."""
+    try:
+        importlib.import_module("pyarrow.parquet")
+        return importlib.import_module("pyarrow")
+    except ImportError:
+        raise UsageError(
+            "Parquet needs pyarrow: pip install 'taskq[parquet]', or export as csv or jsonl"
+        ) from None
+
+
+def write_table(table: Table, stream: BinaryIO) -> None:
+    """Write a table in row groups of about 16 MiB; see `ArrowColumns`."""
+    schema, groups = row_groups(table)
+    with require_pyarrow().parquet.ParquetWriter(stream, schema) as writer:
+        for group in groups:
+            writer.write_table(group)
+
+
+def row_groups(table: Table) -> tuple[Any, Iterator[Any]]:
+    """Return the schema of a table, and its rows as Arrow tables of about 16 MiB."""
+    columns = ArrowColumns(table)
+    return columns.schema, grouped(columns.batches(table), None)
+
+
+class ArrowColumns:
+    """The columns of a table, with types.
+
+    A column whose values in the sample are all booleans, whole numbers, numbers or instants
+    has that type, any other is text. A later value that does not fit goes to `rest`.
+    """
+
+    def __init__(self, table: Table) -> None:
+        pa = require_pyarrow()
+        self._table = table
+        self._kinds = [_kind(flat.get(column) for flat in table.sample) for column in table.columns]
+        types = {
+            "bool": pa.bool_(),
+            "whole": pa.int64(),
+            "number": pa.float64(),
+            "instant": pa.timestamp("us", tz="UTC"),
+            "text": pa.string(),
+        }
+        named = [
+            (column, types[kind]) for column, kind in zip(table.columns, self._kinds, strict=True)
+        ]
+        if not table.complete:
+            named.append((table.rest, types["text"]))
+        self.schema = pa.schema(named)
+
+    def batches(self, rows: Iterable[tuple[list[Any], dict[str, Any]]]) -> Iterator[Any]:
+        """Yield rows, as the table has them, in record batches."""
+        pa, rest = require_pyarrow(), iter(rows)
+        while batch := list(islice(rest, PIECE_ROWS)):
+            columns = _fitted(self._table, self._kinds, batch)
+            arrays = [
+                pa.array(column, field.type)
+                for column, field in zip(columns, self.schema, strict=True)
+            ]
+            yield pa.record_batch(arrays, schema=self.schema)
+
+
+def grouped(batches: Iterable[Any], most_rows: int | None) -> Iterator[Any]:
+    """Yield record batches put together to tables of 16 MiB or, if given, so many rows."""
+    pa, group, size, rows = require_pyarrow(), [], 0, 0
+    for batch in batches:
+        rest = batch
+        while rest.num_rows:
+            now = rest if most_rows is None else rest.slice(0, most_rows - rows)
+            rest = rest.slice(now.num_rows)
+            group.append(now)
+            size, rows = size + now.nbytes, rows + now.num_rows
+            if rows == most_rows or size >= _ROW_GROUP_BYTES:
+                yield pa.Table.from_batches(group)
+                group.clear()
+                size = rows = 0
+    if group:
+        yield pa.Table.from_batches(group)
+
+
+def _fitted(
+    table: Table, kinds: list[str], rows: list[tuple[list[Any], dict[str, Any]]]
+) -> Iterator[Sequence[Any]]:
+    """Yield the columns of rows; what does not fit goes to that of the rest."""
+    rests = [rest for _, rest in rows]
+    values = zip(*(row for row, _ in rows), strict=True)
+    for name, kind, column in zip(table.columns, kinds, values, strict=True):
+        # Of a million values few have a type that has to be looked at one by one.
+        if {*map(type, column)} <= _SURE[kind]:
+            yield column
+        else:
+            yield [_fitted_value(name, kind, *one) for one in zip(column, rests, strict=True)]
+    if not table.complete:
+        yield [as_json(rest) if rest else None for rest in rests]
+
+
+def _fitted_value(name: str, kind: str, value: Any, rest: dict[str, Any]) -> Any:
+    if not _fits(kind, value):
+        rest[name] = value
+        return None
+    return as_text(value) if kind == "text" and value is not None else value
+
+
+def _kind(values: Iterable[Any]) -> str:
+    present = [value for value in values if value is not None]
+    if present:
+        for kind in ("bool", "whole", "number", "instant"):
+            if all(_fits(kind, value) for value in present):
+                return kind
+    return "text"
+
+
+def _fits(kind: str, value: Any) -> bool:
+    if value is None or kind == "text":
+        return True
+    if kind == "bool":
+        return isinstance(value, bool)
+    if kind == "instant":
+        return isinstance(value, datetime)
+    if isinstance(value, bool):
+        return False
+    if kind == "whole":
+        return isinstance(value, int) and value in _INT64
+    return isinstance(value, float) or (isinstance(value, int) and value in _EXACT_IN_DOUBLE)

@@ -1,0 +1,207 @@
+"""Ranking: the best of many results by one of their values.
+
+PostgreSQL scans the results of a campaign, a bounded part in each statement, and returns the ids
+of the best. So memory and traffic are bounded by how many results are wanted, and the others never
+leave the server. Large results, of which the database has references only, are fetched one by one
+if the value is in the result.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+from taskq.db.access import Queries
+from taskq.db.address import Row
+from taskq.files.large_results import Fetching
+from taskq.model.errors import UsageError
+from taskq.model.seed import NamedCampaign
+from taskq.model.views import Result
+
+#: SCAN: attempts that one statement scans. PAGE: results in memory while they are returned.
+SCAN: Final = 20_000
+PAGE: Final = 1_000
+
+# What has more digits before the point counts as no number, as in `sql/functions/number_at.sql`.
+_BEYOND: Final = 10**309
+
+# A better place compares larger: the value or its negation, then the earlier campaign and task.
+_Place: TypeAlias = tuple[Decimal, int, int]
+
+
+class Ranking:
+    """The `top` results with the highest value of a field, or with the lowest.
+
+    field: a dotted name, as `result.score`. Values are numbers, which are compared exactly, or
+    instants; one of more than 309 digits before the point, or 1,000 after it, counts as none. Equal
+    ones are ordered by the campaign that was scanned first, then by the task that was seeded first.
+    ranked, left_out: number of results with such a value, and without.
+    """
+
+    def __init__(
+        self,
+        database: Queries,
+        fetching: Fetching,
+        top: int,
+        field: str,
+        *,
+        ascending: bool = False,
+        scan: int = SCAN,
+    ) -> None:
+        self.left_out = 0
+        self.ranked = 0
+        self._database = database
+        self._fetching = fetching
+        self._top = top
+        self._field = field
+        self._ascending = ascending
+        self._scan = scan
+        self._campaigns: list[NamedCampaign] = []
+        self._heap: list[_Place] = []
+        self._first: tuple[NamedCampaign, int] | None = None
+
+    def look(self, campaign: NamedCampaign) -> None:
+        """Scan the results of a campaign."""
+        self._campaigns.append(campaign)
+        part, name = field_words(self._field)
+        values = {
+            "campaign": campaign.campaign_id,
+            "part": part,
+            "name": name,
+            "ascending": self._ascending,
+            "top": self._top,
+            "inline": part == "result" and not self._fetching.raw,
+            "scan": self._scan,
+        }
+        after: int | None = 0
+        while after is not None:
+            (row,) = self._database.rows("best_results", worst=self._worst(), after=after, **values)
+            for task, rank in zip(row["tasks"] or (), row["ranks"] or (), strict=True):
+                self._note(rank, task)
+            ranked = row["ranked"] + self._look_at_large(campaign, row["large"] or [])
+            self.ranked += ranked
+            self.left_out += row["seen"] - ranked
+            if row["seen"] and self._first is None:
+                self._first = campaign, after
+            after = row["last"]
+
+    def best(self) -> Iterator[tuple[NamedCampaign, Result]]:
+        """Return the best of the scanned results, best first, each with its campaign.
+
+        Raise `UsageError` if there are results, but none with such a value.
+        """
+        if self.left_out and not self._heap:
+            raise UsageError(
+                f"none of {self.left_out:,} results has a number in {self._field!r}; "
+                f"of the first one, these have: {', '.join(self._known()) or 'none'}"
+            )
+        places = sorted(self._heap, reverse=True)
+        tasks = ((-number, -task) for _, number, task in places)
+        return fetched(self._database, self._fetching, self._campaigns, tasks)
+
+    def _look_at_large(self, campaign: NamedCampaign, tasks: list[int]) -> int:
+        """Rank large results; return how many have the value."""
+        ranked = 0
+        for begin in range(0, len(tasks), PAGE):
+            for row in self._rows(campaign, tasks[begin : begin + PAGE]):
+                rank = rank_of(dotted(self._fetching.of(row), self._field))
+                if rank is not None:
+                    self._note(rank, row["task_id"])
+                    ranked += 1
+        return ranked
+
+    def _rows(self, campaign: NamedCampaign, tasks: list[int]) -> list[Row]:
+        return self._database.rows("results_of", campaign=campaign.campaign_id, tasks=tasks)
+
+    def _note(self, rank: Decimal, task: int) -> None:
+        place = (
+            rank.copy_negate() if self._ascending else rank,  # unary minus would round
+            1 - len(self._campaigns),
+            -task,
+        )
+        if len(self._heap) < self._top:
+            heapq.heappush(self._heap, place)
+        else:
+            heapq.heappushpop(self._heap, place)
+
+    def _worst(self) -> Decimal | None:
+        """Return the value that a better result must exceed; None: fewer than `top` so far."""
+        if len(self._heap) < self._top:
+            return None
+        worst = self._heap[0][0]
+        return worst.copy_negate() if self._ascending else worst
+
+    def _known(self) -> list[str]:
+        if self._first is None:
+            return []
+        campaign, after = self._first
+        rows = self._database.rows("results", campaign=campaign.campaign_id, after=after, limit=1)
+        return sorted(name for row in rows for name in _numbers("", self._fetching.of(row)))
+
+
+def fetched(
+    database: Queries,
+    fetching: Fetching,
+    campaigns: Sequence[NamedCampaign],
+    tasks: Iterable[tuple[int, int]],
+) -> Iterator[tuple[NamedCampaign, Result]]:
+    """Yield the results of tasks in this order, a page at a time, each with its campaign.
+
+    tasks: of each the place of its campaign in `campaigns`, and its id.
+    """
+    rest = iter(tasks)
+    while page := list(islice(rest, PAGE)):
+        found: dict[tuple[int, int], Row] = {}
+        for number in {number for number, _ in page}:
+            wanted = [task for which, task in page if which == number]
+            campaign_id = campaigns[number].campaign_id
+            for row in database.rows("results_of", campaign=campaign_id, tasks=wanted):
+                found[number, row["task_id"]] = row
+        for number, task in page:
+            row = found.get((number, task), {})
+            if row:  # not removed meanwhile
+                campaign = campaigns[number]
+                yield campaign, Result(campaign=campaign.path, **fetching.of(row))
+
+
+def field_words(field: str) -> tuple[str | None, str]:
+    """Return part and name of a dotted name; None: a result has no such part."""
+    part, dot, name = field.partition(".")
+    return part if bool(dot) != (part in _PLAIN) else None, name  # only objects have parts
+
+
+_PLAIN: Final = ("task_id", "attempt", "claimed_at", "ended_at")
+
+
+def dotted(record: object, name: str) -> Any:
+    """Return the value at a dotted name, None if there is none; a name may contain dots itself."""
+    if not isinstance(record, Mapping):
+        return None
+    if name in record:
+        return record[name]
+    outer, dot, rest = name.partition(".")
+    return dotted(record.get(outer), rest) if dot else None
+
+
+def rank_of(value: object) -> Decimal | None:
+    """Return what a value is ranked by, None if it is neither a number nor an instant."""
+    if isinstance(value, datetime):
+        return Decimal(repr(value.timestamp()))
+    if isinstance(value, float) and math.isfinite(value):
+        return Decimal(repr(value))  # what its digits say, as in the database
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _BEYOND:
+        return Decimal(value)
+    return None
+
+
+def _numbers(prefix: str, record: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in record.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(f"{prefix}{name}.", value)
+        elif rank_of(value) is not None:
+            yield f"{prefix}{name}"

@@ -1,0 +1,171 @@
+"""Write result records to JSON, CSV, Parquet and SDF files, in bounded memory."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final, TypeAlias
+
+from taskq.files.destination import opened
+from taskq.model.errors import UsageError
+from taskq.model.json_values import as_json, as_text
+from taskq.results import parquet
+from taskq.results.sdf import as_sdf
+from taskq.results.tabular import Table
+
+Record: TypeAlias = Mapping[str, Any]
+
+
+def write(
+    records: Iterable[Record],
+    destination: str | Path | BinaryIO,
+    format: str,  # noqa: A002  # the name that the command line uses
+    *,
+    columns: Sequence[str] | None = None,
+) -> int:
+    """Write records as `jsonl`, `json` (an array), `csv`, `parquet` or `sdf`; return how many.
+
+    A path gets a complete file or none (see `taskq.files.destination`); a stream stays open, and
+    when its reader goes away, writing ends without an error.
+
+    Instants are ISO 8601 in UTC, durations seconds.
+
+    In CSV and Parquet an object, as payload and result are, has a column for each of its
+    names (`payload.smiles`); what lies deeper is JSON text. The first 1,000 records, or
+    16 MiB of them, decide about columns and, in Parquet, types. When more come, a last column
+    `rest` takes, as JSON text, what later records have beyond that, so that nothing is lost.
+
+    For SDF each record has its molecule in `molblock`, as `taskq.results.poses` finds it; its other
+    fields become data fields, and deeper ones JSON text.
+
+    columns: of CSV, if they are known: each record is written as it comes, with these.
+
+    CSV is UTF-8 as in RFC 4180, but lines end in LF. Values are written as they are, also
+    text that starts with `=`, which a spreadsheet takes for a formula: import it as text.
+
+    Raise `UsageError` for an unknown format, and for Parquet without pyarrow; nothing is
+    read or written then.
+    """
+    writer = _WRITERS.get(format)
+    if writer is None:
+        raise UsageError(f"unknown export format {format!r}; known are: {', '.join(FORMATS)}")
+    if writer is _write_parquet:
+        parquet.require_pyarrow()
+    counted = _Counted(records)
+    with opened(destination) as stream:
+        if columns is not None and writer is _write_csv:
+            _write_csv_columns(counted, stream, columns)
+        else:
+            writer(counted, stream)
+    return counted.count
+
+
+class _Counted:
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.count = 0
+        self._records = records
+
+    def __iter__(self) -> Iterator[Record]:
+        for record in self._records:
+            yield record
+            self.count += 1
+
+
+def _write_jsonl(records: Iterable[Record], stream: BinaryIO) -> None:
+    stream.writelines(f"{as_json(record)}\n".encode() for record in records)
+
+
+def _write_json(records: Iterable[Record], stream: BinaryIO) -> None:
+    between = "[\n"
+    for record in records:
+        stream.write(f"{between}{as_json(record)}".encode())
+        between = ",\n"
+    stream.write(b"[]\n" if between == "[\n" else b"\n]\n")
+
+
+def _write_csv(records: Iterable[Record], stream: BinaryIO) -> None:
+    table = Table(records)
+    if not table.columns:
+        return
+    rows = _CsvRows(stream)
+    rows.write(table.columns if table.complete else [*table.columns, table.rest])
+    for values, rest in table:
+        row = [as_text(value) for value in values]
+        if not table.complete:
+            row.append(as_json(rest) if rest else "")
+        rows.write(row)
+
+
+def _write_csv_columns(records: Iterable[Record], stream: BinaryIO, columns: Sequence[str]) -> None:
+    rows = _CsvRows(stream)
+    rows.write(list(columns))
+    for record in records:
+        rows.write([as_text(record.get(name)) for name in columns])
+
+
+class _CsvRows:
+    def __init__(self, stream: BinaryIO) -> None:
+        lines = _Utf8(stream)
+        self._writer = csv.writer(lines, lineterminator="\n")
+        self._quoting = csv.writer(lines, lineterminator="\n", quoting=csv.QUOTE_ALL)
+
+    def write(self, row: list[str]) -> None:
+        # Before Python 3.13, csv leaves a lone CR unquoted, which readers take for a line end.
+        quoting = any("\r" in cell for cell in row)
+        (self._quoting if quoting else self._writer).writerow(row)
+
+
+class _Utf8:
+    """A binary stream as csv.writer wants it; unlike TextIOWrapper it never closes it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        self._stream.write(text.encode())
+
+
+def _write_parquet(records: Iterable[Record], stream: BinaryIO) -> None:
+    parquet.write_table(Table(records), stream)
+
+
+def _write_sdf(records: Iterable[Record], stream: BinaryIO) -> None:
+    stream.writelines(as_sdf(records))
+
+
+_WRITERS: Final[dict[str, Callable[[Iterable[Record], BinaryIO], None]]] = {
+    "jsonl": _write_jsonl,
+    "json": _write_json,
+    "csv": _write_csv,
+    "parquet": _write_parquet,
+    "sdf": _write_sdf,
+}
+FORMATS: Final = tuple(_WRITERS)
+_SUFFIXES: Final = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".sdf": "sdf",
+}
+
+
+def format_of(path: str | Path) -> str:
+    """Return the format that a file's suffix names, `jsonl` for a path without one.
+
+    Raise `UsageError` for any other suffix: what is in the file would not be what it says.
+    """
+    suffix = Path(path).suffix.lower()
+    if (known := suffix_format(path)) is not None or not suffix:
+        return known or "jsonl"
+    raise UsageError(
+        f"{str(path)!r}: no format has the suffix {suffix}; use one of {', '.join(_SUFFIXES)}, or "
+        f"name the format: {', '.join(FORMATS)}"
+    )
+
+
+def suffix_format(path: str | Path) -> str | None:
+    """Return the format that a file's suffix names, None if it names none."""
+    return _SUFFIXES.get(Path(path).suffix.lower())

@@ -1,0 +1,103 @@
+"""Conversion of a stream of nested records to table rows, with columns from a sample."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from types import NoneType
+from typing import Any, Final, TypeAlias
+
+from taskq.model.json_values import as_json
+
+SAMPLE_RECORDS: Final = 1_000
+SAMPLE_BYTES: Final = 16_777_216
+REST: Final = "rest"  # the column for what has none
+
+#: Types of most values, which are no objects: to ask so of any type takes long.
+_SINGLE: Final = frozenset({str, int, float, bool, NoneType})
+
+Flat: TypeAlias = Mapping[str, Any]
+
+
+class Table:
+    """Records as rows, read once; the first ones decide about the columns.
+
+    An object within a record has a column for each of its names, as `payload.smiles`; what
+    lies deeper stays one value. Columns come in the order of their first appearance, those
+    of one object side by side. Reading the rows empties the sample.
+
+    columns   the names of the columns
+    sample    the deciding records, flat: 1,000 and the one that shows that there are more,
+              or fewer when they have 16 MiB
+    complete  whether all records are in the sample
+    rest      the name of the column for what has none; with `_` behind it if one has its name
+    """
+
+    def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
+        self.sample: deque[Flat] = deque()
+        self.complete = True
+        self._following = map(_flat, records)
+        size = 0
+        for flat in self._following:
+            self.sample.append(flat)
+            size += len(as_json(flat))
+            if len(self.sample) > SAMPLE_RECORDS or size > SAMPLE_BYTES:
+                self.complete = False
+                break
+        self.columns = _columns(self.sample)
+        self.rest = REST
+        while self.rest in self.columns:
+            self.rest += "_"
+
+    def __iter__(self) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+        """Yield each record as its values, None where it has none, and what has no column."""
+        return self._rows(self._flats())
+
+    def rows(
+        self, records: Iterable[Mapping[str, Any]]
+    ) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+        """Yield other records, which come behind those of the table, in the same way."""
+        return self._rows(map(_flat, records))
+
+    def _rows(self, flats: Iterable[Flat]) -> Iterator[tuple[list[Any], dict[str, Any]]]:
+        known = frozenset(self.columns)
+        for flat in flats:
+            rest = (
+                {}
+                if flat.keys() <= known
+                else {
+                    name: value
+                    for name, value in flat.items()
+                    if name not in known and value is not None
+                }
+            )
+            yield [flat.get(name) for name in self.columns], rest
+
+    def _flats(self) -> Iterator[Flat]:
+        while self.sample:
+            yield self.sample.popleft()
+        yield from self._following
+
+
+def _flat(record: Mapping[str, Any]) -> Flat:
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        if type(value) not in _SINGLE and isinstance(value, Mapping):
+            flat.update((f"{name}.{inner}", content) for inner, content in value.items())
+        else:
+            flat[name] = value
+    return flat
+
+
+def _columns(sample: Iterable[Flat]) -> list[str]:
+    groups: dict[str, dict[str, bool]] = {}  # by object: its names, and whether any has a value
+    for flat in sample:
+        for name, value in flat.items():
+            group = groups.setdefault(name.partition(".")[0], {})
+            group[name] = group.get(name, False) or value is not None
+    return [
+        name
+        for outer, group in groups.items()
+        for name, filled in group.items()
+        if filled or name != outer or len(group) == 1  # an object that some records lack
+    ]

@@ -1,0 +1,169 @@
+"""The keeper: the upkeep loop of a queue.
+
+It expires sessions, promotes delayed tasks, folds counters, pauses campaigns in which nearly
+everything fails, hedges attempts that are slow, and removes checkpoints and output files that are
+of no use.
+
+Any number of keepers may run. In each term one of them acts; when it ends, another takes over
+within a term. `taskq keeper` runs one by itself; each agent with a connection of its own to
+PostgreSQL, and each gateway, runs one as well.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from taskq.db.connections import Database, Statements
+from taskq.files.archives import Sweeper
+from taskq.model.errors import TaskqError
+
+#: Seconds that the thread of `keeping` has to end.
+END_S: Final = 5.0
+#: Seconds between the rounds of the keeper that acts.
+PERIOD_S: Final = 1.0
+#: Seconds for which a keeper acts without renewing its term.
+TERM_S: Final = 10.0
+#: Seconds between the tries of a keeper that does not act, up to doubled at random.
+TAKE_OVER_S: Final = 5.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The outcome of one round: whether this keeper acts, and what it did.
+
+    lost: attempts lost with their agents. promoted: delayed tasks that are waiting now. folded:
+    deltas added to counters. held: silent agents whose tasks are not handed out again, since so
+    many cannot all be dead; 0: expiry is as usual. paused: the campaigns that paused themselves.
+    suspects: the hosts that are throttled from now on, since more fails there than on others.
+    hedged: tasks that take far longer than others, and wait for a second attempt from now on.
+    """
+
+    acting: bool
+    lost: int
+    promoted: int
+    folded: int
+    held: int
+    paused: list[str]
+    suspects: list[str]
+    hedged: int
+
+
+class Keeper:
+    """One keeper of a queue, with a connection and an identity of its own."""
+
+    def __init__(self, database: Database) -> None:
+        self._connection = database.dedicated_connection()
+        self._holder = str(uuid.uuid4())
+        # How many rounds the database had seen when it answered last, and when that was.
+        self._known, self._known_at = 0, 0.0
+        self._sweepers = [Sweeper(database, name) for name in ("end_checkpoints", "end_outputs")]
+
+    def round(self) -> Round:
+        """Do one round of upkeep, if this keeper is the one that acts or can become it."""
+        with self._connection.connected() as statements:
+            rounds = self._rounds_seen(statements)
+            (row,) = statements.rows("keep", holder=self._holder, term_s=TERM_S)
+        self._known, self._known_at = rounds + row["acting"], time.monotonic()
+        if row["acting"]:
+            self._sweep()
+        return Round(
+            acting=row["acting"],
+            lost=row["lost"] or 0,
+            promoted=row["promoted"] or 0,
+            folded=row["folded"] or 0,
+            held=row["held"] or 0,
+            paused=row["paused"] or [],
+            suspects=row["suspects"] or [],
+            hedged=row["hedged"] or 0,
+        )
+
+    def _rounds_seen(self, statements: Statements) -> int:
+        """Return the rounds that the database has seen; it notes it if it had seen more before."""
+        ago_s = time.monotonic() - self._known_at
+        (row,) = statements.rows("note_set_back", known=self._known, ago_s=ago_s)
+        if row["gone_s"] is not None:
+            log.error(
+                "up to %.0f s of what was acknowledged are gone: a server has taken over that lacks"
+                " them; `taskq audit` tells when",
+                row["gone_s"],
+            )
+        return int(row["rounds"])
+
+    def _sweep(self) -> None:
+        """Remove archives; whatever prevents that keeps nobody's tasks from being handed out."""
+        try:
+            with self._connection.connected() as statements:
+                for sweeper in self._sweepers:
+                    sweeper.sweep(statements)
+        except TaskqError as error:
+            log.warning("checkpoints and output files that are of no use stay: %s", error)
+
+    def run(self, stop: threading.Event) -> None:
+        """Do rounds until `stop` is set: each second while acting, each 5 to 10 s otherwise.
+
+        While PostgreSQL does not answer, it goes on trying.
+        """
+        held = 0
+        while not stop.is_set():
+            pause_s = TAKE_OVER_S * random.uniform(1.0, 2.0)  # noqa: S311  # spreads the askers
+            try:
+                done = self.round()
+                if done.acting:
+                    pause_s = PERIOD_S
+                    _log_round(done, held)
+                    held = done.held
+            except TaskqError as error:
+                log.warning("upkeep must wait: %s", error)
+            stop.wait(pause_s)
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+def _log_round(done: Round, held: int) -> None:
+    """Log what operators should know of a round; held: that of the round before."""
+    if done.held and not held:
+        log.warning(
+            "%d agents are silent at a time: taken for an outage, their tasks are held;"
+            " `taskq agents list` tells how long, `taskq recover` hands them out now",
+            done.held,
+        )
+    if held and not done.held:
+        log.warning("no more tasks are held for silent agents")
+    if done.lost:
+        log.warning("%d attempts lost with their agents, handed out again", done.lost)
+    if done.hedged:
+        log.info("%d attempts take far longer than others: hedged by second ones", done.hedged)
+    for path in done.paused:
+        log.warning("the campaign %s has paused itself; `taskq status %s` tells why", path, path)
+    for host in done.suspects:
+        log.warning(
+            "host %r fails what others do well: slowed; `taskq agents list` tells more", host
+        )
+
+
+@contextmanager
+def keeping(database: Database) -> Iterator[None]:
+    """Run a keeper in a thread for the duration of the block."""
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=Keeper(database).run, args=(stop,), name="taskq-keeper", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(END_S)

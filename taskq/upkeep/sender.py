@@ -1,0 +1,178 @@
+"""Sender of a keeper: finds events, takes messages, delivers them, writes down what became of them.
+
+It has a connection and a thread of its own: whatever receivers do, upkeep goes on. All senders of a
+queue share its messages, each those that it is able to send. A message that was sent, and whose
+sender died before that was written down, is sent again, with the same ids.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from taskq.db.connections import Connection, Database, Statements
+from taskq.model.errors import ServerUnsuitable, TaskqError
+from taskq.model.words import counted
+from taskq.upkeep.channels import Channels
+from taskq.upkeep.delivery import MessageDelivery
+from taskq.upkeep.disks import nearly_full
+from taskq.upkeep.texts import message, said
+
+#: Messages under way at a time.
+MOST: Final = 8
+#: Seconds between two rounds; while something is under way; after an error; without the rights.
+PERIOD_S: Final = 1.0
+BUSY_S: Final = 0.1
+TROUBLE_S: Final = 5.0
+REFUSED_S: Final = 60.0
+#: Seconds that messages under way have to end when the keeper does.
+END_S: Final = 5.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What has become of a message, until it is written down. trouble: None: it was sent."""
+
+    rule: str
+    events: Sequence[str]
+    trouble: str | None
+
+
+class Sender:
+    """The notifications of a keeper."""
+
+    def __init__(self, database: Database, channels: Channels, disks: Sequence[str] = ()) -> None:
+        """disks: folders; rules tell when the disk of one is nearly full."""
+        self._connection: Connection = database.dedicated_connection()
+        self._channels = channels
+        self._disks = disks
+        self._holder = str(uuid.uuid4())
+        self._host = socket.gethostname()[:200]
+        self._under_way: list[MessageDelivery] = []
+        self._outcomes: list[_Outcome] = []
+
+    def round(self) -> None:
+        """Do one round: write down, send, and find what there is."""
+        self._collect()
+        with self._connection.connected() as statements:
+            self._write_down(statements)
+            taken = statements.rows(
+                "take_messages",
+                holder=self._holder,
+                host=self._host,
+                reaches=self._channels.reaches(),
+                most=MOST - len(self._under_way),
+            )
+            for row in taken:
+                self._start(row)
+            statements.value("note_events", disks=json.dumps(nearly_full(self._disks)))
+
+    def run(self, stop: threading.Event) -> None:
+        """Do rounds until `stop` is set; what is under way then has 5 s to end."""
+        refused = False
+        while not stop.is_set():
+            pause_s = BUSY_S if self._under_way else PERIOD_S
+            try:
+                self.round()
+                refused = False
+            except ServerUnsuitable as error:  # no right to do it, which may come
+                if not refused:
+                    log.warning("notifications are not sent: %s", error)
+                refused, pause_s = True, REFUSED_S
+            except TaskqError as error:
+                log.warning("notifications must wait: %s", error)
+                pause_s = TROUBLE_S
+            except Exception:
+                log.exception("a defect in sending notifications")
+                pause_s = TROUBLE_S
+            stop.wait(pause_s)
+        self._end()
+
+    def close(self) -> None:
+        """End what is under way, which is sent again later, and close the connection."""
+        for one in self._under_way:
+            one.close()
+        self._connection.close()
+
+    def _start(self, row: dict[str, Any]) -> None:
+        events = row["events"] or []
+        if not events:  # they were given up, or removed, meanwhile
+            return
+        whole = message(row["rule"], row["path"], events, host=self._host)
+        try:
+            one = MessageDelivery(row["rule"], row["target"], whole, self._channels)
+        except (TaskqError, OSError) as error:
+            ids = [event["event_id"] for event in events]
+            self._outcomes.append(_Outcome(row["rule"], ids, said(error)))
+        else:
+            self._under_way.append(one)
+
+    def _collect(self) -> None:
+        """Note what has become of the messages that have ended."""
+        for one in [one for one in self._under_way if one.ended()]:
+            self._under_way.remove(one)
+            self._outcomes.append(_Outcome(one.rule, one.events, one.trouble()))
+            one.close()
+
+    def _write_down(self, statements: Statements) -> None:
+        while self._outcomes:
+            one = self._outcomes[0]
+            gave_up = statements.value(
+                "end_message",
+                holder=self._holder,
+                rule=one.rule,
+                events=list(one.events),
+                trouble=one.trouble,
+                host=self._host,
+            )
+            self._outcomes.pop(0)
+            _log_outcome(one, gave_up=gave_up)
+
+    def _end(self) -> None:
+        waiting, left_s = threading.Event(), END_S
+        try:
+            while self._under_way and left_s > 0:
+                waiting.wait(BUSY_S)
+                left_s -= BUSY_S
+                self._collect()
+            with self._connection.connected() as statements:
+                self._write_down(statements)
+        except TaskqError as error:
+            log.warning("what was sent last may be sent again: %s", error)
+        finally:
+            self.close()
+
+
+def _log_outcome(one: _Outcome, *, gave_up: bool) -> None:
+    """Log what operators should know of a message: not to whom, nor what it said."""
+    what = counted(len(one.events), "event")
+    if one.trouble is None:
+        log.info("%s of the rule %s told", what, one.rule)
+    elif gave_up:
+        log.error("%s of the rule %s given up: %s", what, one.rule, one.trouble)
+    else:
+        log.warning("%s of the rule %s not told yet: %s", what, one.rule, one.trouble)
+
+
+@contextmanager
+def sending(database: Database, channels: Channels, disks: Sequence[str] = ()) -> Iterator[None]:
+    """Send notifications in a thread for the duration of the block; disks: see `Sender`."""
+    stop = threading.Event()
+    thread = threading.Thread(
+        target=Sender(database, channels, disks).run, args=(stop,), name="taskq-sender", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(2 * END_S)

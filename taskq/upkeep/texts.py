@@ -1,0 +1,115 @@
+"""Events in words, and the messages that are made of them; pure."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from taskq.model.words import command, counted
+
+GB: Final = 10**9
+_MAX_SAID: Final = 300
+_IDS: Final = uuid.UUID("8f7c6e0c-4d1b-5f0e-9a55-0f6f9a3b1d27")
+#: Angle brackets are mark-up and mentions to chat services, and what nodes say is in the text.
+_HARMLESS: Final = str.maketrans("<>", "()")
+
+
+def said(text: object) -> str:
+    """Return the beginning of a text that came from elsewhere, as one harmless line."""
+    line = " ".join(str(text).split()).translate(_HARMLESS)
+    line = "".join(c if c.isprintable() else "?" for c in line)
+    return line if len(line) <= _MAX_SAID else f"{line[:_MAX_SAID]}..."
+
+
+def sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
+    """Return what has happened, in a sentence."""
+    try:
+        return _sentence(event, subject, figures)
+    except (KeyError, TypeError, ValueError):  # of another release
+        return f"{subject}: {said(event)}."
+
+
+def _sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
+    if event == "finished":
+        done, failed, cancelled = (figures[name] for name in ("done", "failed", "cancelled"))
+        return f"{subject} has finished: {done:,} done, {failed:,} failed, {cancelled:,} cancelled."
+    if event == "paused":
+        if figures["why"] is None:
+            return f"{subject} was paused by an operator."
+        return f"{subject} has paused itself: {said(figures['why'])}."
+    if event == "no-agents":
+        number, campaigns, first = (figures[name] for name in ("waiting", "campaigns", "first"))
+        where = first if campaigns == 1 else f"{counted(campaigns, 'campaign')}, as {first}"
+        wait = "waits" if number == 1 else "wait"
+        return f"{counted(number, 'task')} {wait} in {where}, and no agent at work serves that."
+    if event == "failing":
+        failures, attempts = figures["failures"], figures["attempts"]
+        return f"{failures:,} of the latest {attempts:,} first attempts in {subject} failed."
+    if event == "slow":
+        ended, usual = counted(figures["ended"], "task"), figures["usual"]
+        return f"{subject} has become slow: {ended} ended in 15 minutes, {usual:,} were usual."
+    if event == "disk":
+        free, size = figures["free"] / GB, figures["size"] / GB
+        return (
+            f"The disk of {said(subject)} is nearly full: {free:,.1f} of {size:,.0f} GB are free."
+        )
+    if event == "test":
+        return f"This is a test, asked for by {said(figures['login'])}. Nothing has happened."
+    raise ValueError(event)
+
+
+def commands(event: str, subject: str, figures: Mapping[str, Any]) -> list[str]:
+    """Return what to type next."""
+    if event == "finished":
+        failures = [command("failures", subject)] if figures.get("failed") else []
+        return [command("status", subject), *failures]
+    if event == "paused":
+        return [command("explain", subject), command("campaign", "resume", subject)]
+    if event == "no-agents":
+        return [command("explain", subject), command("agents", "list", subject)]
+    if event == "failing":
+        return [command("failures", subject), command("campaign", "pause", subject)]
+    if event == "slow":
+        return [command("explain", subject), command("sites", "list", subject)]
+    return []
+
+
+def message(
+    rule: str, path: str, events: Sequence[Mapping[str, Any]], *, host: str
+) -> dict[str, Any]:
+    """Return a message that tells some events of a rule, as webhooks and programs get it.
+
+    id: the same for the same events, however often it is sent. host: where it is sent from.
+    """
+    told = [
+        {
+            "id": one["event_id"],
+            "event": one["event"],
+            "campaign": path if one["event"] == "disk" else one["subject"],
+            "at": one["noted_at"],
+            "text": sentence(one["event"], one["subject"], one["figures"]),
+            "commands": commands(one["event"], one["subject"], one["figures"]),
+            "figures": one["figures"],
+        }
+        for one in events
+    ]
+    ids = sorted(one["id"] for one in told)
+    if len(told) == 1:
+        subject = told[0]["text"].partition(": ")[0].rstrip(".")
+        subject = f"a test of the rule {rule}" if told[0]["event"] == "test" else subject
+    else:
+        subject = f"{counted(len(told), 'event')} in {path}"
+    lines = []
+    for one in told:
+        lines += [one["text"], *(f"  $ {words}" for words in one["commands"]), ""]
+    lines += [f"Sent by taskq's rule {rule}, from {said(host)}; it ends with", ""]
+    lines += [f"  $ {command('notify', 'rm', rule)}"]
+    return {
+        "id": str(uuid.uuid5(_IDS, " ".join(ids))),
+        "rule": rule,
+        "campaign": path,
+        "subject": f"taskq: {subject}"[:200],
+        "text": "\n".join(lines),
+        "events": told,
+    }
