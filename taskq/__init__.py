@@ -140,15 +140,15 @@ def __getattr__(name: str) -> Any:
 def local_agents(queue: Client, slots: int | None = None, path: str | None = None) -> LocalAgents:
     """Return agents of this machine as a context manager: they work while its block runs.
 
-    slots: tasks at a time; by default the number of processors. path: the campaign they serve, with
-    all below it. By default all of the embedded server, which is yours alone; on any other server
-    the campaign that `queue` has created or given calls before, with those below it, so that they
-    run nobody else's code and refuse nobody's tasks; raise `UsageError` if there is none, or
-    several.
+    slots: tasks at a time; by default the number of processors.
+    path: the campaign that they serve, with all below it. By default the agents of the embedded
+    server, which is yours alone, serve all campaigns. On any other server they serve the campaign
+    that `queue` has created or given calls, with those below it: so they run nobody else's code
+    and refuse nobody's tasks. Raise `UsageError` if there is no such campaign, or several.
 
-    Their Python is this one, and finds what this program imports. Tasks that run at the end of the
-    block get 5 s to end, then go back to the queue. They leave when this program ends, however that
-    happens; when they end by themselves, who waits for results gets `AgentsDied`, and so does the
+    Their Python is this program's, and finds what this program imports. Tasks that run at the end
+    of the block get 5 s to end, then go back to the queue. The agents leave when this program ends,
+    however that happens. If they end before, waits for results raise `AgentsDied`, and so does the
     end of the block.
     """
     from taskq.compute.local_agents import LocalAgents  # noqa: PLC0415
@@ -159,7 +159,7 @@ def local_agents(queue: Client, slots: int | None = None, path: str | None = Non
 def smiles(path: str | Path) -> Source:
     """Return the molecules of a SMILES file, plain or gzip, as arguments for `Client.map`.
 
-    Each is `{"smiles": ..., "name": ...}`, without a name if it has none; its name, or else its
-    SMILES, is the key of its task.
+    Each is `{"smiles": ..., "name": ...}`, without a name if it has none. The key of its task is
+    its name, or its SMILES if it has no name.
     """
     return open_source(path, format="smiles")

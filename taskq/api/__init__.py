@@ -1,1 +1,1 @@
-"""What submitters use: `client`, its asynchronous twins (`aio`), and reading from a standby."""
+"""The submitters' API: `client`, its asynchronous twins (`aio`), and reading from a standby."""

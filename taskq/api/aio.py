@@ -6,11 +6,11 @@
         async for outcome in run.as_completed():
             ...
 
-A twin has the methods of its original, with their arguments: what returns an iterator is iterated
-by `async for`, everything else is awaited. `Client.submit` gives the value of the call instead of a
-future. Each call that is under way has a thread, as the original would block one. Whoever is
-cancelled while waiting ends that waiting, and no task; a call whose value is awaited is cancelled
-if it has not begun, as futures are.
+A twin has the methods of its original, with the same arguments. Iterate with `async for` over what
+returns an iterator, and await everything else. `Client.submit` gives the value of the call instead
+of a future. Each call that is under way has a thread, since the original blocks one. Cancelling a
+wait ends the wait; the task goes on. Cancelling a call whose value is awaited cancels its task if
+that has not begun, as futures do.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ async def connect(
 
 
 class AsyncTwin:
-    """The twin of a `Client`, a `Campaign` or a `Run`, which is `original`.
+    """The twin of `original`: a `Client`, a `Campaign` or a `Run`.
 
-    Other attributes are those of the original. A twin of a client is closed by `async with`, one
-    of a run is iterated as that is.
+    Other attributes are those of the original. `async with` closes the twin of a client; `async
+    for` iterates over the twin of a run.
     """
 
     def __init__(self, original: Any) -> None:
@@ -86,7 +86,7 @@ class AsyncTwin:
 
 
 def iterates(method: Callable[..., Any]) -> bool:
-    """Tell whether a method returns an iterator."""
+    """Return whether a method returns an iterator."""
     returns = inspect.signature(method).return_annotation
     return isinstance(returns, str) and returns.startswith(("Iterator[", "Selection"))
 
@@ -139,13 +139,13 @@ async def _value(submit: Callable[..., Future[Any]], *args: Any, **kwargs: Any) 
         called.add_done_callback(done)
         return await ended
     except asyncio.CancelledError:
-        # It asks the queue, and the call may be under way to it: other tasks of the loop go on.
+        # Cancelling asks the queue, and the call may be on its way there: the loop must go on.
         threading.Thread(target=cancel, name="taskq-aio", daemon=True).start()
         raise
 
 
 def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
-    """Set an exception, as a coroutine raises it: `StopIteration` would end whoever awaits."""
+    """Set an exception as a coroutine would raise it: a bare `StopIteration` ends the awaiter."""
     if isinstance(error, StopIteration):
         known, error = error, RuntimeError("the call raised StopIteration")
         error.__cause__ = known
@@ -159,9 +159,9 @@ async def _items(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Async
 
 
 async def _in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function in a thread of its own, which may outlive this program's end.
+    """Call a function in a thread of its own, which does not hold up the end of this program.
 
-    Those of `asyncio.to_thread` are few, and waited for at the end.
+    The threads of `asyncio.to_thread` are few, and a program waits for them at its end.
     """
     loop, given_up = asyncio.get_running_loop(), threading.Event()
     future = loop.create_future()

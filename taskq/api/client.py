@@ -1,4 +1,4 @@
-"""Submitters' API: `connect` returns a `Client`, which finds and creates campaigns by path."""
+"""The submitters' API: `connect` returns a `Client`, which finds and creates campaigns by path."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def connect(
 ) -> Client:
     """Connect to a queue.
 
-    address: of PostgreSQL, or `https://...` of a gateway, or of several, joined by commas; without
-    one, that in `TASKQ_DSN` or `TASKQ_URL`; without these, the embedded server of this user, which
-    is started if it does not run and set up if it is new, but never upgraded: agents of the release
-    before may be at work. Within a task there must be one.
-    token_file: has the manager's token for a gateway; by default `TASKQ_TOKEN_FILE` names it, or
-    `TASKQ_TOKEN` is the token. ca: file with the authorities to trust instead of the system's; by
-    default what `TASKQ_CA` says.
+    address: of PostgreSQL, or `https://...` of a gateway, or of several gateways, joined by commas.
+    By default `TASKQ_DSN` or `TASKQ_URL`. Without these it is the embedded server of this user,
+    which is started if it does not run and set up if it is new. It is never upgraded, since agents
+    of the release before may be at work. Within a task an address is required.
+    token_file: the file with the manager's token for a gateway; by default `TASKQ_TOKEN_FILE` names
+    it, or `TASKQ_TOKEN` is the token. ca: file with the authorities to trust instead of the
+    system's; by default the one that `TASKQ_CA` names.
 
     Raise `Unavailable` if the server does not answer, `LoginRefused` if it refuses the login,
     `SchemaError` if its schema is not this release's (run `taskq db migrate`), `Unauthorized` if a
@@ -94,13 +94,13 @@ class Client:
 
     In a forked child of the process that connected, calls raise `UsageError`: connect again there.
 
-    Over a gateway, what needs PostgreSQL itself raises `NotOverGateway`.
+    Over a gateway, calls that need PostgreSQL itself raise `NotOverGateway`.
 
-    tokens: administration of the tokens of sites and managers. fleet: hosts and sites. owners: of
-    campaigns, and their quotas. pilots: of what starts agents on batch systems. notifications:
-    rules of what is told, and to whom. local_agents: those that this program runs now, by
-    `taskq.local_agents`. embedded: whether the server is this user's own. begun: paths of the
-    campaigns that were created, or given calls, through this client.
+    tokens: administers the tokens of sites and managers. fleet: hosts and sites. owners: owners of
+    campaigns, and their quotas. pilots: the rules that start agents on batch systems.
+    notifications: notification rules. local_agents: agents that `taskq.local_agents` runs now for
+    this program. embedded: whether the server is this user's own. begun: paths of the campaigns
+    that this client has created or given calls.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Client:
 
     @property
     def behind_s(self) -> float | None:
-        """Seconds that what was read is old at most; None: it was read from the primary."""
+        """Age of the data read, in seconds at most; None if it was read from the primary."""
         return self.queries.behind_s if isinstance(self.queries, StandbyReads) else None
 
     def campaign(self, path: str) -> Campaign:
@@ -154,10 +154,10 @@ class Client:
     ) -> Campaign:
         """Create a campaign from a spec, or an empty one from a path; return it.
 
-        Those above it that are missing are created too. Repeating it is harmless: one that has
-        these settings already, or is named by its path alone, is returned as it is; for one that
-        has others raise `Conflict`. exist_ok: True: change it to the spec instead; False: raise
-        `Conflict` for any that is there, so that of several callers one creates it.
+        Missing campaigns above it are created too. Repeating the call is harmless: a campaign that
+        has these settings, or is named by its path alone, is returned as it is; if its settings
+        differ, raise `Conflict`. exist_ok: True: change its settings to the spec instead; False:
+        raise `Conflict` if it exists at all, so that only one of several callers creates it.
         """
         wanted = CampaignSpec(spec) if isinstance(spec, str) else spec
         body = spec_body(wanted)
@@ -193,23 +193,24 @@ class Client:
     ) -> Run:
         """Call `function(argument, **params)` for each argument, on agents; return the run.
 
-        name: the path of the campaign that holds the calls. Asking the same again, in another
-        program or a day later, finds them, computes nothing twice, and adds arguments that are new;
-        it tries cancelled ones again. inputs: files that `taskq.input_path` finds on the node.
+        name: the path of the campaign that holds the calls. The same call in another program or a
+        day later finds them: it computes nothing twice, adds arguments that are new, and tries
+        cancelled ones again. inputs: files that `taskq.input_path` finds on the node.
 
-        A function of a module goes by its name, and the agents' Python must have the module. One of
-        a notebook or script, a lambda or a closure goes by value, with all that it refers to, 32
+        A function of a module goes by name, and the agents' Python must have the module. A function
+        of a notebook or script, a lambda or a closure goes by value, with all that it refers to, 32
         MiB at most; for that a login needs the right `pickler`. Arguments and values may be JSON,
-        tuples, sets, bytes, dates and NumPy arrays, and by value any object that can be pickled; a
+        tuples, sets, bytes, dates and NumPy arrays, and by value any object that can be pickled. A
         payload has 64 KiB at most, a value 64 MiB.
 
-        on_change: when the campaign is of another function, or of other params or inputs: "fail":
-        raise `FunctionChanged`; "continue": keep its results and compute the rest anew; "restart":
-        delete them and begin again. A function of a module counts as changed when its own code, or
-        what it uses of the same module, has changed.
+        on_change: what to do if the campaign holds another function, or other params or inputs.
+        "fail": raise `FunctionChanged`. "continue": keep its results and compute the rest anew.
+        "restart": delete them and begin again. A function of a module counts as changed if its own
+        code has changed, or what it uses of the same module.
         trust: classes or modules whose pickles may be read out of results, or True for all; those
-        of `__main__` are.
-        settings: fields of `CampaignSpec`, as time_limit_s. By default each call is attempted once.
+        of `__main__` are trusted.
+        settings: fields of `CampaignSpec`, such as time_limit_s. By default each call is attempted
+        once.
 
         Raise `InvalidTask` for an argument that cannot be stored; those before it stay.
         """
@@ -233,10 +234,10 @@ class Client:
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> TaskFuture:
         """Call a function once, on an agent; return a future, with the `key` of its task.
 
-        The same function with the same arguments is called once: asked again, in another program
-        or a day later, the future has the value that is there. It goes as in `map`, to a campaign
-        below `/calls` that is called after the function and what it does. All arguments are the
-        function's; for values of classes that one has to `trust`, take `map` or `Executor`.
+        The same function with the same arguments is called once: a later call, also from another
+        program, gets the stored value. The function goes as in `map`, to a campaign below `/calls`
+        that is named after the function and what it does. All arguments are the function's; for
+        values of classes that you have to `trust`, use `map` or `Executor`.
         """
         from taskq.compute.runs import Calls  # noqa: PLC0415  # few programs compute
 
@@ -289,10 +290,10 @@ class Client:
     ) -> int:
         """Drain agents; return how many were not draining before.
 
-        Applies to agents that serve the campaign or one below it; site, name, host: only agents
-        with this value, or one of several; None: any. They get the order with the answer to their
-        next heartbeat, claim no more, finish the tasks they hold, and leave. dry_run: change
-        nothing. Raise `UnknownCampaign` if there is no such campaign.
+        Applies to agents that serve the campaign or one below it. site, name, host: only agents
+        with this value, or one of several; None means any. The answer to their next heartbeat
+        carries the order: they claim no more, finish the tasks they hold, and leave. dry_run:
+        change nothing. Raise `UnknownCampaign` if there is no such campaign.
         """
         named = {"sites": _several(site), "agents": _several(name), "hosts": _several(host)}
         return int(
@@ -313,35 +314,34 @@ class Client:
     ) -> Selection:
         """Choose the best results of a campaign and all below it; iterate over them, best first.
 
-        by: a dotted name of a number, as `result.score`. n, percent: so many, or so many percent of
-        those that have it, rounded up. group: a dotted name, as `payload.smiles`: of results with
-        the same value only the best counts, and percent is of the groups. Equal ones are in the
-        order of campaigns and of seeding, so that the same are chosen each time. A million results
-        at most; of any number, in bounded memory.
+        by: the dotted name of a number, such as `result.score`. n, percent: how many to choose, or
+        which percentage of the results that have the number, rounded up. group: a dotted name, such
+        as `payload.smiles`: of results with the same value only the best counts, and percent is of
+        the groups. Ties are broken by the order of campaigns and of seeding, so that repeated calls
+        choose the same. A million results at most, out of any number, in bounded memory.
 
-        so_far: of what is done now. Otherwise raise `Conflict` if tasks are unfinished, since the
-        best are not known yet. Raise `UsageError` if no result has the value.
+        so_far: choose from what is done now. Otherwise raise `Conflict` if tasks are unfinished,
+        since the best are not known yet. Raise `UsageError` if no result has the number.
         """
         wanted = Best(by, n, percent, lowest, group)
         return select(self.queries, self.campaign(path), wanted, below=below, so_far=so_far)
 
     def feed(self, target: str, source: str, wanted: Best, *, below: bool = True) -> Fed:
-        """Seed a campaign with the best results of another until that is through; see `Feeder`."""
+        """Seed a campaign with the best results of another until that ends; see `Feeder`."""
         stages = self.campaign(source), self.campaign(target)
         return Feeder(self.queries, *stages, wanted, below=below).run()
 
     def brake(self) -> Brake | None:
-        """Return the brake if tasks of silent agents are held; None: they expire as usual."""
+        """Return the brake if it holds back expiry; None if the tasks of silent agents expire."""
         return Brake(**row) if (row := self.queries.row("brake")) else None
 
     def audit(
         self, path: str = "/", look: Callable[[str, int], None] = lambda _, __: None
     ) -> Iterator[Violation]:
-        """Check the guarantees about tasks, while the queue is at work; yield the violations.
+        """Check the guarantees about tasks while the queue is at work; yield the violations.
 
-        Checks a campaign and all below it, ordered by path; see `taskq.db.audit`. No violation
-        means that all is well. Each campaign is read in one snapshot; nothing is written, and
-        nobody waits.
+        Checks a campaign and all below it, ordered by path; see `db.audit`. No violation means that
+        all is well. Each campaign is read in one snapshot; nothing is written, and nobody waits.
 
         look: called repeatedly with the path of the campaign being checked, and how many of its
         tasks were checked since the last call. Raise `NotFound` if there is no such campaign.
@@ -360,9 +360,9 @@ class Client:
         """End the sessions of silent agents and hand out their tasks again, atomically.
 
         Applies to agents that serve the campaign or one below it; site: only agents of this site.
-        silent_s: seconds of silence, in which the server was up; by default half of the lease, in
-        which a live agent sends two heartbeats. lost_since: also retry tasks there that failed
-        through lost agents since this instant, or within this duration. dry_run: change nothing.
+        silent_s: seconds of silence while the server was up; by default half of the lease, in which
+        a live agent sends two heartbeats. lost_since: also retry tasks there that failed through
+        lost agents since this instant, or within this duration. dry_run: change nothing.
         Idempotent. Raise `UnknownCampaign` if there is no such campaign.
         """
         within = isinstance(lost_since, timedelta)
@@ -383,7 +383,7 @@ class Client:
 
 
 def _several(names: str | Sequence[str] | None) -> list[str] | None:
-    """Return names as a list for the statements; None stands for all."""
+    """Return names as a list for the statements; None means all."""
     if names is None:
         return None
     return [names] if isinstance(names, str) else list(names)

@@ -1,4 +1,4 @@
-"""Connecting to a queue to read from a standby, where what is read may be some seconds old."""
+"""Connecting to a queue to read from a standby, whose data may be some seconds old."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ def connect_to_read(
     most_behind_s: float = MOST_BEHIND_S,
     say: Callable[[str], None] | None = None,
 ) -> Client:
-    """Connect to a queue for reading, from a standby as long as that keeps up.
+    """Connect to a queue for reading, from a standby as long as it keeps up.
 
     read_dsn: address of the standby, or of several servers, of which a standby is preferred.
-    address: the primary, as for `connect`; it is asked when the standby does not answer, or is more
-    than `most_behind_s` seconds behind, and by `Campaign.wait`. `Client.behind_s` says how old
-    what was read is at most. The client changes nothing: whatever would raises `UsageError`.
+    address: the primary, as for `connect`. Reads go to it while the standby does not answer or is
+    more than `most_behind_s` seconds behind; `Campaign.wait` always reads from it.
+    `Client.behind_s` gives the age of the data read. The client changes nothing: calls that would
+    raise `UsageError`.
 
-    say: called with the reason whenever the standby is left for the primary; by default it is
-    logged. Raise as `connect` does.
+    say: called with the reason whenever reads move from the standby to the primary; by default the
+    reason is logged. Raise as `connect` does.
     """
     found = queue_address(address)
     if is_gateway(found):
@@ -47,7 +48,7 @@ def connect_to_read(
 
 
 def anonymous(client: Client) -> Client:
-    """Return a client of the same queue, whose errors may be shown to anybody."""
+    """Return a client of the same queue whose errors may be shown to anybody."""
     if isinstance(client.queries, StandbyReads):
         return Client(client.queries.anonymous().open())
     return Client(client.database.anonymous())
