@@ -1,9 +1,8 @@
 """Actions on all tasks that match a filter, chunk by chunk.
 
-A chunk is a page of tasks that are looked at; those of them that match are changed in a transaction
-of their own. So locks are held for a moment, an interruption leaves nothing half-done, and the same
-call goes on from there. The action checks under its locks that a task still is in a state that
-allows it.
+A chunk is a page of tasks. Those that match are changed in a transaction of their own. So locks are
+held for a moment, an interruption leaves nothing half-done, and the same call goes on from there.
+The action checks under its locks that the state of a task still allows it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from taskq.model.views import Status, TaskView
 
 EXAMPLES: Final = 5
 
-#: Changes tasks of a campaign, both given by their ids; returns how many it has changed.
+#: Changes tasks of a campaign, both given by their ids; returns how many it changed.
 Action: TypeAlias = Callable[[int, list[int]], int]
 OnBulk: TypeAlias = Callable[["BulkProgress"], None]
 
@@ -28,7 +27,7 @@ OnBulk: TypeAlias = Callable[["BulkProgress"], None]
 class BulkProgress:
     """Progress of a bulk action. of: number of tasks to look at, as counted at the start.
 
-    changed: of a dry run, those that would be. examples: of a dry run, the first tasks that match.
+    changed: in a dry run, tasks that would change. examples: in a dry run, the first that match.
     """
 
     of: int
@@ -80,7 +79,7 @@ def moving(database: Queries, name: str, /, **values: object) -> Action:
 
 
 def counting(_: int, tasks: list[int]) -> int:
-    """Count tasks: the action of a dry run of what would be done to all that match."""
+    """Count tasks: the action of a dry run that would change all that match."""
     return len(tasks)
 
 

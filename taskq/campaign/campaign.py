@@ -1,7 +1,7 @@
-"""Campaign handle of the submitters' API: seed, change, pause, cancel, retry, wait, read.
+"""Handle of a campaign in the submitters' API: seed, change, pause, cancel, retry, wait, read.
 
-One rule for all that is read or done: a campaign stands for itself and all campaigns below it,
-unless `below=False`; a key names a task of the campaign itself.
+All methods follow one rule: a campaign stands for itself and all campaigns below it, unless
+`below=False`; a key names a task of the campaign itself.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Campaign(IndexedCampaign):
         return CampaignSpec(**own, **others)
 
     def change(self, spec: CampaignSpec, *, inputs: Mapping[str, Input] | None = None) -> None:
-        """Replace settings, for tasks claimed afterwards; inputs: all of them, if given."""
+        """Replace settings, for tasks claimed afterwards; inputs: replace all of them, if given."""
         self._database.value("change_campaign", path=self.path, spec=spec_body(spec, inputs))
 
     def add_input(
@@ -93,10 +93,10 @@ class Campaign(IndexedCampaign):
     ) -> Input:
         """Store a file of at most 1 GiB and give it to all tasks of this campaign, by a name.
 
-        docs/handlers.md describes how tasks find it; it applies to tasks claimed afterwards. An
-        input of that name is replaced. Campaigns below do not inherit inputs.
+        Tasks claimed afterwards get it; docs/handlers.md describes how they find it. It replaces an
+        input of the same name. Campaigns below do not inherit inputs.
 
-        name: by default the file's own. blobs: where to store it; by default as `open_blobs` says.
+        name: by default the file's own. blobs: where to store it; by default see `open_blobs`.
         """
         path = Path(path)
         if name is None and not is_unicode(path.name):
@@ -112,7 +112,7 @@ class Campaign(IndexedCampaign):
         return {name: Input(**it) for name, it in sorted(self._row()["inputs"].items())}
 
     def remove_input(self, name: str) -> None:
-        """Remove an input; working tasks keep it. Raise `NotFound` if there is none."""
+        """Remove an input; tasks at work keep it. Raise `NotFound` if there is no such input."""
         self._database.value("remove_input", path=self.path, name=name)
 
     def status(self, *, below: bool = True) -> Status:
@@ -121,7 +121,7 @@ class Campaign(IndexedCampaign):
         return status if below or not status.children else self.tree()[0]
 
     def hedges(self, *, below: bool = True) -> Hedges:
-        """Return what was hedged, and the second attempts at work."""
+        """Return counts of second attempts, and those at work."""
         (row,) = self._database.rows("hedges", path=self.path, below=below, most=HEDGES)
         longest = [SecondAttempt(**one) for one in row.pop("longest")]
         return Hedges(**row, longest=longest)
@@ -137,7 +137,7 @@ class Campaign(IndexedCampaign):
         ]
 
     def child_statuses(self) -> list[Status]:
-        """Return the counts of each campaign directly below with all below that, by path."""
+        """Return counts of each campaign directly below, with all below that, by path."""
         return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=1)]
 
     def seed(
@@ -151,8 +151,8 @@ class Campaign(IndexedCampaign):
     ) -> SeedCount:
         """Seed tasks from any iterable, streamed in bounded memory.
 
-        A record is a `Seed`, or a mapping: the payload, with a key derived from it. Seeding is
-        idempotent: a record that the campaign already has, key and payload, adds nothing, so an
+        A record is a `Seed`, or a mapping: the payload, from which the key is derived. Seeding is
+        idempotent: a record whose key and payload the campaign already has adds nothing, so an
         interrupted seeding can be repeated from the start. `on_progress` is called after each
         chunk of 10,000 records at most.
 
@@ -161,7 +161,7 @@ class Campaign(IndexedCampaign):
         skip it. "keep-both": add it under key#2, or key#3 and so on if those are taken; seeding it
         again finds it there. Payloads are equal if they are the same JSON, whatever the order of
         their names and the notation of their numbers and characters.
-        on_clash: called for the first 100 that were skipped, or added under a numbered key.
+        on_clash: called for the first 100 records skipped, or added under a numbered key.
 
         A bad record raises `InvalidTask`, or goes to `on_bad` if given; tasks of earlier chunks
         stay. Raise `Conflict` if the campaign is cancelled, or the quota of its owner has no room.
@@ -184,12 +184,13 @@ class Campaign(IndexedCampaign):
         *,
         on_conflict: OnConflict = "fail",
     ) -> str:
-        """Add one task, unless it is there; return its key. For many, `seed`.
+        """Add one task, unless it is there; return its key. For many, use `seed`.
 
-        key: by default one of the payload, so that the same payload is the same task. Durable when
-        it returns. Raise `InvalidTask` if the task is not valid, `Conflict` if the campaign is
-        cancelled, or the quota of its owner has no room. on_conflict: what to do if its key is
-        stored with another payload, as in `seed`; by default raise `KeyConflict`.
+        key: by default derived from the payload, so that the same payload is the same task. The
+        task is durable when the call returns. Raise `InvalidTask` if the task is not valid,
+        `Conflict` if the campaign is cancelled, or the quota of its owner has no room. on_conflict:
+        what to do if the key is stored with another payload, as in `seed`; by default raise
+        `KeyConflict`.
         """
         seed = Seed(payload, key, priority)
         self.add(seed, on_conflict=on_conflict)
@@ -215,7 +216,7 @@ class Campaign(IndexedCampaign):
         """Delete the campaign, all below it and all their results; return the number of tasks.
 
         Unfinished tasks are cancelled first. on_progress: called after each chunk with the number
-        of tasks that are deleted, and of all. Raise `Conflict` for the root, which always exists.
+        of tasks deleted so far, and of all. Raise `Conflict` for the root, which always exists.
         """
         if self.path == "/":
             raise Conflict("the root campaign cannot be removed; name those below it")
@@ -232,7 +233,7 @@ class Campaign(IndexedCampaign):
         return removed
 
     def files(self, key: str) -> dict[str, bytes]:
-        """Return the output files of a task by name; raise `NotFound` if it has no result."""
+        """Return the output files of a task, by name; raise `NotFound` if it has no result."""
         (result,) = self._results_of([key])
         return Outputs(self._database).files(self.campaign_id, result.task_id)
 
@@ -246,12 +247,12 @@ class Campaign(IndexedCampaign):
         blobs: BlobStore | None = None,
         on_lost: Callable[[ResultLost], None] | None = None,
     ) -> Fetched:
-        """Write output files to a folder, those of each task into one of its own, by its key.
+        """Write output files to a folder, the files of each task to a subfolder named by its key.
 
-        tasks: results, as from `Client.best`, or keys of tasks of this campaign that are done; by
-        default all results, or those whose tasks match the filter where. Repeatable: each file
-        appears when it is complete, and replaces one of the same name; nothing else is touched, and
-        no link is followed. blobs, on_lost: as of `results`.
+        tasks: results, such as from `Client.best`, or keys of tasks of this campaign that are done;
+        by default all results, or those whose tasks match the filter `where`. Repeatable: each file
+        appears when it is complete, and replaces one of the same name. Nothing else is touched, and
+        no link is followed. blobs, on_lost: see `results`.
         """
         if tasks is None:
             found = self.results(where=where, below=below, raw=True)
@@ -289,9 +290,9 @@ class Campaign(IndexedCampaign):
         return dict(found.most_common())
 
     def failure_causes(self, limit: int = 20, *, below: bool = True) -> list[FailureCause]:
-        """Return groups of failed, lost and refused attempts by cause, most frequent first.
+        """Return failed, lost and refused attempts grouped by cause, most frequent first.
 
-        limit: most groups. Attempts of different campaigns are not put together.
+        limit: most groups. Attempts of different campaigns are in different groups.
         """
         causes = (
             FailureCause(campaign=path, **row)
@@ -301,30 +302,30 @@ class Campaign(IndexedCampaign):
         return heapq.nlargest(limit, causes, key=attrgetter("attempts"))
 
     def usual_run_s(self) -> float | None:
-        """Return the mean seconds from claim to report of recent attempts; None: none has ended.
+        """Return the mean seconds from claim to report of recent attempts; None if none has ended.
 
-        Of this campaign alone, since others may take longer: of 1,000 attempts of the tasks seeded
-        last among tasks with an attempt, those that were done or failed.
+        The mean is over the campaign alone, since others may take longer. It takes the 1,000 last
+        seeded tasks with an attempt, and of their attempts those that were done or failed.
         """
         (row,) = self._database.rows("usual_run", campaign=self.campaign_id, most=1_000)
         mean_s: float | None = row["mean_s"]
         return mean_s
 
     def trend(self, within: timedelta | None = None) -> list[Point]:
-        """Return how the campaign with all below it went, a point a minute, the first first.
+        """Return how the campaign with all below it went: a point a minute, the oldest first.
 
-        Points are farther apart with age, and none is older than a year; a campaign that does not
-        move gets none. within: only those of the latest time.
+        Points are farther apart with age, and none is older than a year. While a campaign does not
+        move it gets none. within: only the points of this latest time.
         """
         minutes = None if within is None else within // timedelta(minutes=1)
         rows = self._database.rows("trend", campaign=self.campaign_id, minutes=minutes)
         return [Point(**row) for row in rows]
 
     def pace(self, status: Status | None = None) -> CampaignPace | None:
-        """Return at what rate tasks end, over the last ten minutes, or longer if few do.
+        """Return the rate at which tasks end, over the last ten minutes, or longer if few do.
 
-        The end is not before the last delayed task is due. None: none ended within a day, or no
-        keeper has recorded it. status: as just read.
+        The estimated end is not before the last delayed task is due. None if no task ended within a
+        day, or no keeper has recorded it. status: the campaign's, if just read.
         """
         now = self.status() if status is None else status
         trend = self.trend(timedelta(days=2))
@@ -332,7 +333,7 @@ class Campaign(IndexedCampaign):
         return found and found.not_before(last_due_s(self._database, now))
 
     def task(self, key: str) -> TaskView:
-        """Return a task by its key; raise `NotFound`."""
+        """Return a task by its key; raise `NotFound` if there is none."""
         (task,) = self._task_ids([key])
         rows = self._database.rows(
             "tasks", campaign=self.campaign_id, status=None, after=task - 1, limit=1
@@ -346,7 +347,7 @@ class Campaign(IndexedCampaign):
         return [Attempt(**row) for row in rows]
 
     def history(self, key: str) -> list[Event]:
-        """Return what happened to a task, in order, and how it stands now; raise `NotFound`."""
+        """Return what happened to a task, in order, and its state now; raise `NotFound`."""
         return history(self.task(key), self.attempts(key))
 
     def logs(self, key: str) -> Iterator[OutputPart]:
@@ -358,9 +359,9 @@ class Campaign(IndexedCampaign):
         """Explain why tasks of this campaign and those below do not run, or not faster.
 
         key: explain this task of the campaign instead; raise `NotFound`. Reads counters, sessions,
-        a few rows and at most 10,000 of the latest attempts, however many tasks there are. What
-        blocks most tasks is the first reason, then what is broken and costs most. whole: name
-        others' campaigns too, which run on the same agents.
+        a few rows and at most 10,000 of the latest attempts, however many tasks there are. The
+        first reason is the one that blocks most tasks; then comes what is broken and costs most.
+        whole: also name others' campaigns that run on the same agents.
         """
         if key is None:
             return explain_campaign(read_facts(self._database, self.path, whole=whole))
@@ -372,7 +373,7 @@ class Campaign(IndexedCampaign):
     def wait(self, timeout_s: float | None = None, *, below: bool = True) -> Status:
         """Wait until no task is unfinished; return the status.
 
-        After `timeout_s` seconds raise `TimeoutError`. A task that waits for an agent is
+        Raise `TimeoutError` after `timeout_s` seconds. A task that waits for an agent is
         unfinished, so somebody must run agents.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s

@@ -1,7 +1,7 @@
-"""Compiles a filter to what the statement `find_tasks` takes: its terms as JSON, states, parts.
+"""Compiles a filter for the statement `find_tasks`: its terms as JSON, its states, its parts.
 
-The server makes a jsonpath of the terms (`sql/functions/filter_path.sql`), whoever sends them. So
-nobody can have it do more than this language says, whose worst filter is bounded.
+The server makes a jsonpath of the terms (`sql/functions/filter_path.sql`), whatever client sends
+them. So the server does no more than this language allows, and even the worst filter is bounded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from taskq.campaign.filter_syntax import And, FieldComparison, Not, Or, Term, Va
 from taskq.model.seed import STATUSES
 
 _ALL: Final = frozenset(STATUSES)
-#: Which part of what is known of a task has to be read for a field.
+#: The part of a task that a field reads.
 _PARTS: Final = {
     "payload": "payload",
     "result": "result",
@@ -26,9 +26,9 @@ _PARTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter, ready to be sent. terms: JSON. states: those that can match.
+    """A filter ready to be sent. terms: JSON. states: those that can match.
 
-    parts: what has to be read of each task besides its key and where it stands.
+    parts: what to read of each task, apart from its key and its state.
     """
 
     terms: str
@@ -37,7 +37,7 @@ class Filter:
 
 
 def compiled(text: str | None, error_class: str | None = None) -> Filter:
-    """Return a filter, None: of all tasks; raise `InvalidFilter`.
+    """Return the compiled filter; None matches all tasks. Raise `InvalidFilter`.
 
     error_class: only tasks whose last attempt ended with it.
     """
@@ -72,7 +72,7 @@ def _parts(term: Term) -> frozenset[str]:
 
 
 def _states(term: Term) -> frozenset[str]:
-    """Return states that can match, perhaps too many."""
+    """Return the states that can match, perhaps too many."""
     if isinstance(term, And):
         return _ALL.intersection(*map(_states, term.terms))
     if isinstance(term, Or):

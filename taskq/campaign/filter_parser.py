@@ -23,7 +23,7 @@ from taskq.model.seed import STATUSES
 
 MAX_DEPTH: Final = 20
 MAX_COMPARISONS: Final = 100
-#: Of these with `~`: the server keeps so many pieces of text prepared from one task to the next.
+#: Comparisons with `~`: so many pieces of text the server keeps prepared from task to task.
 MAX_PIECES: Final = 20
 
 _OPERATORS: Final = ("=", "!=", "<", "<=", ">", ">=", "~")
@@ -40,7 +40,7 @@ _SIMILAR: Final = {
 
 
 def parse(text: str) -> Term:
-    """Return what a filter says; raise `InvalidFilter`, which shows where it is wrong."""
+    """Return the term that a filter states; raise `InvalidFilter`, which shows the wrong place."""
     return _Parser(text).whole()
 
 
@@ -183,7 +183,7 @@ class _Parser:
 
 
 def _misfit(kind: str, field: tuple[str, ...], operator: str, value: Value) -> str | None:
-    """Return why a value cannot be compared so; None: it can."""
+    """Return why the operator does not compare a field with a value; None if it does."""
     if operator == "~" and (not isinstance(value, str) or not value or kind in {"number", "state"}):
         return "~ looks for a piece of text in a field of text"
     if value is None:

@@ -1,4 +1,4 @@
-"""Syntax of filters: fields, comparisons of them, and how these are joined."""
+"""Syntax of filters: fields, comparisons, and the terms that join them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 Value: TypeAlias = str | int | Decimal | bool | None
 
-#: Of each field, what it holds; of `payload` and `result`, fields of any kind.
+#: What each field holds; below `payload` and `result`, fields of any kind.
 KINDS: Final = {
     "key": "text",
     "state": "state",
@@ -40,21 +40,21 @@ class FieldComparison:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """What is true where its term is not."""
+    """A term that is true where its inner term is not."""
 
     term: Term
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """What is true where all its terms are."""
+    """A term that is true where all its terms are."""
 
     terms: tuple[Term, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """What is true where one of its terms is."""
+    """A term that is true where one of its terms is."""
 
     terms: tuple[Term, ...]
 

@@ -1,4 +1,4 @@
-"""Results of a campaign: all, or those that have come since. A part of `Campaign`."""
+"""Results of a campaign: all, or those since a cursor. A part of `Campaign`."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class FollowedCampaign(SteeredCampaign):
     ) -> Iterator[Result]:
         """Iterate over accepted results, campaign by campaign and ordered by task, page by page.
 
-        where: only of tasks that match this filter. since: only those that this cursor does not
-        have; it takes in each when the next one is asked for, or the iteration ends.
+        where: only of tasks that match this filter. since: only results that this cursor does not
+        have; the cursor takes in each result when the next one is requested, or the iteration ends.
         Large results are fetched one at a time; raw: return their references instead. blobs: the
-        store of large results; by default as `open_blobs` says. on_lost: called for each that
-        is missing or damaged, which then stays a reference; without it, raise that `ResultLost`.
+        store of large results; by default see `open_blobs`. on_lost: called for each large result
+        that is missing or damaged, which then stays a reference; without it, raise `ResultLost`.
         """
         if since is not None:
             if where is not None:
@@ -61,10 +61,10 @@ class FollowedCampaign(SteeredCampaign):
     ) -> Iterator[Result]:
         """Iterate over results as they come, each once, until no task is unfinished.
 
-        since: as of `results`; by default from the first on. They come within a second, of some
-        thousand a look, and of very many within ten times as long as it takes to read them.
-        on_page: called whenever all so far are taken in, twice a second at least between looks.
-        Others: as of `results`.
+        since: see `results`; by default from the first result on. Results arrive within a second if
+        a look finds some thousand, and within ten times their reading time if there are very many.
+        on_page: called whenever all results so far are taken in, at least twice a second between
+        looks. Others: see `results`.
         """
         cursor = Cursor() if since is None else since
         self._begin(cursor)

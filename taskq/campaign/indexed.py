@@ -13,17 +13,17 @@ from taskq.model.pauses import sleep
 
 #: Attempts that one statement looks at.
 SCAN: Final = 5_000
-#: Seconds until the next try, where a step found nothing: the keeper is at work, or failures are.
+#: Seconds until the next try after a step without a result: the keeper is at work, or all failed.
 AGAIN_S: Final = 0.1
 _PARTS: Final = ("result", "payload", "phases")
 
 
 @dataclass(frozen=True, slots=True)
 class ResultIndex:
-    """An index of results. campaign: its path. field: as `result.score`.
+    """An index of results. campaign: its path. field: such as `result.score`.
 
-    seen, done: how many results it has, and how many there are. ranked: those with a number there.
-    large: those whose number the database does not know, since they are stored as blobs.
+    seen: results in the index. done: results of the campaign. ranked: results with a number there.
+    large: results whose number the database does not know, since they are stored as blobs.
     """
 
     campaign: str
@@ -36,22 +36,23 @@ class ResultIndex:
 
     @property
     def complete(self) -> bool:
-        """Whether it has all results, so that it serves who asks for the best."""
+        """Whether the index has all results, and so can answer for the best."""
         return self.seen == self.done
 
 
 class IndexedCampaign(FollowedCampaign):
-    """The verbs of `Campaign` on indexes of its own results, without those below it."""
+    """The verbs of `Campaign` on indexes of its own results, not of campaigns below it."""
 
     def index(
         self, field: str, *, on_progress: Callable[[int, int], object] = lambda _seen, _done: None
     ) -> None:
-        """Index results by a number, as `result.score`; return when all that are done are in it.
+        """Index results by a number, such as `result.score`; return when it has all that are done.
 
-        Idempotent; a call that was interrupted may be repeated, and the keeper goes on without it.
-        From then on the best by this field are found at once, whenever the keeper has taken in all
-        results; reports cost what they did. on_progress: called with how many results it has, and
-        how many there are, after each step. A database has 16 indexes at most: `Conflict`.
+        Idempotent: repeat a call that was interrupted; the keeper goes on without it. From then on
+        the best by this field are found at once, whenever the keeper has taken in all results.
+        Reports cost no more than before. on_progress: called after each step with how many results
+        the index has, and how many there are. Raise `Conflict` at more than 16 indexes in a
+        database.
         """
         about = self._about(field)
         self._database.value("index_results", **about)
@@ -67,7 +68,7 @@ class IndexedCampaign(FollowedCampaign):
             before = row["seen"]
 
     def drop_index(self, field: str) -> bool:
-        """Drop an index; return whether there was one. The keeper removes what it took."""
+        """Drop an index; return whether there was one. The keeper removes its rows."""
         return bool(self._database.value("drop_index", **self._about(field)))
 
     def indexes(self) -> list[ResultIndex]:

@@ -16,7 +16,7 @@ PAGE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Matching tasks among the next that were looked at. looked: how many those were.
+    """A page of tasks: those that match. looked: how many tasks the page looked at.
 
     rows: fields of `TaskView` and others; payloads are None unless asked for.
     """

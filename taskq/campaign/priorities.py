@@ -1,7 +1,7 @@
 """Priorities of tasks, given by their keys, changed a million at a time.
 
-Keys are looked up first and then sorted by task: neighbours stand in one span, so a chunk locks few
-of them for a moment, and claims pass over those.
+Keys are looked up first, then sorted by task. Neighbours are in one span, so a chunk locks few
+spans for a moment, and claims pass over those.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ LEVELS: Final = 1_000
 NAMED: Final = 100
 KEYS: Final = 10_000
 CHUNK: Final = 1_000
-#: A chunk's tasks lie within so many ids: it concerns that many tasks at most, and some 30 spans.
+#: A chunk's tasks lie within so many ids: it affects that many tasks at most, and some 30 spans.
 RANGE: Final = 16_384
-#: How long to rest after a statement: so many times what it took, so many seconds at most. While
-#: one is under way, claims may take three times as long.
+#: The rest after a statement: so many times its duration, so many seconds at most. During a
+#: statement claims may take three times as long.
 REST: Final = 7
 MAX_REST_S: Final = 1.0
 
@@ -39,8 +39,8 @@ MAX_REST_S: Final = 1.0
 class Prioritised:
     """Outcome of `Campaign.prioritise`, and its progress. total: the number of keys.
 
-    unchanged: had that priority. not_waiting: run or are final, and were left alone. unknown: keys
-    of no task; some_unknown: the first 100 of them.
+    unchanged: tasks that had that priority. not_waiting: tasks that run or are final, left alone.
+    unknown: keys of no task; some_unknown: the first 100 of them.
     """
 
     total: int
@@ -52,19 +52,19 @@ class Prioritised:
 
     @property
     def read(self) -> int:
-        """Keys that have been dealt with."""
+        """Keys handled so far."""
         return self.changed + self.unchanged + self.not_waiting + self.unknown
 
 
 def levels(values: Mapping[str, float], best: Best) -> dict[str, int]:
-    """Return priorities from 1,000 down to 1 by rank, the best first; equal values share theirs."""
+    """Return priorities from 1,000 down to 1 by rank, the best first; equal values share one."""
     ordered = sorted(set(values.values()), reverse=best == "highest")
     rank = {value: LEVELS - n * LEVELS // len(ordered) for n, value in enumerate(ordered)}
     return {key: rank[value] for key, value in values.items()}
 
 
 def checked(given: object, best: Best | None) -> dict[str, int]:
-    """Return priorities by key from what a caller has given; raise `InvalidTask`, `UsageError`."""
+    """Return priorities by key from a caller's values; raise `InvalidTask`, `UsageError`."""
     if best not in {None, "highest", "lowest"}:
         raise UsageError(f'best is "highest" or "lowest", not {best!r:.80}')
     items = getattr(given, "items", None)

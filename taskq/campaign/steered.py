@@ -23,7 +23,7 @@ class SteeredCampaign:
         self.path: Final = path
 
     def tree(self) -> list[Status]:
-        """Return the own counts of this and of each campaign below it, ordered by path."""
+        """Return the own counts of this campaign and of each below it, ordered by path."""
         return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=None)]
 
     def pause(self) -> bool:
@@ -45,13 +45,13 @@ class SteeredCampaign:
     ) -> int:
         """Cancel tasks that are not final; return how many.
 
-        With keys, those tasks of this campaign. With where, those that match this filter. Without
-        either, the campaign and all below it, which then accept no seeds until resumed; with
-        `below=False` the tasks of this campaign alone, which stays as it is. Agents stop running
-        ones at their next heartbeat.
+        keys: those tasks of this campaign. where: the tasks that match this filter. Without either,
+        the campaign and all below it are cancelled, and accept no seeds until resumed; with
+        `below=False` only the tasks of this campaign are, and the campaign stays as it is. Agents
+        stop running ones at their next heartbeat.
 
         dry_run: change nothing. on_progress: with where, called after each chunk of 1,000 tasks
-        that were looked at.
+        looked at.
         """
         verbs.check_choice(keys, where)
         if where is not None:
@@ -85,8 +85,8 @@ class SteeredCampaign:
         """Retry failed or cancelled tasks; return how many.
 
         error_class: only those whose last attempt ended with it. where: only those that match this
-        filter. keys: only these tasks of this campaign. Campaigns below that are cancelled are left
-        out. dry_run, on_progress: as of `cancel`. Raise `Conflict` if this campaign is cancelled.
+        filter. keys: only these tasks of this campaign. Skips campaigns below that are cancelled.
+        dry_run, on_progress: see `cancel`. Raise `Conflict` if this campaign is cancelled.
         """
         verbs.check_choice(keys, where)
         if where is not None:
@@ -116,14 +116,14 @@ class SteeredCampaign:
         best: Best | None = None,
         on_progress: Callable[[Prioritised], None] | None = None,
     ) -> Prioritised:
-        """Change the priorities of tasks of this campaign that wait or are delayed, by their keys.
+        """Change the priorities of waiting and delayed tasks of this campaign, by their keys.
 
         priorities: whole numbers by key, as a mapping, a pandas Series with keys as its index, or
         pairs. best: with "highest" or "lowest" values are any numbers, such as scores, and become
         priorities from 1,000 down to 1 by their rank.
 
-        Tasks that run or are final, and keys of no task, are counted. Changes commit in chunks of
-        1,000 tasks at most. A task keeps its priority when it fails and is tried again.
+        Tasks that run or are final, and keys of no task, are only counted. Changes commit in chunks
+        of 1,000 tasks at most. A task keeps its priority when it fails and is tried again.
         """
         wanted = checked(priorities, best)
         return prioritise(self._database, self.campaign_id, wanted, on_progress)
@@ -137,11 +137,10 @@ class SteeredCampaign:
         dry_run: bool = False,
         on_progress: OnBulk | None = None,
     ) -> int:
-        """Change the priority of tasks that wait or are delayed.
+        """Change the priority of waiting and delayed tasks; return how many had another one.
 
-        where: only of those that match this filter. dry_run: change nothing. on_progress: called
-        after each chunk of 1,000 tasks that were looked at. Return how many had another one, in a
-        dry run how many match.
+        where: only tasks that match this filter. dry_run: change nothing, and return how many
+        match. on_progress: called after each chunk of 1,000 tasks looked at.
         """
         return verbs.set_priority(
             self._database,

@@ -31,7 +31,7 @@ def retry(
     dry_run: bool,
     on_progress: OnBulk | None,
 ) -> int:
-    """Retry matching tasks; return how many, in a dry run how many would be."""
+    """Retry matching tasks; return how many, in a dry run how many it would retry."""
     if status not in {"failed", "cancelled"}:
         raise UsageError("only failed and cancelled tasks can be retried")
     chosen = compiled(where, error_class)
@@ -50,7 +50,7 @@ def cancel(
     dry_run: bool,
     on_progress: OnBulk | None,
 ) -> int:
-    """Cancel matching tasks; return how many, in a dry run how many would be."""
+    """Cancel matching tasks; return how many, in a dry run how many it would cancel."""
     chosen = compiled(where)
     action = counting if dry_run else moving(database, "cancel", begun=True)
     return in_bulk(
@@ -76,7 +76,7 @@ def set_priority(
     dry_run: bool,
     on_progress: OnBulk | None,
 ) -> int:
-    """Change the priority of matching tasks; return of how many, in a dry run how many match."""
+    """Change the priority of matching tasks; return how many had another, or match (dry run)."""
     chosen, change = compiled(where), to_priority(database, priority)
     action = counting if dry_run else change
     return in_bulk(
@@ -101,7 +101,7 @@ def tasks(
 
 
 def results(database: Queries, campaigns: Iterable[tuple[int, str]], where: str) -> Iterator[Row]:
-    """Return rows of results of matching tasks, with the path of their campaign, as `tasks`."""
+    """Yield rows of results of matching tasks, with the path of their campaign; see `tasks`."""
     chosen = compiled(where)
     return (
         {"campaign": path, **row}
