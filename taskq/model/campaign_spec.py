@@ -60,13 +60,13 @@ class RetryPolicy:
     """Rules for retrying a task after an unsuccessful attempt, and for failing it.
 
     max_attempts   failures after which the task is failed, 1 to 1000
-    max_losses     attempts whose agent was lost after which the task is failed, 1 to 1000
+    max_losses     attempts with a lost agent after which the task is failed, 1 to 1000
     backoff_s      the delay after the first failure, in seconds; it doubles each time
     backoff_max_s  the longest delay, in seconds; a year at most
     never_retry    classes of error after which the task is failed at once; 100 at most
     max_lost_nodes different nodes on which its agents were lost after which the task is failed, as
                    poison, 1 to 1000
-    max_out_of_time  attempts that were handed back, since their agents had no time left, after
+    max_out_of_time  attempts handed back because the agent had no time left, after
                    which the task is failed, as too-long, 1 to 1000
     """
 
@@ -100,7 +100,7 @@ class RetryPolicy:
 
     @classmethod
     def from_json(cls, value: object) -> RetryPolicy:
-        """Return the policy of a JSON object; raise `InvalidCampaign` if it is none."""
+        """Return the policy of a JSON object; raise `InvalidCampaign` if it is not one."""
         return cls(**known_only("retry", value, [part.name for part in fields(cls)]))
 
 
@@ -110,29 +110,29 @@ class CampaignSpec:
 
     handler       None for a campaign that only holds others, or whose agents need no handler
     params        shared by all tasks: any JSON object of 256 KiB at most
-    time_limit_s  per attempt, in seconds; None: no limit
-    max_running   tasks working at a time, 1 to 1,000,000; None: any number
-    max_running_per_site  the same of agents at one site, 1 to 20,000
+    time_limit_s  per attempt, in seconds; None means no limit
+    max_running   tasks working at a time, 1 to 1,000,000; None means any number
+    max_running_per_site  tasks working at a time at one site, 1 to 20,000
     weight        share of the running tasks of agents that serve other campaigns too, in
                   relation to theirs; above 0, at most 1000
-    requires      tags that an agent must offer; see `taskq.tags`
+    requires      tags that an agent must offer; see `tags`
     on_disconnect what an agent that cannot reach the queue does with running tasks once others may
-                  have claimed them: "continue" (the result counts if none has), or "stop"
+                  have claimed them: "continue" (the result counts if no other has), or "stop"
     late_results  how to treat a success of an attempt that was given up as lost: "reject" it, or
                   "salvage" it, so that it counts unless another result was accepted
     hedge         share of the tasks that may have a second attempt on another host at the end of
                   the campaign, if the first takes far longer than others do; above 0, at most 1;
-                  None: none. It needs late_results="salvage", and no limit of
+                  None means no second attempts. It needs late_results="salvage", and no limit of
                   running tasks
     max_failure_share  share of failures among recent attempts above which the campaign pauses
-                  itself, above 0 and below 1; None: it never does
-    checkpoint_bytes  largest checkpoint of a task, as an archive, 16 KiB to 64 MiB; None: none are
-                  kept
-    checkpoint_every_s  how often one is uploaded while its attempt runs, 1 second or more
-    cores, gpus   how many a task needs of those of its agent's slot; None: it does not matter
-    memory        sizes that an attempt may occupy, in bytes or as "4G"; further ones for a task
-                  that has run out of memory so often; none: any size
-    output_bytes  most output files of a task, as an archive, 16 KiB to 64 MiB; None: none are kept
+                  itself, above 0 and below 1; None means never
+    checkpoint_bytes  largest checkpoint of a task, as an archive, 16 KiB to 64 MiB; None keeps no
+                  checkpoints
+    checkpoint_every_s  seconds between uploads of a checkpoint while its attempt runs, 1 or more
+    cores, gpus   how many of its agent's slot a task needs; None means that it does not matter
+    memory        size that an attempt may occupy, in bytes or as "4G"; further sizes apply each
+                  time the task has run out of memory; empty means any size
+    output_bytes  most output files of a task, as an archive, 16 KiB to 64 MiB; None keeps none
     output_total_bytes  most output files of the campaign, 16 KiB to 1 PiB
     front         whether its tasks may be leased ahead into the front (lists in Redis), if any
     """
@@ -237,13 +237,13 @@ class CampaignSpec:
         }
 
     def differences(self, other: CampaignSpec) -> list[str]:
-        """Return the names of the fields in which another spec differs."""
+        """Return the names of the fields that differ in another spec."""
         names = [one.name for one in fields(self)]
         return [name for name in names if getattr(self, name) != getattr(other, name)]
 
     @classmethod
     def from_json(cls, value: object) -> CampaignSpec:
-        """Return the campaign of a JSON object; raise `InvalidCampaign` naming what is wrong."""
+        """Return the campaign of a JSON object; raise `InvalidCampaign`, which names the fault."""
         table = known_only("", value, _KEYS)
         if "path" not in table:
             raise InvalidCampaign("path is missing; a campaign needs one, as /wisdom/malaria")

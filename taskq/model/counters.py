@@ -1,4 +1,4 @@
-"""Counters that are declared once, with the title by which they become metrics."""
+"""Counters, declared once, with the title that metrics show."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def counter(title: str) -> Any:
-    """Return the field of a dataclass that counts from 0; title: what, for people."""
+    """Return the field of a dataclass that counts from 0; title: what it counts, for people."""
     return field(default=0, metadata={"title": title})
 
 

@@ -14,7 +14,7 @@
     │   └── ResultLost          look for the store of blobs: it has no such result, or a damaged one
     ├── Conflict              read again: the object is not in the state that the call needs
     │   ├── FunctionChanged     the campaign's results are of another function, or other parameters
-    │   └── CampaignPaused      mend what it says, and resume it: nobody works on what is waited for
+    │   └── CampaignPaused      fix what it says, and resume it: nobody works on these tasks
     ├── TaskFailed            look at its error: a task has failed, and not by an exception
     ├── ResultNotTrusted      say trust=...: to read the result could execute what an agent sent
     ├── Unauthorized          get another token: this one is unknown, expired or revoked
@@ -43,7 +43,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-#: Of a text that is wrong somewhere, how much is shown around that place.
+#: Characters shown around the wrong place of a text.
 EXCERPT_CHARS: Final = 72
 
 
@@ -64,7 +64,7 @@ class InvalidPath(UsageError):
 
 
 class InvalidTask(UsageError):
-    """A payload, key or priority cannot be that of a task."""
+    """A payload, key or priority is not valid for a task."""
 
     exit_code = 65
 
@@ -87,8 +87,8 @@ class Clash:
 class KeyConflict(InvalidTask):
     """Keys are stored with other payloads; nothing of the call or chunk was added.
 
-    count: number of such records. clashes: some of them, in order. too_long: whether numbered keys
-    were asked for, and a key is too long for a number. added: tasks that the same seeding added in
+    count: number of such records. clashes: some of them, in order. too_long: whether a key is too
+    long for the number that the call asked for. added: tasks that the same seeding added in
     earlier chunks, which stay.
     """
 
@@ -109,7 +109,7 @@ class KeyConflict(InvalidTask):
 
 
 class InvalidCampaign(UsageError):
-    """A handler, policy or limit cannot be that of a campaign."""
+    """A handler, policy or limit is not valid for a campaign."""
 
 
 class InvalidFilter(UsageError):
@@ -126,7 +126,7 @@ class InvalidFilter(UsageError):
 
 
 def _pointed_at(text: str, column: int) -> str:
-    """Return the part of a text around a column, and a line with a caret below that."""
+    """Return the part of a text around a column, with a caret on the line below."""
     first = max(0, column - EXCERPT_CHARS // 2)
     shown = "".join(c if c.isprintable() else " " for c in text[first : first + EXCERPT_CHARS])
     wide = sum(
@@ -141,7 +141,7 @@ class ValueRefused(UsageError):
 
 
 class NotOverGateway(UsageError):
-    """The call needs a connection to PostgreSQL, and this is one to a gateway. call: its name."""
+    """The call needs PostgreSQL, and the connection is to a gateway. call: its name."""
 
     def __init__(self, call: str) -> None:
         super().__init__(
@@ -157,7 +157,7 @@ class NotFound(TaskqError):
 
 
 class UnknownCampaign(NotFound):
-    """No such campaign. path: the one that was asked for."""
+    """No such campaign. path: of the call."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"no campaign {path}; `taskq tree` shows what there is")
@@ -165,7 +165,7 @@ class UnknownCampaign(NotFound):
 
 
 class ResultLost(NotFound):
-    """A result refers to a blob that is missing, or is not what was stored."""
+    """A result refers to a blob that is missing or damaged."""
 
 
 class Conflict(TaskqError):
@@ -186,7 +186,7 @@ class FunctionChanged(Conflict):
 
 
 class CampaignPaused(Conflict):
-    """A campaign whose results are waited for has paused itself. why: its reason."""
+    """A campaign has paused itself while somebody waits for its results. why: its reason."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path} has paused itself: {why}")
@@ -194,7 +194,7 @@ class CampaignPaused(Conflict):
 
 
 class TaskFailed(TaskqError):
-    """A task has failed for another reason than an exception that can be raised here.
+    """A task has failed, and not by an exception that can be raised here.
 
     error_class, error: as `taskq failures` shows them. tail: the end of its output.
     """
@@ -208,7 +208,7 @@ class TaskFailed(TaskqError):
 
 
 class ResultNotTrusted(TaskqError):
-    """A result is a pickle of a class that the reader has not said to trust. name: of the class."""
+    """A result is a pickle of a class that the reader does not trust. name: of the class."""
 
     def __init__(self, message: str, name: str = "") -> None:
         super().__init__(message)
@@ -260,20 +260,20 @@ class Unavailable(TaskqError):
 
 
 class AgentsDied(Unavailable):
-    """Agents that were started on this machine have ended by themselves, or cannot be started."""
+    """Agents started on this machine have ended unexpectedly, or cannot be started."""
 
 
 class LoginRefused(Unavailable):
     """The server refuses the login, because of its user, password or database.
 
-    A running program treats it like any outage and retries, as a password may just be changing.
+    A running program retries as after any outage, since a password may just be changing.
     """
 
     exit_code = 77
 
 
 class OutputFailed(Unavailable):
-    """The output may not be written where it is to go, or the disk for it is full, or fails."""
+    """The output cannot be written: no permission at its place, or its disk is full or fails."""
 
     exit_code = 74
 

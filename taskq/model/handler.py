@@ -27,18 +27,18 @@ class Handler:
 
     kind     "python": a callable in a long-lived child process; "command": a process
              per task; "process": a long-lived process that speaks JSON lines; "function": a
-             function that was given to `Client.map` as it is written
+             function as given to `Client.map`
     target   python and function only: the callable, as `module:function`
     prepare  python only, optional: a callable that runs once in a child, before its first task
     argv     command and process only: the program and its arguments, never a shell line
-    container  command and process only, optional: the image that the program is run in
+    container  command and process only, optional: the image in which the program runs
 
     For functions only, made by `taskq.compute`; see `taskq_agent.handlers.function`:
-    name         the function as people know it
-    archive       the SHA-256 of the input with the pickled function
-    python       the version of Python that pickled it, as 3.11
+    name         the function's name, for people
+    archive      the SHA-256 of the input with the pickled function
+    python       the version of Python that pickled it, such as 3.11
     seal         the key of the seals of pickled arguments
-    fingerprint  what the function does, as a digest, to see whether it has changed
+    fingerprint  a digest of what the function does, which shows whether it has changed
     """
 
     kind: str
@@ -84,7 +84,7 @@ class Handler:
 
     @classmethod
     def from_json(cls, value: object) -> Handler:
-        """Return the handler of a JSON object; raise `InvalidCampaign` if it is none."""
+        """Return the handler of a JSON object; raise `InvalidCampaign` if it is not one."""
         table = known_only("handler", value, [part.name for part in fields(cls)])
         if "kind" not in table:
             raise InvalidCampaign(f"handler.kind is missing; one of {', '.join(HANDLER_KINDS)}")

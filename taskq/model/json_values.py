@@ -11,7 +11,7 @@ from uuid import UUID
 def as_json(value: object) -> str:
     """Return a value as JSON on one line: instants in ISO 8601, UTC; durations in seconds.
 
-    Raise ValueError for a number that is not finite, TypeError for what has no form.
+    Raise ValueError for a number that is not finite, TypeError for a value without a form.
     """
     return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
 

@@ -1,4 +1,4 @@
-"""The paths of the pages: `taskq web` serves them, and a gateway with pages passes them on."""
+"""The paths of the web pages: `taskq web` serves them, and a gateway with pages forwards them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGES: Final = {
     "/owners": "owners",
     "/task": "task",
 }
-#: What is served, with its method of HTTP: here, and by a gateway that has pages.
+#: Each path that is served, here and by a gateway with pages, with its HTTP method.
 PATHS: Final = {
     **dict.fromkeys((*PAGES, "/live", "/molecule", "/static/{name}"), "GET"),
     **dict.fromkeys(("/sign-in", "/sign-out"), "POST"),

@@ -69,7 +69,7 @@ def _check_number(where: str, value: float) -> None:
 
 
 def known_only(where: str, value: object, known: Iterable[str]) -> dict[str, Any]:
-    """Return a table as a dict; raise `InvalidCampaign` at a key that is not known."""
+    """Return a table as a dict; raise `InvalidCampaign` at an unknown key."""
     known = list(known)
     if not isinstance(value, Mapping):
         raise InvalidCampaign(f"{where or 'a campaign'} must be a table, not {value!r:.80}")

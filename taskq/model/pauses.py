@@ -1,4 +1,4 @@
-"""Pauses of whoever waits, which another thread can end."""
+"""Pauses of a waiting thread, which another thread can end."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import time
 from contextvars import ContextVar
 from typing import Final
 
-#: Set in a thread that works for somebody who may give up waiting; tells when that has happened.
+#: Set in a thread that works for a caller who may give up waiting; the event is set when he does.
 GIVEN_UP: Final[ContextVar[threading.Event | None]] = ContextVar("GIVEN_UP", default=None)
 
 
 class GaveUp(BaseException):
-    """Nobody waits any more for what this thread does."""
+    """The caller gave up waiting for this thread."""
 
 
 def sleep(seconds: float) -> None:
-    """Pause for so long; raise `GaveUp` if that is so."""
+    """Pause for so long; raise `GaveUp` if the caller gives up."""
     given_up = GIVEN_UP.get()
     if given_up is None:
         time.sleep(seconds)

@@ -28,8 +28,8 @@ def check_count(name: str, value: object, most: int) -> None:
 def memory_sizes(value: object) -> tuple[int, ...]:
     """Return sizes of memory in bytes, each larger than the one before.
 
-    value: one or several, each as `4G` or in bytes; None: none. Raise `InvalidCampaign` if
-    it is none.
+    value: one or several, each as `4G` or in bytes; None means no sizes. Raise `InvalidCampaign` if
+    it is not valid.
     """
     if value is None:
         return ()
@@ -47,7 +47,7 @@ def memory_sizes(value: object) -> tuple[int, ...]:
 
 
 def size_text(size: int) -> str:
-    """Return a size as `memory_sizes` takes it: `4G`, or bytes where there is no shorter text."""
+    """Return a size as `memory_sizes` takes it: `4G`, or bytes if there is no shorter text."""
     for power, unit in zip((40, 30, 20, 10), _UNITS, strict=True):
         if size % (1 << power) == 0:
             return f"{size >> power}{unit}"
@@ -55,7 +55,7 @@ def size_text(size: int) -> str:
 
 
 def resources_text(cores: int | None, memory: Sequence[int], gpus: int | None) -> str:
-    """Return what a task needs, for people: `cores 4; memory 4G, then 8G`."""
+    """Return the needs of a task as text for people: `cores 4; memory 4G, then 8G`."""
     parts = [
         "" if cores is None else f"cores {cores}",
         f"memory {', then '.join(map(size_text, memory))}" if memory else "",

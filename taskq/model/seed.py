@@ -17,13 +17,13 @@ from taskq_agent.text import has_nul_escape
 
 MAX_KEY_CHARS: Final = 255
 MAX_PAYLOAD_BYTES: Final = 65_536
-#: What a terminal, a table or a line of text would obey, or end at.
+#: Control characters: a terminal or table would obey them, and a line of text would end at some.
 _CONTROL: Final = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
-#: Objects and lists in each other: agents refuse answers that are nested more than 100 deep.
+#: Nesting of objects and lists: agents refuse answers that are nested more than 100 deep.
 MAX_PAYLOAD_DEPTH: Final = 64
 MAX_PATH_CHARS: Final = 1_000
 PRIORITY_RANGE: Final = (-32_767, 32_767)
-#: The statuses of tasks that no agent has, of all that are not final, of those that are; and all.
+#: The statuses of tasks that no agent has, of all tasks not final, of final ones; and all.
 NOT_BEGUN: Final = ("waiting", "delayed")
 UNFINISHED: Final = (*NOT_BEGUN, "working")
 FINAL: Final = ("done", "failed", "cancelled")
@@ -43,10 +43,10 @@ class NamedCampaign(Protocol):
 
 
 def _encoder(*, ensure_ascii: bool = True, **layout: Any) -> Callable[[object], str]:
-    """Return what `JSONEncoder(...).encode` does, on CPython in half of its time.
+    """Return an equivalent of `JSONEncoder(...).encode` that takes half of its time on CPython.
 
-    That makes an encoder in C for each value. A circular value raises RecursionError, so the check
-    for it is not needed.
+    `encode` makes an encoder in C for each value. A circular value raises RecursionError, so the
+    check for it is not needed.
     """
     encoder = json.JSONEncoder(
         ensure_ascii=ensure_ascii, check_circular=False, allow_nan=False, **layout
@@ -103,7 +103,7 @@ class Seed:
     """A task to add, as `Campaign.seed` takes it.
 
     The key identifies the task within its campaign, so that seeding twice adds nothing;
-    without one it is derived from the payload.
+    without a key it is derived from the payload.
     """
 
     payload: Mapping[str, Any]
@@ -114,7 +114,7 @@ class Seed:
     def checked(self) -> Self:
         """Return this seed if it keeps the limits, else raise `InvalidTask`.
 
-        What was encoded for that is kept, so the payload must not be changed afterwards.
+        It keeps the encoded payload, so the payload must not change afterwards.
         """
         object.__setattr__(self, "_kept", self.encoded())
         return self
@@ -154,7 +154,7 @@ class Seed:
 
 
 def _check_payload(text: str) -> None:
-    """Refuse what nobody could store or read."""
+    """Raise `InvalidTask` for a payload that the database or an agent would refuse."""
     if has_nul_escape(text):
         raise InvalidTask("payload contains a NUL character, which the database cannot store")
     data = check_text("payload", text)

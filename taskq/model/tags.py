@@ -43,7 +43,7 @@ def _meets(tag: str, offer: str) -> bool:
 
 
 def check_requires(tags: object) -> tuple[str, ...]:
-    """Return the requirements as a tuple; raise `InvalidCampaign` that names a wrong tag."""
+    """Return the requirements as a tuple; raise `InvalidCampaign`, which names a wrong tag."""
     form = "NAME, NAME=VALUE or NAME>=NUMBER, as gpu, arch=a100 or mem>=16"
     try:
         return _checked("requires", tags, _REQUIREMENT, form)
@@ -52,7 +52,7 @@ def check_requires(tags: object) -> tuple[str, ...]:
 
 
 def check_offers(tags: object) -> tuple[str, ...]:
-    """Return the offers as a tuple; raise `UsageError` that names a wrong tag."""
+    """Return the offers as a tuple; raise `UsageError`, which names a wrong tag."""
     return _checked("offers", tags, _OFFER, "NAME or NAME=VALUE, as gpu or mem=64")
 
 

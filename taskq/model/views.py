@@ -15,7 +15,7 @@ class Status:
     """Counts of a campaign's tasks by status.
 
     state: open, paused or cancelled, by the campaign itself or one above it. paused_why: why the
-    campaign paused itself; None: it did not. children: number of campaigns directly below.
+    campaign paused itself; None if it did not. children: number of campaigns directly below.
     failures, losses: attempts that failed, or whose agent was lost, since the campaign exists.
     """
 
@@ -53,8 +53,8 @@ class Status:
 class SecondAttempt:
     """A task that was hedged, and is at work again. campaign: its path.
 
-    host, run_s: of the attempt at work; first_host, first_run_s: of the one beside which it was
-    let, which may have ended.
+    host, run_s: of the attempt at work. first_host, first_run_s: of the attempt that was slow,
+    which may have ended.
     """
 
     campaign: str
@@ -69,7 +69,7 @@ class SecondAttempt:
 class Hedges:
     """Second attempts of tasks. hedged: tasks that have had one; running: those at work again.
 
-    longest: of these, those whose first attempt began first, ten at most.
+    longest: ten of the running ones at most, those whose first attempt began first.
     """
 
     hedged: int
@@ -79,12 +79,11 @@ class Hedges:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """State of a task. claimed_at, host: of the agent that works on it; None without one.
+    """State of a task. claimed_at, host: of the agent that works on it; None without an agent.
 
-    progress, progress_note: how far it is, from 0 to 1 and in words, as it says with its agent's
-    heartbeats; None: it does not.
-    campaign: its path. failures, losses: since it was last retried; of a task that is done, of all
-    its attempts.
+    progress, progress_note: how far it is, from 0 to 1 and in words, as reported with its agent's
+    heartbeats; None if it reports none. campaign: its path. failures, losses: since it was last
+    retried; for a task that is done, of all its attempts.
     """
 
     campaign: str
@@ -146,9 +145,9 @@ class Failure:
 class FailureCause:
     """A group of failed, lost or refused attempts with one cause; the latest is the example.
 
-    campaign: its path. cause: their common message, with numbers replaced by `#`; if it only says
-    how the program ended, with the last line of its output. causes: number of such groups. hosts:
-    number of hosts; some_hosts: attempts by host, of the five hosts with most attempts.
+    campaign: its path. cause: the common message, with numbers replaced by `#`; if it only says
+    how the program ended, the last line of its output follows. causes: number of such groups.
+    hosts: number of hosts; some_hosts: attempts by host, for the five hosts with most attempts.
     example_line: the last line of output.
     """
 
@@ -191,12 +190,12 @@ class AgentView:
     """An open session. silent_s: since its last heartbeat. working: attempts that it holds.
 
     offers: the tags of its node. draining: whether it leaves when its attempts have ended. token:
-    the name of the token that opened it; None: a direct agent. trouble: from its last heartbeat:
+    the name of the token that opened it; None for a direct agent. trouble: from its last heartbeat:
     `failures` in a row, all fast, the last with `error_class`, so that the agent makes one attempt
-    at a time, the next `try_in_s` after that heartbeat; None: no trouble. suspect: why its host is
-    suspicious, so that the agent is slowed as well; None: it is not. lease_s: seconds of silence
-    after which it counts as lost; expires_at: when that is, unless it is heard before. banned: why
-    it drains, if its host or site is banned.
+    at a time, the next `try_in_s` after that heartbeat; None if there is no trouble. suspect: why
+    its host is suspicious, so that the agent is slowed as well; None if it is not. lease_s: seconds
+    of silence after which it counts as lost; expires_at: when it does, without another heartbeat.
+    banned: why it drains, if its host or site is banned.
     """
 
     session_id: int
@@ -222,7 +221,7 @@ class AgentView:
 
 @dataclass(frozen=True, slots=True)
 class LeftAgent:
-    """A session that has ended. reason, exit_code: as its agent reported; None: it did not.
+    """A session that has ended. reason, exit_code: as its agent reported; None if it did not.
 
     expired: whether it ended because its agent was silent for longer than the lease.
     """
@@ -244,10 +243,10 @@ class LeftAgent:
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """A campaign that agents cannot run, or could not before it was changed.
+    """A campaign that agents cannot run, or could not run before it was changed.
 
-    hosts: number of hosts within the last day; 0: the campaign has been changed or opened since.
-    some_hosts: five of them at most. last_at, error_class, error: of the last refusal; None where
+    hosts: number of hosts within the last day; 0 if the campaign was changed or opened since.
+    some_hosts: five of them at most. last_at, error_class, error: of the last refusal; None if
     there are no hosts.
     """
 
@@ -261,7 +260,7 @@ class Refusals:
 
 @dataclass(frozen=True, slots=True)
 class LeftOver:
-    """Counts of unfinished tasks, and of those among them that no agent can claim, with reasons.
+    """Counts of unfinished tasks, and of those that no agent can claim, with reasons.
 
     reasons: such as "/demo has no handler", for the campaigns with most tasks.
     """
@@ -273,7 +272,7 @@ class LeftOver:
 
 @dataclass(frozen=True, slots=True)
 class Brake:
-    """Hold on expiry: so many agents are silent at a time that it is taken for an outage.
+    """Hold on expiry: so many agents are silent at a time that it looks like an outage.
 
     silent, open: number of silent agents, and of open sessions. heard_at: when the first of them
     was heard again; until: when those that stay silent expire. Both None while none is heard.
@@ -290,8 +289,8 @@ class Brake:
 class Violation:
     """Rows of the tables that violate a guarantee of the queue.
 
-    check: the name of the file in `sql/audit` that states the guarantee. task_id: None if it
-    concerns the campaign. rows: the evidence: for a task its key, its row and those of its
+    check: the name of the file in `sql/audit` that states the guarantee. task_id: None if the
+    campaign violates it. rows: the evidence: for a task its key, its row and those of its
     attempts, without payload and result; for a campaign the counters and the recount.
     """
 
@@ -321,13 +320,13 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class PilotView:
-    """A pilot. settings: see `taskq.pilots.settings`. paused_why: why it paused itself, if it did.
+    """A pilot. settings: see `pilots.settings`. paused_why: why it paused itself, if it did.
 
     failures: how many submissions failed, or jobs died before their agents were heard, one after
-    the other; failed_ago_s, trouble: the last of these. retry_in_s: for how long nothing is
-    submitted because of them. looked_ago_s, looked_from: when, and on which host, a loop acted for
-    it last; None: never. submitting, queued, starting (running, and its agent not yet heard),
-    serving: live jobs.
+    the other; failed_ago_s, trouble: the last such failure. retry_in_s: how long submissions rest
+    because of them. looked_ago_s, looked_from: when, and on which host, a loop last acted for it;
+    None means never. Live jobs: submitting, queued, starting (running, with an agent not yet
+    heard), serving.
     """
 
     pilot_id: int
@@ -361,12 +360,12 @@ class PilotJob:
     """A job of a pilot. name: in the batch system, and of its agent.
 
     status: submitting, queued, running or ended. began_at, submitted_at, started_at, ended_at: when
-    the loop wrote it down, and saw it so. heard_at: when its agent opened a session; at_work:
-    whether one is open; left_why: why the agent left. outcome: served; died (before its agent was
-    heard); refused (by the batch system); cancelled (before its agent was heard); vanished (the
-    batch system knows it no more, and nobody saw its end); None: it has not ended. why: the batch
-    system's words. tail: the end of its output, of one that was never heard. missing_polls: how
-    many of the batch system's last answers did not have it, the first of them missing_s ago.
+    the loop wrote it down, and saw each status. heard_at: when its agent opened a session; at_work:
+    whether a session is open; left_why: why the agent left. outcome: served; died (before its agent
+    was heard); refused (by the batch system); cancelled (before its agent was heard); vanished (the
+    batch system no longer knows it, and nobody saw its end); None if it has not ended. why: the
+    batch system's words. tail: the end of the output of a job whose agent was never heard.
+    missing_polls: how many of the batch system's last answers lacked it, the first missing_s ago.
     """
 
     number: int

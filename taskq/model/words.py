@@ -1,4 +1,4 @@
-"""Numbers with their nouns, instants, durations and commands, as texts for people have them."""
+"""Text for people: numbers with their nouns, instants, durations and commands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def rate(per_second: float) -> str:
 
 
 def phases(measured: Mapping[str, float] | None) -> str:
-    """Return what an agent measured of an attempt: `run 3.2 s, 12 s of CPU, 1.5 GiB at most`."""
+    """Return an agent's measurements of an attempt: `run 3.2 s, 12 s of CPU, 1.5 GiB at most`."""
     its = dict(measured or {})
     cpu_s, peak = its.pop("cpu_s", None), its.pop("peak_bytes", None)
     parts = [
@@ -65,14 +65,14 @@ def phases(measured: Mapping[str, float] | None) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share from 0 to 1 in percent, with the digits that tell something: `0.4 %`."""
+    """Return a share from 0 to 1 in percent, with its significant digits: `0.4 %`."""
     value = 100 * share
     digits = 1 if 0 < value < 9.95 or 90.05 < value < 100 else 0  # noqa: PLR2004  # two digits
     return f"{value:.{digits}f} %"
 
 
 def progress(fraction: float | None, note: str | None) -> str:
-    """Return how far an attempt is: `40 %, sweep 40 of 100`; empty if it does not say."""
+    """Return the progress of an attempt: `40 %, sweep 40 of 100`; empty if it reports none."""
     return ", ".join(filter(None, ("" if fraction is None else percent(fraction), note)))
 
 
@@ -84,22 +84,22 @@ def counted(number: int, thing: str) -> str:
 
 
 def beginning(text: str, chars: int) -> str:
-    """Return a text, or so many of its characters, or fewer, with `...` behind.
+    """Return a text, cut to so many characters or fewer, with `...` behind if it is cut.
 
-    A command in backticks is there as a whole or not at all: its beginning may be another command.
+    A command in backticks is kept whole or left out: its beginning may be another command.
     """
     return text if len(text) <= chars else f"{text[: end_before_command(text, chars)]}..."
 
 
 def given_up(failures: int, losses: int) -> str:
-    """Return after how many attempts a task was given up: `given up after 3 failures`; or empty."""
+    """Return the attempts after which a task was given up: `given up after 3 failures`; or ""."""
     ends = ((failures, "failure"), (losses, "lost agent"))
     told = " and ".join(counted(number, what) for number, what in ends if number)
     return f"given up after {told}" if told else ""
 
 
 def end_before_command(text: str, chars: int) -> int:
-    """Return where a text is cut, at most after so many characters, without cutting a command."""
+    """Return where to cut a text after at most so many characters, without cutting a command."""
     shown, rest = text[:chars], text[chars:]
     if shown.count("`") % 2 == 0 or "`" not in rest:
         return chars
@@ -109,7 +109,7 @@ def end_before_command(text: str, chars: int) -> int:
 def command(*words: object, names: Iterable[str] = ()) -> str:
     """Return a command of `taskq` that a shell reads as these words.
 
-    names: arguments that come from outside, last: one that begins with a dash is no option.
+    names: arguments that come from outside, last: a name that begins with a dash is no option.
     """
     named = list(names)
     mark = ["--"] if any(name.startswith("-") for name in named) else []
@@ -117,7 +117,7 @@ def command(*words: object, names: Iterable[str] = ()) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Return a word for a shell; with escapes if a terminal would not show it as it is."""
+    """Return a word quoted for a shell; with escapes if a terminal would not show it as it is."""
     if word.isprintable():
         return shlex.quote(word)
     escaped = (
