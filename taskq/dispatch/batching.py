@@ -1,12 +1,11 @@
-"""Group commit for exchanges: those that arrive together share a statement.
+"""Group commit for exchanges: exchanges that arrive together share a statement.
 
 A statement costs far more to set up than one more task costs in it, and a commit waits for the disk
 once, however many tasks it covers. Exchanges that arrive while a statement is under way are
-therefore batched and sent when it has been answered; an exchange that finds none under way is sent
-at once. Where there are many, several statements are under way, each on a connection of its own,
-and no exchange waits for longer than 10 ms while a connection is free. A large exchange is sent by
-itself, see `fair_queue`, in parts while others ask, and with a limited share of one connection's
-time.
+therefore batched and sent after its answer. If no statement is under way, an exchange is sent at
+once. Under load several statements are under way, each on its own connection, and no exchange
+waits for longer than 10 ms while a connection is free. A large exchange is sent alone (see
+`fair_queue`), in parts while others ask, and with a limited share of one connection's time.
 
 The technique is the group commit of databases (DeWitt et al., Implementation techniques for main
 memory database systems, 1984).
@@ -40,14 +39,14 @@ log = logging.getLogger(__name__)
 log.addFilter(Seldom())
 
 CONNECTIONS: Final = 4
-#: Exchanges for which a further connection pays: two half batches cost more than a whole one.
+#: Exchanges that justify one more connection: two half batches cost more than a whole one.
 WORTH_A_CONNECTION: Final = 32
-#: A further connection is also used when the statements under way take longer than this: one of
+#: One more connection is also used when the statements under way take longer than this: one of
 #: them may hang.
 MOST_DELAY_S: Final = 0.01
-#: The rest after a large exchange, in its durations; see `large_turns`. There is none if nobody
-#: else has asked for anything in `BUSY_S` seconds: a gateway at work has moments without anything
-#: to do, which belong to those who come next.
+#: The rest after a large exchange, in its durations; see `large_turns`. There is no rest if nobody
+#: else has asked for anything in the last `BUSY_S` seconds. A busy gateway has idle moments too,
+#: which belong to the next requests.
 REST_FACTOR: Final = 5.0
 BUSY_S: Final = 1.0
 
@@ -57,11 +56,11 @@ Callback: TypeAlias = Callable[[Answer | Exception], None]
 
 @dataclass(slots=True)
 class Submitted:
-    """An exchange that was submitted and not answered yet.
+    """A submitted exchange without an answer so far.
 
     callback: takes the answer or an error, once; None after that, or if nobody waits any more.
-    part: an exchange that does a part of this one, and is abandoned with it. parts: of a large
-    exchange that was begun.
+    part: an exchange that does a part of this one, and is abandoned with it. parts: the parts of a
+    large exchange that has begun.
     """
 
     exchange: ExchangeRequest
@@ -70,7 +69,7 @@ class Submitted:
     parts: Parts | None = None
 
     def abandon(self) -> None:
-        """Drop the callback; an exchange that has not begun is then never sent."""
+        """Drop the callback. An exchange that has not begun is then never sent."""
         self.callback = None
         if self.part is not None:
             self.part.abandon()
@@ -84,7 +83,7 @@ class Submitted:
             try:
                 callback(outcome)
             except Exception:
-                # The others that share the statement must not suffer from it.
+                # The others that share the statement must not suffer.
                 log.exception("an answer could not be told")
 
 
@@ -92,7 +91,7 @@ class Batcher(Closing):
     """Batches the exchanges of one asyncio loop; use it as an asynchronous context manager.
 
     An exchange is answered after its statement has committed, as in `DirectTransport.exchange`, and
-    is idempotent in the same way. An error that one exchange causes is raised for that one only.
+    is idempotent in the same way. An error that one exchange causes is raised for that one alone.
     """
 
     def __init__(self, database: Database, *, connections: int = CONNECTIONS) -> None:
@@ -103,13 +102,13 @@ class Batcher(Closing):
         self._queue: FairQueue[Submitted] = FairQueue()
         self._in_statements = 0
         self._large_turns = LargeTurns(REST_FACTOR)
-        # When a batch of others was sent last.
+        # When the last batch of common exchanges was sent.
         self._batch_at = -BUSY_S
         self._rounds: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     async def close(self) -> None:
-        """Finish all exchanges that were submitted, then close the connections."""
+        """Finish all submitted exchanges, then close the connections."""
         while self._rounds or self._queue:
             self._large_turns.cut_short()
             self._dispatch(True)
@@ -134,7 +133,7 @@ class Batcher(Closing):
 
     @property
     def campaign_cache(self) -> CampaignCache:
-        """What is known of the terms of campaigns."""
+        """What this process knows of the terms of campaigns."""
         return self._exchanges.campaign_cache
 
     @property
@@ -155,8 +154,8 @@ class Batcher(Closing):
     def submit(self, exchange: ExchangeRequest, callback: Callback) -> Submitted:
         """Report and claim; `callback` gets what `exchange` returns or raises.
 
-        It is called while a whole batch is answered. Futures instead of callbacks would cost a
-        twentieth of a gateway's CPU time.
+        The callback is called while a whole batch is answered. Futures instead of callbacks would
+        cost a twentieth of a gateway's CPU time.
         """
         submitted = Submitted(exchange, callback)
         self.put(submitted)
@@ -166,11 +165,12 @@ class Batcher(Closing):
         """Report and claim; see `submit`."""
         loop = asyncio.get_running_loop()
         if self._queue.put(submitted, loop.time()):
-            # After everything that is ready to run now: exchanges that arrive together are batched.
+            # After everything that is ready to run now, so that exchanges that arrive together
+            # share a batch.
             loop.call_soon(self._dispatch, False)
 
     def _dispatch(self, late: bool) -> None:
-        """Send batches on free connections, on as many as pay; late: at least one batch."""
+        """Send batches on the free connections that pay off. late: send at least one batch."""
         if late:
             self._timer = None
         loop = asyncio.get_running_loop()
@@ -205,7 +205,7 @@ class Batcher(Closing):
             self._start_round([one], apart=True)
 
     def _is_busy(self, now: float) -> bool:
-        """Tell whether others ask for something too."""
+        """Return whether others ask for something too."""
         return bool(self._queue.common) or now - self._batch_at < BUSY_S
 
     def _start_round(self, taken: list[Submitted], *, apart: bool = False) -> None:
@@ -240,7 +240,7 @@ class Batcher(Closing):
                 self._queue.done(taken, now)
             self._free.append(connection)
             if self._queue:
-                # After those that were just answered have submitted their next exchanges.
+                # First let those that just got their answers submit their next exchanges.
                 loop.call_soon(self._dispatch, False)
 
     async def _answer_part(self, connection: AsyncConnection, one: Submitted) -> None:
@@ -273,7 +273,7 @@ class Batcher(Closing):
             return
         except Exception as error:
             if len(batch) == 1:
-                # A batch that fails is expensive: this session's next exchange is sent by itself.
+                # A batch that fails is expensive: this session's next exchange is sent alone.
                 now = asyncio.get_running_loop().time()
                 self._queue.set_apart(batch[0].exchange.session, now)
                 if isinstance(error, (Refused, SessionLost)):

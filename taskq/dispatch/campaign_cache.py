@@ -1,4 +1,4 @@
-"""Cache of campaign terms: what all tasks of a campaign share, as agents receive it."""
+"""Cache of campaign terms: what all tasks of a campaign share, in the form that agents receive."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from taskq.db.connections import Row
 from taskq_agent.protocol import CampaignTerms, Input, Task
 
-#: Campaigns kept; looking one up again costs a statement.
+#: Campaigns kept. Looking one up again costs a statement.
 _MOST_KEPT: Final = 50_000
 
 
@@ -18,11 +18,11 @@ class CampaignCache:
         self._campaigns: dict[int, CampaignTerms] = {}
 
     def __contains__(self, campaign: int) -> bool:
-        """Tell whether terms of a campaign are cached, of whatever revision."""
+        """Return whether terms of a campaign are cached, of any revision."""
         return campaign in self._campaigns
 
     def of(self, task: Task) -> CampaignTerms | None:
-        """Return the cached terms of a task's campaign, if of the task's revision or later."""
+        """Return the cached terms of a task's campaign, unless they are older than the task's."""
         known = self._campaigns.get(task.campaign)
         return known if known is not None and known.revision >= task.revision else None
 

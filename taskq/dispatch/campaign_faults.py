@@ -1,7 +1,7 @@
 """Campaigns whose claims make the server fail, and tasks whose payload nobody can read.
 
-Neither may stop a farm: such a campaign is left out for a minute, while the others are served, and
-such a task fails for good. One line says so.
+Neither may stop a farm. Such a campaign is left out for a minute, while the others are served.
+Such a task fails for good. Each writes one line to the log.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ log.addFilter(Seldom())
 #: Seconds for which a campaign is left out.
 REST_S: Final = 60.0
 UNREADABLE_CLASS: Final = "payload-unreadable"
-#: PostgreSQL's classes of errors that what is stored may cause: limits, damage; and statements that
-#: take too long, or more memory than there is. Not a full disk, wrong messages, lost connections.
+#: PostgreSQL's classes of errors that stored data may cause: limits, damage; and the codes of
+#: statements that take too long or too much memory. Not a full disk, wrong messages, lost
+#: connections.
 _CLASSES: Final = ("54", "XX")
 _CODES: Final = frozenset({"53200", "57014"})
 
@@ -54,13 +55,13 @@ class CampaignFaults:
 
 
 def is_of_stored(error: Exception) -> bool:
-    """Tell whether a statement may have failed because of what is stored."""
+    """Return whether stored data may have made a statement fail."""
     state = getattr(error, "sqlstate", None) or getattr(error.__cause__, "sqlstate", None) or ""
     return state.startswith(_CLASSES) or state in _CODES
 
 
 def failure(task: Task, session: int, why: str) -> str:
-    """Return the report, as `settle` takes it, that fails a task for good; log it in a line."""
+    """Return the report for `settle` that fails a task for good; log one line."""
     log.warning(
         "task %d of campaign %d fails for good, since its payload cannot be read: %s",
         task.task,

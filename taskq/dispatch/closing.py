@@ -29,9 +29,9 @@ class Closing(ABC):
 async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel tasks, and wait until they have ended.
 
-    Before Python 3.12 `asyncio.wait_for` loses a cancellation that arrives in the moment in which
-    its awaitable completes (CPython issue 86296). Tasks are therefore cancelled again each second
-    until they have ended.
+    Before Python 3.12 `asyncio.wait_for` loses a cancellation that arrives just when its awaitable
+    completes (CPython issue 86296). Tasks are therefore cancelled again each second until they have
+    ended.
     """
     running = set(tasks)
     while running:

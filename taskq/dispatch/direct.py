@@ -1,10 +1,10 @@
 """Direct transport: an agent with a connection of its own to PostgreSQL, without a gateway.
 
-Each call is one or a few server-side functions. With a front (Redis lists of tasks leased ahead,
-that is, leased by the front's pool session before an agent asks), a claim without reports is served
-from the front first. A claim with reports goes to the database together with them, and to the front
-if the database has no task or is away. Unlike in a gateway (`gateway.fronted`), nothing checks on
-the way whether the session still lives: its next heartbeat finds out.
+Each call is one or a few server-side functions. With a front (Redis lists of tasks that the front's
+pool session leased before an agent asks), a claim without reports is served from the front first. A
+claim with reports goes to the database together with them, and to the front if the database has no
+task or is away. Unlike in a gateway (`gateway.fronted`), nothing checks on the way whether the
+session still lives: its next heartbeat finds out.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class LeasedAhead(Protocol):
     """Tasks that were leased before an agent asks; see `taskq.front.blocking.BlockingPool`."""
 
     def claim(self, session: int, lease: str, want: int, scope: Scope) -> list[Task]:
-        """Return up to `want` tasks of one campaign; none: claim in PostgreSQL."""
+        """Return up to `want` tasks of one campaign; empty: claim in PostgreSQL."""
 
     def close(self) -> None:
-        """End what serves them."""
+        """Stop serving them."""
 
 
 class DirectTransport:
@@ -65,12 +65,12 @@ class DirectTransport:
         blobs: BlobStore | None = None,
         front: Callable[[Database, CampaignCache], LeasedAhead] | None = None,
     ) -> None:
-        """Note where the queue is; nothing is opened yet.
+        """Open nothing yet.
 
         lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.
         blobs: by default those of `open_blobs`.
-        front: makes what serves tasks leased ahead, and puts the terms of their campaigns into the
-        cache; None: there is no front.
+        front: makes the source of tasks leased ahead, and puts the terms of their campaigns into
+        the cache; None if there is no front.
         """
         self._blobs = open_blobs(database) if blobs is None else blobs
         self._checkpoints = Checkpoints(database, self._blobs)
@@ -80,7 +80,7 @@ class DirectTransport:
         self._lease_s = lease_s
         self._path = ""
         self._offers: tuple[str, ...] = ()
-        # By session: the heartbeat of one that was replaced may come late.
+        # By session: the heartbeat of a replaced session may come late.
         self._hellos: dict[int, Hello] = {}
         # The timeline of the server that knows the session, by the connection that asked it.
         self._known_on: dict[Connection, int] = {}
@@ -88,7 +88,7 @@ class DirectTransport:
         self._front = None if front is None else front(database, self._exchanges.campaign_cache)
 
     def open(self, hello: Hello) -> Welcome:
-        """Open a session, or find the one that this key has opened."""
+        """Open a session, or find the one that this hello's key has opened."""
         with _statements_on(self._exchange_connection) as statements:
             session = self._find_or_open(statements, hello)
             self._hellos[session] = hello
@@ -109,7 +109,7 @@ class DirectTransport:
         """Give statements on a connection; raise `SessionLost` if its server has lost the session.
 
         A standby that has taken over may lack the session, and may have given its number to another
-        one. The key of the hello still finds a session that was not lost.
+        session. The key of the hello still finds a session that was not lost.
         """
         with _statements_on(connection) as statements:
             hello = self._hellos.get(session)
@@ -187,7 +187,7 @@ class DirectTransport:
     def _claim_ahead(
         self, exchange: ExchangeRequest, front: LeasedAhead, reported: Answer = NOTHING
     ) -> Answer | None:
-        """Claim from the front; None: it has no task, or the campaign's terms cannot be read."""
+        """Claim from the front; None if it has no task or the campaign's terms cannot be read."""
         tasks = front.claim(exchange.session, exchange.lease, exchange.want, exchange.scope)
         if not tasks:
             return None

@@ -1,9 +1,9 @@
-"""The statements that exchanges need, and the answers made of their rows; without I/O.
+"""The statements that exchanges need, and the answers made from their rows; without I/O.
 
-`Exchanges.steps` is a generator: it yields statements to run, is sent their rows, and returns the
-answers. An agent with a connection of its own runs it for one exchange (`direct`). A gateway
-runs it for a whole batch (`batching`): one statement then reports and claims for every agent that
-has to do with a campaign.
+`Exchanges.steps` is a generator: it yields statements to run, receives their rows, and returns the
+answers. An agent with its own connection runs it for one exchange (`direct`). A gateway runs it
+for a whole batch (`batching`): one statement then reports and claims for every agent that reports
+on a campaign or claims in it.
 """
 
 from __future__ import annotations
@@ -26,32 +26,34 @@ from taskq_agent import protocol
 from taskq_agent.errors import SessionLost
 from taskq_agent.protocol import NO_ORDERS, Ack, Answer, Orders
 
-#: Campaigns that one exchange tries to claim in before it is answered without tasks.
+#: Campaigns that one exchange tries to claim in before it gets an answer without tasks.
 TRIES: Final = 3
-#: Claims and orders of campaigns kept. Drawing an order again costs a statement. A claim that is
-#: forgotten, just when its answer got lost, costs another claim; the next heartbeat gives the tasks
-#: of the first one back.
+#: Claims and orders of campaigns kept. Drawing an order again costs a statement. Forgetting a claim
+#: just when its answer got lost costs another claim; the next heartbeat gives the tasks of the
+#: first one back.
 _MOST_KEPT: Final = 50_000
 _MOST_ORDERS: Final = 5_000
-#: Orders of campaigns drawn for one batch; the other scopes use theirs for up to `_USABLE_S`.
+#: Orders of campaigns drawn for one batch. The other scopes use theirs for up to `_USABLE_S`.
 MOST_DRAWS: Final = 8
 _USABLE_S: Final = 5.0
 _NEVER: Final = float("-inf")
-#: The answer to a claim under a lease id that was used up before: claim under another one.
+#: The answer to a claim under a used-up lease id: claim under another one.
 _SPENT: Final = Orders(claim_after_s=1.0)
-#: Who gets nothing since what waits has failed on its host is told to leave it to others a while.
+#: The answer if the waiting tasks have failed on the agent's host: leave them to others for a
+#: while.
 _AVOIDED: Final = Orders(claim_after_s=2.0)
 
 
 class Query(NamedTuple):
-    """A statement to run, by its name, with its parameters."""
+    """A statement to run: its name and its parameters."""
 
     name: str
     values: dict[str, Any]
 
 
 #: The identity of a report: its session, and its index among the session's reports. The attempt
-#: does not identify it: two sessions may report on one, with unlike rights, and one session twice.
+#: does not identify it: two sessions may report on one attempt, with unlike rights, and one session
+#: may report twice.
 Place: TypeAlias = tuple[int, int]
 Verdicts: TypeAlias = dict[Place, str]
 Steps: TypeAlias = Generator[Query, list[Row], list[Answer | SessionLost]]
@@ -90,12 +92,12 @@ def _call(calls: dict[int, _Call], campaign: int) -> _Call:
 
 @dataclass(slots=True)
 class _Pending:
-    """An exchange under way, with the tasks that it has got so far.
+    """An exchange under way, with the tasks that it has so far.
 
     aimed: it has been assigned to a campaign at least once. lost: its session has ended. spent: its
     lease id was used up before. If lost or spent, no other campaign is tried, and the campaign does
-    not count as empty. avoided: campaigns in which tasks wait that its host must not have; they are
-    tried no more for it, and stay open to others.
+    not count as empty. avoided: campaigns whose waiting tasks its host must avoid. The exchange
+    tries them no more; they stay open to others.
     """
 
     exchange: ExchangeRequest
@@ -108,12 +110,12 @@ class _Pending:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be claimed for it."""
+        """Whether it has nothing more to claim."""
         return bool(self.tasks) or self.lost or self.spent
 
 
 class Exchanges:
-    """The exchanges of one process, with the orders of campaigns and the terms that it caches.
+    """The exchanges of one process, with its cached orders of campaigns and terms.
 
     clock: returns monotonic seconds.
     """
@@ -123,11 +125,10 @@ class Exchanges:
         self._clock = clock
         self._faults = CampaignFaults()
         self._drawn_orders: dict[Scope, CampaignOrder] = {}
-        # Unfinished tasks at and below a path for agents with some tags, and when they were
-        # counted.
+        # Unfinished tasks at and below a path for agents with some tags, and the time of the count.
         self._left: dict[tuple[str, tuple[str, ...]], tuple[Remaining, float]] = {}
-        # The lease id and campaign of each session's last claim: repeated, it must go to the same
-        # campaign.
+        # The lease id and campaign of each session's last claim: a repeated claim must go to the
+        # same campaign.
         self._claimed: dict[int, tuple[str, int]] = {}
 
     def steps(
@@ -135,9 +136,9 @@ class Exchanges:
     ) -> Steps:
         """Yield the statements for a batch in which each session occurs once; return the answers.
 
-        Each statement commits by itself. The answers are in the order of the exchanges; the answer
-        to a session that has ended is `SessionLost`. verdicts: those that an earlier try of these
-        exchanges has got; they stand, and new ones are added to the mapping.
+        Each statement commits on its own. The answers are in the order of the exchanges; the answer
+        to a session that has ended is `SessionLost`. verdicts: those from an earlier try of these
+        exchanges; they stand, and new ones are added to the mapping.
         """
         began = self._clock()
         verdicts = {} if verdicts is None else verdicts
@@ -176,13 +177,13 @@ class Exchanges:
         return answers
 
     def forget(self, scope: Scope) -> None:
-        """Drop the order of campaigns of a scope: there are tasks where there were none."""
+        """Drop the order of campaigns of a scope, since there are tasks now."""
         self._drawn_orders.pop(scope.drawn(), None)
 
     def _campaign_orders(
         self, exchanges: Sequence[ExchangeRequest]
     ) -> Generator[Query, list[Row], dict[Scope, CampaignOrder]]:
-        """Return the order of campaigns of each scope that something is claimed in."""
+        """Return the order of campaigns of each scope that the exchanges claim in."""
         drawn_orders: dict[Scope, CampaignOrder] = {}
         drawn = 0
         for one in exchanges:
@@ -290,7 +291,7 @@ class Exchanges:
                 one.order.strike(call.campaign)
 
     def _leave_out(self, call: _Call, error: Exception) -> None:
-        """Leave a campaign out for a while, in whose tasks nothing can be claimed."""
+        """Leave a campaign out for a while, since nothing can be claimed there."""
         self._faults.note(call.campaign, error, self._clock())
         for order in self._drawn_orders.values():
             order.strike(call.campaign)
@@ -346,7 +347,7 @@ class Exchanges:
 
 
 def _report_only(calls: Sequence[_Call], verdicts: Verdicts) -> Generator[Query, list[Row], None]:
-    """Report on campaigns in which nothing is claimed: one statement, however many there are."""
+    """Report on campaigns in which nothing is claimed, in one statement for all of them."""
     if not calls:
         return
     if len(calls) == 1:
@@ -365,7 +366,7 @@ def _keep_verdicts(verdicts: Verdicts, places: Sequence[Place], acks: Sequence[s
 
 
 def run(steps: Steps, ask: Callable[[Query], list[Row]]) -> list[Answer | SessionLost]:
-    """Run steps to their end, with `ask` to run each statement; return the answers."""
+    """Run steps to their end, each statement with `ask`; return the answers."""
     try:
         query = next(steps)
         while True:

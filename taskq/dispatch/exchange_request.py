@@ -1,4 +1,4 @@
-"""An exchange as the dispatcher takes it: one agent's claim and reports, checked and encoded."""
+"""An agent's claim and reports, checked and encoded for the dispatcher."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from taskq_agent.protocol import FAILED, RELEASED, Report, Request, Task
 
 _LEASE: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
-#: Reports that are encoded as one at most, so that a large exchange can be done in parts.
+#: Reports encoded as one at most, so that a large exchange can be done in parts.
 MOST_ENCODED: Final = 50
-#: Members of a report that are left out where they are None.
+#: Members of a report that are left out if they are None.
 _OPTIONAL: Final = ("result", "error_class", "error", "exit_code", "tail")
 
 _campaign = attrgetter("campaign")
@@ -30,9 +30,9 @@ _encode = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 class Fence(NamedTuple):
     """The identity of an attempt: a report or heartbeat counts only if all three agree.
 
-    `Held` of the agents' protocol says the same, and `HeldMessage` checks it: as a part of messages
-    it must be a JSON object with named members, and a tuple would become an array. Here it is a key
-    and an argument, thousands of times a second.
+    `Held` of the agents' protocol has the same fields, and `HeldMessage` checks it. A part of a
+    message must be a JSON object with named members, and a tuple would become an array. Here the
+    fence is a key and an argument, thousands of times a second.
     """
 
     campaign: int
@@ -41,7 +41,7 @@ class Fence(NamedTuple):
 
 
 def fence_arrays(fences: Sequence[Fence | Task]) -> dict[str, str]:
-    """Return fences as three array parameters of the server-side functions."""
+    """Return fences as the three array parameters of the server-side functions."""
     return {
         "campaigns": array(one.campaign for one in fences),
         "tasks": array(one.task for one in fences),
@@ -50,7 +50,7 @@ def fence_arrays(fences: Sequence[Fence | Task]) -> dict[str, str]:
 
 
 class EncodedReports(NamedTuple):
-    """A number of consecutive reports on one campaign: JSON as `settle` takes it, with commas."""
+    """Consecutive reports on one campaign: JSON objects for `settle`, joined by commas."""
 
     campaign: int
     number: int
@@ -72,7 +72,7 @@ class ExchangeRequest(NamedTuple):
 
 
 def exchange_request(request: Request, scope: Scope) -> ExchangeRequest:
-    """Check and encode a request; raise `Refused` if no queue could answer it."""
+    """Check and encode a request; raise `Refused` if no server could answer it."""
     if not 0 <= request.want <= protocol.MAX_CLAIM:
         raise Refused(f"a claim for {request.want} tasks; 0 to {protocol.MAX_CLAIM} are allowed")
     if request.want and not _LEASE.fullmatch(request.lease):

@@ -1,15 +1,15 @@
 """Queue of exchanges that limits what one client can cost the others of a batch.
 
-An exchange that claims in the same scope as many others adds little to a statement. What would cost
-the others something is bounded, whoever sends it:
+An exchange that claims in the same scope as many others adds little to a statement. Everything that
+costs the others something is bounded, whoever sends it:
 
 - A session has one place in the queue. Its further exchanges wait behind that place, so that many
   requests of one client count as one.
 - Agents of the same path and tags form a kind, and a statement serves 8 kinds at most. The most
-  numerous kind is always one of them, and all of them get equal shares.
+  numerous kind is always served, and all served kinds get equal shares.
 - The tasks, reports and characters of a statement are bounded.
-- A large exchange is sent apart, one at a time. So is, for a while, a session whose exchange made a
-  statement fail: such a statement is repeated in halves, at the expense of all in it.
+- A large exchange is sent apart, one at a time. A session whose exchange made a statement fail is
+  also sent apart for a while: such a statement is repeated in halves, at the expense of all in it.
 
 Pure: times are seconds of any clock that rises.
 """
@@ -33,8 +33,8 @@ MOST_CHARS: Final = 1 << 20
 LARGE_TASKS: Final = 250
 LARGE_CAMPAIGNS: Final = 4
 LARGE_CHARS: Final = 1 << 19
-#: Seconds for which a session is served apart after its exchange made a statement fail; and how
-#: many such sessions are remembered.
+#: Seconds for which a session is served apart after its exchange made a statement fail; and the
+#: number of such sessions to remember.
 APART_S: Final = 60.0
 _MOST_APART: Final = 10_000
 
@@ -52,7 +52,7 @@ One = TypeVar("One", bound=QueuedExchange)
 
 
 def is_large(exchange: ExchangeRequest) -> bool:
-    """Tell whether an exchange costs so much that it has to be sent apart."""
+    """Return whether an exchange costs so much that it must be sent apart."""
     reports = len(exchange.fences)
     return (
         reports + exchange.want > LARGE_TASKS
@@ -71,7 +71,7 @@ def chars(exchange: ExchangeRequest) -> int:
 
 
 class FairQueue(Generic[One]):
-    """The exchanges that wait for a statement or are in one; a session has one place at a time."""
+    """The exchanges that wait for a statement or are in one. A session has one place at a time."""
 
     def __init__(self) -> None:
         # The exchanges that wait to be batched, by kind; the kind served longest ago comes first.
@@ -95,11 +95,11 @@ class FairQueue(Generic[One]):
 
     @property
     def large(self) -> int:
-        """How many exchanges wait to be sent apart, likewise."""
+        """How many exchanges wait to be sent apart, counted as in `common`."""
         return len(self._large)
 
     def put(self, one: One, now: float) -> bool:
-        """Queue an exchange; tell whether it is the first of its sort, so that it could go."""
+        """Queue an exchange; return whether it is the only one of its sort, so that it can go."""
         self._waiting += 1
         session = one.exchange.session
         if session in self._present:
@@ -140,12 +140,12 @@ class FairQueue(Generic[One]):
         return None
 
     def put_back(self, one: One) -> None:
-        """Queue a large exchange of which a part was answered behind the others; it has a place."""
+        """Queue a partly answered large exchange behind the others; its session has a place."""
         self._waiting += 1
         self._large.append(one)
 
     def done(self, taken: Iterable[One], now: float) -> None:
-        """Free the places of exchanges that were answered, for what waits behind them."""
+        """Free the places of answered exchanges for the exchanges that wait behind them."""
         for one in taken:
             self._leave(one, now)
 

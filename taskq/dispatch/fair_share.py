@@ -1,7 +1,7 @@
 """Order of campaigns in which an agent claims.
 
 PostgreSQL draws the order in which to try the campaigns of a scope (function `servable`: a lottery
-in which the campaigns that run less than their share win more often). An order holds for a second,
+in which the campaigns that run less than their share win more often). An order holds for a second;
 then it is drawn anew. An agent that serves a thousand open campaigns therefore asks no more often
 than one that serves a single campaign, and its next claim usually goes where its last report went.
 """
@@ -18,18 +18,19 @@ from typing import Any, Final, TypeAlias
 FRESH_S: Final = 1.0
 #: The claims of a batch are spread over campaigns in groups of this size.
 GROUP: Final = 8
-#: Exchanges in one statement at most; beyond, it takes longer without costing less for each.
+#: Exchanges in one statement at most. A larger statement takes longer without costing less for
+#: each.
 MOST_IN_BATCH: Final = 256
 #: Campaigns drawn: one for each group of a batch.
 MOST_CAMPAIGNS: Final = MOST_IN_BATCH // GROUP
 #: Lifetimes are rounded down to quarters of an octave, so that many agents share an order: a
 #: campaign whose time limit is within a fifth of the lifetime may be left out.
 _STEPS_PER_OCTAVE: Final = 4
-#: Lifetimes below a sixteenth of a second and beyond a year are not told apart (exponents of 2, in
-#: seconds): a client that sends another lifetime each time causes some hundred draws, no more.
+#: Lifetimes below a sixteenth of a second or above a year count as the same (exponents of 2, in
+#: seconds). A client that sends another lifetime each time causes about a hundred draws at most.
 _OCTAVES: Final = (-4, 26)
 
-#: Campaigns with their revisions; `taskq_agent.protocol.MAX_WITHOUT` at most, fewer than are drawn.
+#: Campaigns with their revisions: `taskq_agent.protocol.MAX_WITHOUT` at most, fewer than are drawn.
 Without: TypeAlias = tuple[tuple[int, int], ...]
 
 
@@ -37,9 +38,9 @@ Without: TypeAlias = tuple[tuple[int, int], ...]
 class Scope:
     """The campaigns that a session serves: those at and below a path whose requirements it meets.
 
-    offers: the session's tags. lifetime_s: campaigns with a longer time limit are left out; None:
-    none are. without: campaigns with revisions; each is left out while it has that revision, since
-    the agent cannot run it.
+    offers: the session's tags. lifetime_s: campaigns with a longer time limit are left out; None
+    means that none is. without: campaigns with revisions; each is left out while it has that
+    revision, since the agent cannot run it.
     """
 
     path: str
@@ -66,10 +67,10 @@ class Scope:
 
 @dataclass(slots=True)
 class CampaignOrder:
-    """One draw: the campaigns to try, in order. Those found empty are struck out.
+    """One draw: the campaigns to try, in order. Campaigns found empty are struck out.
 
-    desires: how much each campaign lacks of its share of the running tasks; where many claims use
-    one draw, they are divided in this proportion. revisions: of the campaigns, when it was drawn.
+    desires: how much each campaign lacks of its share of the running tasks. If many claims use one
+    draw, they are divided in this proportion. revisions: of the campaigns, at the time of the draw.
     """
 
     drawn_at: float = float("-inf")
@@ -80,11 +81,11 @@ class CampaignOrder:
     _left: int = 0
 
     def fresh(self, now: float, fresh_s: float = FRESH_S) -> bool:
-        """Tell whether the draw is younger than `fresh_s`."""
+        """Return whether the draw is younger than `fresh_s`."""
         return now - self.drawn_at < fresh_s
 
     def draw(self, rows: Iterable[Mapping[str, Any]], now: float) -> None:
-        """Replace the order by the rows of `servable`."""
+        """Replace the order with the rows of `servable`."""
         rows = list(rows)
         self.drawn_at = now
         self.campaigns = [row["campaign_id"] for row in rows]
@@ -103,7 +104,7 @@ class CampaignOrder:
     def next(self, without: Without = ()) -> int | None:
         """Return a campaign for one more claim of this draw, as `spread` does for many.
 
-        None: all are excluded.
+        None if all are excluded.
         """
         if without:
             campaigns, desires = self.excluding(without)
@@ -117,7 +118,7 @@ class CampaignOrder:
         return self._current
 
     def spread(self, claims: int, without: Without = ()) -> list[int]:
-        """Return a campaign for each of so many claims; empty if there is none to try.
+        """Return a campaign for each of so many claims; empty if there is no campaign to try.
 
         Few claims all go to the first campaign; more are divided in groups of `GROUP`.
         """
@@ -131,7 +132,7 @@ class CampaignOrder:
         return [drawn[number * groups // claims] for number in range(claims)]
 
     def strike(self, campaign: int) -> None:
-        """Remove a campaign that turned out to have no task for such an agent."""
+        """Remove a campaign that has no task for such an agent."""
         if campaign in self.campaigns:
             place = self.campaigns.index(campaign)
             del self.campaigns[place], self.desires[place], self.revisions[place]

@@ -1,4 +1,4 @@
-"""Futures that are resolved by callbacks, and may have been given up meanwhile."""
+"""Futures that callbacks resolve, and that may have been given up meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group commit for heartbeats: those that arrive within three seconds share a statement.
+"""Group commit for heartbeats: heartbeats that arrive within three seconds share a statement.
 
 A heartbeat is not urgent: it must arrive long before a lease runs out, and its answer (leases that
 are no longer valid, a drain) may be late. Heartbeats are therefore batched for much longer than
@@ -39,12 +39,12 @@ _MOST_INTEGER: Final = 2**31 - 1
 
 
 def draining(rows: Iterable[Row | None]) -> str:
-    """Return the sessions in rows of `beat()` that are to drain, as `drain_reasons` takes them."""
+    """Return the draining sessions in rows of `beat()`, in the form that `drain_reasons` takes."""
     return array(row["session_id"] for row in rows if row is not None and row["drain"])
 
 
 def outcome(row: Row | None, timeline: int, why: str = "") -> HeartbeatAnswer | SessionLost:
-    """Return the answer in a row of `beat()`; None: it has nothing to say about the session.
+    """Return the answer in a row of `beat()`; None if it says nothing about the session.
 
     why: the reason to drain, if `drain_reasons` gives one.
     """
@@ -62,7 +62,7 @@ def outcome(row: Row | None, timeline: int, why: str = "") -> HeartbeatAnswer | 
 
 
 def encoded(heartbeat: Heartbeat) -> str:
-    """Return a heartbeat as JSON for `beat()`; raise `Refused` for what would fail there."""
+    """Return a heartbeat as JSON for `beat()`; raise `Refused` for values that would fail there."""
     numbers = itertools.chain(
         [heartbeat.session, heartbeat.timeline],
         *((held.campaign, held.task) for held in heartbeat.held),
@@ -99,7 +99,7 @@ def encoded(heartbeat: Heartbeat) -> str:
 
 
 def _storable(trouble: Trouble) -> dict[str, Any]:
-    """Return the trouble, cut and cleaned so that the database can store it."""
+    """Return the trouble, cut and cleaned for the database."""
     return {
         "failures": trouble.failures,
         "error_class": clean(trouble.error_class)[:_MOST_CLASS_CHARS],
@@ -117,19 +117,19 @@ log = logging.getLogger(__name__)
 
 #: Seconds for which heartbeats wait for others.
 BATCH_S: Final = 3.0
-#: Heartbeats in a statement at most, which then takes some 20 ms.
+#: Heartbeats in a statement at most, which then takes about 20 ms.
 MOST_BEATS: Final = 2_000
 #: Characters in a statement at most, unless a single heartbeat has more.
 MOST_CHARS: Final = 4_000_000
-#: A heartbeat that names more than this is large: it is sent by itself, after all others.
+#: A heartbeat that names more than this is large: it is sent alone, after all others.
 LARGE_NAMED: Final = 1_000
-#: The rest after a large one, in durations of its statement, and as many times longer as it names
-#: more than `LARGE_NAMED`; see `large_turns`. So a node with many slots hardly waits, and one that
-#: names all that it may seldom keeps others waiting.
+#: The rest after a large heartbeat, in durations of its statement. If it names several times
+#: `LARGE_NAMED`, the rest is as many times longer; see `large_turns`. So a node with many slots
+#: hardly waits, and one that names as many as it may seldom keeps others waiting.
 REST_FACTOR: Final = 3.0
 #: Seconds that a statement may take. After that the agents get `TransportFailed` and try again.
 ANSWER_S: Final = 20.0
-#: What `draining` returns where no session is to drain, which is nearly always.
+#: What `draining` returns if no session is to drain, which is nearly always so.
 NOBODY: Final = array(())
 
 
@@ -137,7 +137,7 @@ NOBODY: Final = array(())
 class _Waiting:
     """The newest heartbeat of a session, and the futures of all calls that wait for its answer.
 
-    named: how many attempts it names. updates: what attempts tell, as `updates.encoded` returns it.
+    named: how many attempts it names. updates: of its attempts, as `updates.encoded` returns them.
     """
 
     session: int
@@ -200,7 +200,7 @@ class HeartbeatBatcher(Closing):
     async def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
         """Renew a session, and compare what it holds with what the database knows.
 
-        Of two heartbeats of a session that wait, the later is sent, and both get its answer. Raise
+        If two heartbeats of a session wait, the later one is sent, and both get its answer. Raise
         `SessionLost` if the session has ended, `TransportFailed` if the database does not answer
         (repeat it), `Refused` if there is no point in repeating.
         """
@@ -208,7 +208,7 @@ class HeartbeatBatcher(Closing):
         return await self.send(heartbeat.session, text, len(heartbeat.held), told)
 
     async def send(self, session: int, text: str, named: int, told: str = "") -> HeartbeatAnswer:
-        """Send a heartbeat that is checked and encoded; see `heartbeat`.
+        """Send a checked and encoded heartbeat; see `heartbeat`.
 
         named: how many attempts it names. told: its updates, as `updates.encoded` returns them.
         """
@@ -228,7 +228,7 @@ class HeartbeatBatcher(Closing):
         return await answer
 
     def _dispatch(self) -> None:
-        """Send what waits, unless a statement is under way: then after that one."""
+        """Send what waits; if a statement is under way, after that one."""
         if self._due is not None:
             self._due.cancel()
             self._due = None

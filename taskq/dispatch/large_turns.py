@@ -1,7 +1,7 @@
-"""Turns of what is large: one at a time, then a rest that follows from what it has cost.
+"""Turns of large requests: one at a time, each followed by a rest in proportion to its cost.
 
-Whatever one client asks for, what is large then takes a bounded share of what all have to share: a
-connection, the time of an asyncio loop. Whoever asks for little waits for one of them at most.
+However much one client asks for, large requests take a bounded share of a shared resource: a
+connection, the time of an asyncio loop. A small request waits for one large request at most.
 
 Pure: times are seconds of any clock that rises.
 """
@@ -13,10 +13,10 @@ class LargeTurns:
     """Says when the next large request may begin."""
 
     def __init__(self, rest_factor: float) -> None:
-        """rest_factor: how many times as long as a turn its rest is."""
+        """rest_factor: the length of a rest, in durations of its turn."""
         self._rest_factor = rest_factor
         self._began_at = self._next_at = 0.0
-        #: Whether a turn has begun that has not ended.
+        #: Whether a turn is under way.
         self.under_way = False
 
     def begin(self, now: float) -> None:

@@ -1,9 +1,9 @@
-"""Long polls: agents that find nothing to claim wait here, and are woken when there are tasks.
+"""Long polls: agents that find nothing to claim wait here until there are tasks.
 
 One statement per turn asks for all waiting agents what could be claimed (see
-sql/functions/claimable.sql), however many there are. As many are woken as there are tasks for them,
-longest waiting first. Notifications of PostgreSQL are not used: a lost one would leave an agent
-idle for ever, and each submitted task would cost one.
+sql/functions/claimable.sql). Each turn wakes as many agents as there are tasks for them, longest
+waiting first. Notifications of PostgreSQL are not used: a lost one would leave an agent idle for
+ever, and each submitted task would cost one.
 
 An agent that comes while others wait in the same scope need not try to claim before it waits: see
 `has_waiting`.
@@ -31,16 +31,16 @@ log = logging.getLogger(__name__)
 POLL_S: Final = 0.8
 #: Jitter of a pause, as a share of it, so that the turns of several gateways drift apart.
 _JITTER: Final = 0.05
-#: Seconds until the turn after this gateway itself has made tasks claimable, so that several
-#: changes share a turn; and the least time between such turns.
+#: Seconds until the next turn after this gateway has made tasks claimable, so that several changes
+#: share a turn; and the least time between such turns.
 _SOON_S: Final = 0.05
 _LEAST_PAUSE_S: Final = 0.25
-#: Scopes that one statement asks about; where there are more, they take turns.
+#: Scopes that one statement asks about; if there are more, they take turns.
 _MOST_SCOPES: Final = 1_000
 #: Agents woken at a time, and the seconds between: each claims at once, so 10,000 a second.
 _WAKE_AT_ONCE: Final = 250
 _WAKE_PAUSE_S: Final = 0.025
-#: Agents that may pass on, between two turns, what they were woken for in vain.
+#: Agents, between two turns, that may pass on what they cannot have; see `pass_on`.
 _MOST_PASSED: Final = 64
 #: Seconds after which a statement is given up.
 _ANSWER_S: Final = 10.0
@@ -61,8 +61,8 @@ class LongPoll(Closing):
         """Open nothing yet; poll_s: seconds between turns, while any agent waits.
 
         found: called, before any agent is woken, with each (rounded) scope in which a turn has seen
-        tasks: whoever caches that there were none must forget it. front: agents can claim what
-        waits in the lists of a front.
+        tasks: a cache that says there are none must forget it. front: agents can claim the tasks in
+        the lists of a front.
         """
         self._connection = database.dedicated_async_connection()
         self._poll_s = poll_s
@@ -93,8 +93,8 @@ class LongPoll(Closing):
         True: claim again, since there may be tasks, or nothing is unfinished any more. False: time
         is up, or the gateway drains.
 
-        unfinished: the count in the caller's last answer. A caller that knows of the 0 must pass
-        it, and is then woken for tasks only; otherwise it would be woken at each turn.
+        unfinished: the count in the caller's last answer. A caller that has seen a count of 0 must
+        pass it, and is then woken for tasks only; otherwise each turn would wake it.
         """
         if self._draining or seconds <= 0:
             return False
@@ -115,9 +115,9 @@ class LongPoll(Closing):
                 self._due.set()  # nobody waits any more: polling ends
 
     def pass_on(self, scope: Scope) -> None:
-        """Wake the next agent in place of one that could not have what it was woken for.
+        """Wake the next agent in place of one that could not have its tasks.
 
-        Otherwise hosts that must avoid what waits would hold up those that came after them.
+        Otherwise hosts that must avoid the waiting tasks would hold up the agents behind them.
         """
         if self._passed < _MOST_PASSED:
             for one in self._queues.first(self._queues.queue_scope(scope)):
@@ -198,7 +198,7 @@ class LongPoll(Closing):
                 await asyncio.sleep(_WAKE_PAUSE_S)
 
     async def _poll(self) -> None:
-        """Ask what can be claimed, and choose the agents to be woken."""
+        """Ask what can be claimed, and choose the agents to wake."""
         self._asked_at = asyncio.get_running_loop().time()
         scopes = self._queues.next_scopes(_MOST_SCOPES)
         (row,) = await asyncio.wait_for(

@@ -1,6 +1,6 @@
-"""A large exchange that is done in parts, so that others come in between; pure.
+"""A large exchange done in parts, so that others come in between; pure.
 
-That changes no verdict: each part is an exchange, and of two reports on an attempt the first counts
+Parts change no verdict: each part is an exchange, and of two reports on an attempt the first counts
 anyway.
 """
 
@@ -12,14 +12,14 @@ from typing import Final
 from taskq.dispatch.exchange_request import EncodedReports, ExchangeRequest
 from taskq_agent.protocol import Answer
 
-#: Reports in a part, or a little more if several are encoded as one; and tasks that a claim gets at
-#: most.
+#: Reports in a part, or a little more if several are encoded as one; and the most tasks that a
+#: claim gets.
 PART_REPORTS: Final = 50
 PART_TASKS: Final = 125
 
 
 class Parts:
-    """The parts of an exchange: its reports in order, the last ones with its claim.
+    """The parts of an exchange: its reports in order, and its claim with the last ones.
 
     The claim is for `PART_TASKS` at most: an agent that wants more asks again.
     """
@@ -33,7 +33,7 @@ class Parts:
         return self._left.pop()
 
     def answered(self, answer: Answer) -> Answer | None:
-        """Take in the answer to the last part; return that to the exchange if it was the last."""
+        """Take in the answer to a part; after the last one return the answer to the exchange."""
         self._answers.append(answer)
         if self._left:
             return None

@@ -1,4 +1,4 @@
-"""Count of the tasks that are unfinished in a scope, and of those that its agents cannot get."""
+"""Count of the unfinished tasks in a scope, and of those that its agents cannot get."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from taskq_agent.protocol import Unservable
 
 
 class Remaining(NamedTuple):
-    """The number of unfinished tasks, and those of them that no agent of the scope can be given.
+    """The number of unfinished tasks, and the number among them that no agent of the scope can get.
 
     unfinished: None if they were not counted.
     """

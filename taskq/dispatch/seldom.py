@@ -1,4 +1,4 @@
-"""A filter for logs of what others can cause as often as they like."""
+"""A log filter for records that clients can cause as often as they like."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ MOST: Final = 3
 
 
 class Seldom(logging.Filter):
-    """Lets `MOST` records of a kind, which is their text without arguments, pass in a minute.
+    """Lets `MOST` records of a kind pass in a minute; the kind is the text without arguments.
 
-    The first one of the next minute says how many were left out.
+    The first record of a kind after that says how many were left out.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -26,7 +26,7 @@ class Seldom(logging.Filter):
         self._left_out: Counter[str] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether a record is written."""
+        """Return whether a record is written."""
         now = self._clock()
         if now - self._began_at >= PERIOD_S:
             self._began_at = now

@@ -1,4 +1,4 @@
-"""Translation of the queue's errors into those that an agent's transport raises."""
+"""Translation of the queue's errors into those of an agent's transport."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ def as_transport_errors() -> Iterator[None]:
     try:
         yield
     except (Unavailable, ServerUnsuitable, SchemaError) as error:
-        # An agent can only wait: an upgrade under way, for example, may have removed a function for
-        # a moment.
+        # An agent can only wait: an upgrade, for example, may have removed a function for a moment.
         raise TransportFailed(str(error)) from error
     except SessionEnded as error:
         raise SessionLost(str(error)) from error

@@ -1,4 +1,4 @@
-"""Updates of attempts as the server-side function takes them, out of a heartbeat that has some."""
+"""Updates of attempts in a heartbeat, encoded for the server-side function."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _MOST_BIGINT: Final = 2**63 - 1
 def encoded(heartbeat: Heartbeat) -> str:
     """Return the updates of a heartbeat as elements of the array for `note_updates()`.
 
-    Empty if there are none, which is nearly always. Raise `Refused` for what would fail there.
+    Empty if it has none, which is nearly always so. Raise `Refused` for values that would fail
+    there.
     """
     if not isinstance(heartbeat, TellingHeartbeat):
         return ""

@@ -1,9 +1,9 @@
 """Wait queues: agents waiting for tasks, in order of arrival, and the choice of those to wake.
 
-Agents of the same scope wait in one queue. What can be claimed is given as task groups: a number of
-tasks that agents of any of certain scopes could claim; each task is in one group only. From each
-group as many agents are woken as it has tasks, first come first served over all of its queues. So
-nobody is woken for a task that is somebody else's, however many scopes see the same tasks.
+Agents of the same scope wait in one queue. The claimable tasks come in groups: a number of tasks
+that agents of any of certain scopes could claim. Each task is in one group only. Each group wakes
+as many agents as it has tasks, first come first served over all of its queues. So no agent is
+woken for another agent's task, however many scopes see the same tasks.
 
 Pure: neither clock nor database.
 """
@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from taskq.dispatch.fair_share import Scope
 
-#: Queues of agents that leave out campaigns, since they cannot run them.
+#: Queues of agents that leave out campaigns that they cannot run.
 MOST_APART: Final = 64
 
 #: Indices of scopes, and the number of tasks that agents of any of them could claim.
@@ -31,7 +31,7 @@ TaskGroup: TypeAlias = tuple[Sequence[int], int]
 class _Queue:
     """The futures of the agents that wait in one scope, by number, in order of arrival.
 
-    wake_at_end: those of them to be woken when nothing is unfinished, since they do not know yet.
+    wake_at_end: those to wake when nothing is unfinished any more, since they do not know yet.
     """
 
     waiting: OrderedDict[int, asyncio.Future[bool]] = field(default_factory=OrderedDict)
@@ -47,7 +47,7 @@ class _Queue:
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """The place of a waiting agent, with which it leaves."""
+    """The place of a waiting agent; it leaves with it."""
 
     scope: Scope
     queue: _Queue
@@ -55,10 +55,10 @@ class QueuePlace:
 
 
 class WaitQueues:
-    """A queue of waiting futures for each scope. The cost of a call grows with what it wakes."""
+    """A queue of waiting futures for each scope. A call costs more, the more it wakes."""
 
     def __init__(self) -> None:
-        # In the order in which their scopes are to be asked about.
+        # In the order in which to ask about their scopes.
         self._queues: OrderedDict[Scope, _Queue] = OrderedDict()
         self._numbers = itertools.count()
         # The number of queues whose scopes leave out campaigns.
@@ -83,8 +83,8 @@ class WaitQueues:
         """Return the scope of the queue in which an agent of this scope waits.
 
         Scopes that leave out campaigns have queues of their own, `MOST_APART` at most, since each
-        is asked about. Beyond that an agent waits with those that leave out none, and may be woken
-        for nothing.
+        costs a question. Beyond that, an agent waits with those that leave out none, and may be
+        woken for nothing.
         """
         scope = scope.rounded()
         if scope.without and scope not in self._queues and self._apart >= MOST_APART:
@@ -113,8 +113,8 @@ class WaitQueues:
     def next_scopes(self, most: int) -> list[Scope]:
         """Return the scopes to ask about next, least recently asked first, `most` at most.
 
-        Where there are more, half of the result are the scopes in which most agents wait: a client
-        that waits in many scopes keeps nobody else from being asked about.
+        If there are more, half of the result are the scopes in which most agents wait: a client
+        that waits in many scopes does not keep others from their turn.
         """
         scopes = list(itertools.islice(self._queues, most))
         if len(self._queues) > most:
@@ -128,17 +128,17 @@ class WaitQueues:
         return len(self._queues[scope].waiting)
 
     def first(self, scope: Scope) -> list[asyncio.Future[bool]]:
-        """Take out of one queue who came first; empty if nobody waits there."""
+        """Take the agent that came first out of one queue; empty if none waits there."""
         queue = self._queues.get(scope)
         return [] if queue is None else list(itertools.islice(_first([queue]), 1))
 
     def take(
         self, scopes: Sequence[Scope], groups: Iterable[TaskGroup], unfinished: Sequence[int]
     ) -> list[asyncio.Future[bool]]:
-        """Take the futures to be woken out of the queues of these scopes.
+        """Take the futures to wake out of the queues of these scopes.
 
-        unfinished: the number of tasks that are not final, for each scope. Where it is 0, those are
-        taken too that asked to be woken at the end.
+        unfinished: the number of tasks that are not final, for each scope. If it is 0, the futures
+        that asked to be woken at the end are taken too.
         """
         taken: list[asyncio.Future[bool]] = []
         queues = [self._queues.get(scope) or _Queue() for scope in scopes]
