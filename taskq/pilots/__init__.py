@@ -1,8 +1,8 @@
-"""Pilots: agents that taskq starts by itself, as jobs of the batch systems that people have.
+"""Pilots: stored rules by which taskq starts agents as jobs of a batch system.
 
-A pilot is stored in the database by `Pilots.create` (`store.py`); `PilotLoop` (`loop.py`) submits
-its jobs and writes down what becomes of them. How many there should be, and why, says `plan`
-(`planner.py`), which is pure, as is `reconcile` (`reconcile.py`), which compares what is written
-down with what the batch system says. A driver (`drivers/`) speaks with one kind of batch system;
-`job_script` (`script.py`) is what it submits. Nothing else in taskq knows of batch systems.
+`Pilots.create` (`store`) stores a pilot in the database. `PilotLoop` (`loop`) submits its jobs and
+writes down what becomes of them. `plan` (`planner`) decides how many there should be, and why.
+`reconcile` (`reconcile`) compares the stored jobs with the batch system's answer. Both are pure. A
+driver (`drivers/`) talks to one kind of batch system; `job_script` (`script`) writes what it
+submits. Nothing else in taskq knows of batch systems.
 """

@@ -2,8 +2,8 @@
 
     python -m taskq.pilots.agent_file dist/taskq-agent.pyz
 
-The build is reproducible: the same sources and zlib give the same bytes on every host. So whoever
-makes a token can tell the SHA-256 of the file that a gateway of the same release serves.
+The build is reproducible: the same sources and zlib give the same bytes on every host. So the
+maker of a token can compute the SHA-256 of the file that a gateway of the same release serves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from taskq.model.version import VERSION
 AGENT_FILE: Final = "taskq-agent.pyz"
 
 _FIRST_LINE: Final = b"#!/usr/bin/env python3\n"
-_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the first that an archive can name
+_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time that an archive can hold
 _MODE: Final = 0o100644 << 16
 
 # Valid in every Python: an unsupported version must be able to print its error.
@@ -56,7 +56,7 @@ def build() -> bytes:
     return buffer.getvalue()
 
 
-#: The same, built once in this process, which takes a moment.
+#: The result of `build`, made once in this process since it takes a moment.
 built: Final = cache(build)
 
 
@@ -74,7 +74,7 @@ def _members() -> Iterator[tuple[str, bytes]]:
 
 
 def main() -> None:
-    """Write the file that is named on the command line."""
+    """Write the file named on the command line."""
     path = Path(sys.argv[1])
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(build())

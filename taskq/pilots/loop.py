@@ -1,9 +1,9 @@
-"""The loop of pilots: looks at jobs, writes down what became of them, submits and cancels.
+"""The loop of pilots: watches jobs, writes down what became of them, submits and cancels.
 
-All that it knows is in PostgreSQL, so one that ends at any moment can be followed by another. Any
-number may run: for each pilot one of them acts in a term (`sql/functions/hold_pilot.sql`). Each job
-is written down before it is submitted, under a name that the batch system shows; the next loop
-finds it there, or not.
+All its state is in PostgreSQL, so another loop can take over when it ends at any moment. Any number
+may run: for each pilot one of them acts in a term (`sql/functions/hold_pilot.sql`). Each job is
+written down before it is submitted, under a name that the batch system shows. The next loop finds
+it there, or not.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from taskq.pilots.store import Pilots
 
 #: Seconds between the rounds of a loop.
 PERIOD_S: Final = 10.0
-#: Seconds for which a loop acts for a pilot without saying so again. While it runs it says so three
-#: times a term, however long a batch system takes to answer; another one waits for a term and a
-#: period at most when it was killed.
+#: Seconds for which a loop may act for a pilot without renewing its claim. A running loop renews it
+#: three times a term, however long a batch system takes to answer. If a loop is killed, another one
+#: waits for a term and a period at most.
 TERM_S: Final = 9.0
 #: A job that was written down is not submitted later than this: another loop might act by then.
 _SUBMIT_WITHIN_S: Final = 30.0
@@ -68,7 +68,7 @@ DRIVERS_BY_NAME: Final[Mapping[str, Callable[[PilotSettings, Mapping[str, str]],
 class PilotRound:
     """What a loop did for a pilot.
 
-    acted: whether it is the one that acts for it now, and this machine can.
+    acted: whether this loop acts for the pilot now, and this machine can.
     """
 
     name: str
@@ -96,17 +96,17 @@ def make_driver(
 
 
 def job_name(pilot: PilotView, number: int) -> str:
-    """Return the name of a job, in the batch system and of its agent."""
+    """Return the name of a job in the batch system; its agent has the same."""
     return f"taskq-{pilot.name}-{pilot.key}-{number}"
 
 
 def script_of(pilot: PilotView, number: int, driver: Driver) -> str:
-    """Return the very script that a job is submitted with."""
+    """Return the exact script that a job is submitted with."""
     return driver.script(job_name(pilot, number), pilot.path, program())
 
 
 def program() -> list[str]:
-    """Return the words that start `taskq` as it is installed here."""
+    """Return the words that start `taskq` as installed here."""
     beside = Path(sys.executable).with_name("taskq")
     return [str(beside) if beside.exists() else shutil.which("taskq") or "taskq"]
 
@@ -114,9 +114,9 @@ def program() -> list[str]:
 class PilotLoop:
     """Acts for pilots, on the machine that can submit their jobs.
 
-    names: the pilots to act for; none: all. environment: of this process, for the programs; for
-    jobs whose agents connect to the database it has their `TASKQ_DSN`. direct: whether such jobs
-    can be submitted; not by a loop that knows a gateway only.
+    names: the pilots to act for; empty for all. environment: of this process, for the programs;
+    jobs whose agents connect to the database get `TASKQ_DSN` from it. direct: whether such jobs
+    can be submitted; False for a loop that knows a gateway only.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class PilotLoop:
         self._held: set[int] = set()
 
     def run(self, stop: threading.Event, period_s: float = PERIOD_S) -> None:
-        """Do rounds until `stop` is set. While PostgreSQL does not answer, go on trying."""
+        """Do rounds until `stop` is set. While PostgreSQL does not answer, keep trying."""
         over = threading.Event()
         renewal = threading.Thread(target=self._renew, args=(over,), name="pilots", daemon=True)
         renewal.start()
@@ -159,7 +159,7 @@ class PilotLoop:
         self.leave()
 
     def round(self, stop: threading.Event | None = None) -> list[PilotRound]:
-        """Act once for each pilot; one pilot's trouble keeps no other waiting."""
+        """Act once for each pilot; trouble with one pilot does not delay the others."""
         done = []
         for pilot in self.pilots.list():
             if self._names and pilot.name not in self._names:
@@ -171,8 +171,8 @@ class PilotLoop:
             except BatchSystemError as error:
                 done.append(PilotRound(pilot.name, acted=True, trouble=str(error)))
             except Unavailable:
-                raise  # PostgreSQL: no pilot can be looked at
-            except TaskqError as error:  # another loop took over, it is gone, or damaged
+                raise  # PostgreSQL is away: no pilot can be looked at
+            except TaskqError as error:  # another loop took over, or the pilot is gone or damaged
                 done.append(PilotRound(pilot.name, acted=False, trouble=str(error)))
         return done
 
@@ -197,10 +197,10 @@ class PilotLoop:
         try:
             changes = self._look(case, jobs)
         except BatchSystemError as error:
-            # What is not known is not changed, and nothing is submitted blindly.
+            # Unknown jobs stay unchanged, and nothing is submitted blindly.
             self._note(case, [], SubmissionHealth(pilot.failures, str(error)))
             raise
-        if not self._hold(pilot.pilot_id, TERM_S):  # it may have stood still meanwhile
+        if not self._hold(pilot.pilot_id, TERM_S):  # this process may have stood still meanwhile
             return PilotRound(pilot.name, acted=False)
         since_s = math.inf if pilot.failed_ago_s is None else pilot.failed_ago_s
         heard = any((job.heard_ago_s or math.inf) < since_s for job in jobs)
@@ -219,7 +219,7 @@ class PilotLoop:
         return PilotRound(pilot.name, True, submitted, cancelled, ended, trouble)
 
     def _look(self, case: _Case, jobs: Sequence[PilotJob]) -> list[Change]:
-        """Return what has changed, with the output of what died."""
+        """Return what has changed, with the output of the jobs that died."""
         looked = looked_at(jobs)
         if not looked:
             return []
@@ -229,7 +229,7 @@ class PilotLoop:
         except PartialAnswer as partial:
             self._say_once(f"{case.pilot.name}, some hosts", str(partial))
             seen = partial.seen
-            # On a host that is silent for longer than a job can last, none is left.
+            # A host silent for longer than a job can last has no job left.
             over_s = case.settings.time_limit + _SLACK_S
             looked = [
                 job
@@ -247,7 +247,7 @@ class PilotLoop:
     def _submit(
         self, case: _Case, jobs: Sequence[PilotJob], made: Plan, stop: threading.Event
     ) -> tuple[int, str | None]:
-        """Submit jobs one by one; the first that fails is the last of this round."""
+        """Submit jobs one by one; the first failure ends the round's submissions."""
         places = Counter(job.place for job in jobs if job.status != "ended" and job.place)
         done, trouble = 0, None
         try:
@@ -286,7 +286,7 @@ class PilotLoop:
         try:
             seen = case.driver.submit(name, script, place)
         except BatchSystemError as error:
-            # It may have come through; if nobody can say now, a later round sees it by its name.
+            # It may have come through. If nobody can say now, a later round sees it by its name.
             known = self._known(case.driver, name)
             if known is None:
                 raise
@@ -299,14 +299,14 @@ class PilotLoop:
         return True
 
     def _known(self, driver: Driver, name: str) -> SeenJob | None:
-        """Return a job whose submission failed, ended if it is not there; None: nobody can say."""
+        """Return a job whose submission failed, ended if it is not there; None if unknown."""
         try:
             return driver.jobs([name]).get(name, SeenJob("", "ended"))
         except BatchSystemError:
             return None
 
     def _cancel(self, case: _Case, jobs: Sequence[PilotJob], made: Plan) -> int:
-        """Cancel queued jobs, those that were submitted last first."""
+        """Cancel queued jobs, the latest submissions first."""
         queued = [job for job in jobs if job.status == "queued" and job.cancelled_at is None]
         chosen = queued[: made.cancel]
         if chosen:
@@ -323,12 +323,12 @@ class PilotLoop:
     def _renew(self, over: threading.Event) -> None:
         """Renew the terms of this loop until it is over."""
         while not over.wait(TERM_S / 3):
-            with suppress(TaskqError):  # the round meets it too, and tells of it
+            with suppress(TaskqError):  # the round meets the same error and reports it
                 for pilot_id in tuple(self._held):
                     self._hold(pilot_id, TERM_S)
 
     def _hold(self, pilot_id: int, term_s: float) -> bool:
-        """Begin a term, or renew it; 0 ends it. Return whether this loop acts for the pilot."""
+        """Begin or renew a term; 0 ends it. Return whether this loop acts for the pilot."""
         acts = bool(
             self._database.value(
                 "hold_pilot", pilot=pilot_id, holder=self._holder, term_s=term_s, host=self._host
@@ -368,7 +368,7 @@ class PilotLoop:
         return known[1], known[2]
 
     def _log_round(self, done: PilotRound) -> None:
-        """Log what operators should know; the same trouble once."""
+        """Log what operators should know; repeat no trouble."""
         if done.submitted or done.cancelled or done.ended:
             log.info(
                 "%s: %d submitted, %d cancelled, %d ended",

@@ -29,7 +29,7 @@ MAX_FILE_BYTES: Final = 1_048_576
 
 @dataclass(frozen=True, slots=True)
 class DescribedPilot:
-    """A pilot as it is to be."""
+    """A pilot as its file describes it."""
 
     name: str
     driver: str
@@ -40,8 +40,8 @@ class DescribedPilot:
 def read_pilot_file(file: Path, *, folder: Path) -> list[DescribedPilot]:
     """Return the pilots in a file, in its order.
 
-    folder: of a pilot that names none, with its name behind. Raise `NotFound` if there is no such
-    file, `UsageError` that names what is wrong in it.
+    folder: the parent of the folder, named like the pilot, for a pilot without one. Raise
+    `NotFound` if there is no such file, `UsageError` that names the fault in it.
     """
     try:
         data = file.read_bytes()[: MAX_FILE_BYTES + 1]

@@ -1,9 +1,9 @@
 """Plan of a pilot: how many jobs to submit or to cancel now, and why. Pure.
 
 A job is worth its start only if there is work for it. So there are never more jobs than the waiting
-tasks could fill, nor more than would each have `least_work` for each core, judged by how long the
-campaigns' latest attempts took. The batch system is given a few at a time (`backlog`), and more as
-it lets them through: twice as many as began within the last minute.
+tasks could fill, nor more than could each get `least_work` for each core, judged by the run times
+of the campaigns' latest attempts. The batch system gets a few at a time (`backlog`), and more as it
+lets them through: twice as many as began within the last minute.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from taskq.model.tags import missing
 from taskq.model.words import HOUR_S, MINUTE_S, counted
 from taskq.pilots.settings import PilotSettings
 
-#: A job is cancelled only when it has waited for so long: what is retried may want it yet.
+#: A job is cancelled only after it has waited for so long: retried tasks may still want it.
 PATIENCE_S: Final = 60.0
 
-#: Tags that agents offer for what each of their slots has, and where it comes from.
+#: Tags for what each slot of an agent has, and the option that each comes from.
 RESOURCE_TAGS: Final = {"cores": "--cores", "mem": "--memory", "gpus": "--gpus"}
 
 _SHOWN_CAMPAIGNS = 3
@@ -29,7 +29,7 @@ _SHOWN_CAMPAIGNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What waits in a campaign; the fields are those of `sql/functions/pilot_demand.sql`."""
+    """The waiting tasks of a campaign; fields as in `sql/functions/pilot_demand.sql`."""
 
     campaign_id: int
     path: str
@@ -45,12 +45,12 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class PilotJobs:
-    """The pilot's jobs that are live, and all agents that serve its campaigns.
+    """The pilot's live jobs, and all agents that serve its campaigns.
 
-    queued: for how many seconds each waits in the batch system. serving: for how many seconds each
-    runs, of those whose agent was heard. settling: jobs whose agent was first heard a moment ago,
-    so that it may not have claimed yet. started_lately: jobs that began within the last minute.
-    slots: of all agents that serve the campaigns and offer at least what this pilot's do.
+    queued: for how many seconds each has waited in the batch system. serving: for how many seconds
+    each job whose agent was heard has run. settling: jobs whose agent was first heard a moment ago
+    and may not have claimed yet. started_lately: jobs that began within the last minute. slots: of
+    all agents that serve the campaigns and offer at least what this pilot's agents do.
     """
 
     submitting: int = 0
@@ -68,13 +68,13 @@ class PilotJobs:
 
     @property
     def live(self) -> int:
-        """All that are not over."""
+        """All jobs that are not over."""
         return self.coming + len(self.serving)
 
 
 @dataclass(frozen=True, slots=True)
 class PilotState:
-    """What keeps a pilot from submitting. retry_in_s: 0: nothing to wait for."""
+    """What keeps a pilot from submitting. retry_in_s: 0 if there is nothing to wait for."""
 
     status: str = "active"
     paused_why: str | None = None
@@ -85,7 +85,7 @@ class PilotState:
 
 @dataclass(slots=True)
 class Plan:
-    """How many jobs to submit and to cancel, and sentences that say why there are so many."""
+    """How many jobs to submit and to cancel, and sentences that say why."""
 
     submit: int = 0
     cancel: int = 0
@@ -94,7 +94,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What these agents could do. known: its tasks whose run times are learnt; spent_s: theirs."""
+    """What these agents could do. known: tasks with known run times; spent_s: their time in sum."""
 
     tasks: int
     known: int
@@ -177,7 +177,7 @@ def _unmet(settings: PilotSettings, requires: Sequence[str]) -> str:
 
 
 def _plan_the_end(waiting: Sequence[Waiting], fleet: PilotJobs, made: Plan) -> None:
-    """Nothing can be claimed: cancel what has waited for long, if nothing is to come either."""
+    """Plan when nothing can be claimed: cancel long-queued jobs if nothing will come either."""
     to_come = sum(
         max(0, one.unfinished - one.working - one.claimable) for one in waiting if one.tags_suit
     )
@@ -243,7 +243,7 @@ def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: l
         why.append(f"{of_them} take {mean} each, as the latest did.")
     fewest = 1
     if unknown:
-        # As long as none has ended, they last at least as long as agents have been at them.
+        # As long as none has ended, they last at least as long as agents have worked on them.
         assumed_s = max(fleet.serving, default=0.0)
         spent_s += unknown * assumed_s
         fewest = max(1, settings.backlog)
@@ -253,15 +253,15 @@ def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: l
 
 
 def _least_work_s(settings: PilotSettings) -> float:
-    """Return how much work is worth a job: no more than it can do."""
+    """Return how much work is worth a job: no more than the job can do."""
     return min(settings.least_work, settings.lifetime_s)
 
 
 def _at_hand(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: list[str]) -> float:
-    """Return for how many jobs the agents at work stand.
+    """Return how many jobs the agents at work are worth.
 
-    One whose job ends before it could do `least_work` stands for a part of a job, and one that
-    could not even end another task for none. Those that are settling are among those to come.
+    A job that ends before it could do `least_work` counts for a part of a job. One that could not
+    end even one more task counts for none. Settling jobs count among those to come.
     """
     least_s = _least_work_s(settings)
     left_s = [settings.lifetime_s - ran_s for ran_s in fleet.serving]
@@ -291,7 +291,7 @@ def _about_fleet(settings: PilotSettings, fleet: PilotJobs) -> str:
 
 
 def _sentence(text: str) -> str:
-    """End somebody else's words with one full stop."""
+    """End a quoted text with exactly one full stop."""
     return f"{text.rstrip().rstrip('.')}."
 
 

@@ -1,8 +1,8 @@
-"""Comparison of a pilot's jobs as written down with what the batch system says. Pure.
+"""Comparison of a pilot's stored jobs with the batch system's answer. Pure.
 
-A job is written down before the batch system hears of it. So one that a loop was about to submit
-when it died is known by its name: the batch system has it, and it goes on; or it does not, and
-after a while it is taken for one that never got there.
+A job is written down before the batch system gets it. So if a loop dies while it submits a job, the
+name shows what happened: either the batch system has the job, and it goes on; or it does not, and
+after a while the job counts as never submitted.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Final, Literal, TypeAlias
 from taskq.model.views import PilotJob
 from taskq_agent.text import clean
 
-#: Seconds after which a job that the batch system does not know was never submitted: longer than a
-#: submission may take, see `drivers/commands.py`, and a loop's term, see `loop.py`.
+#: Seconds after which a job unknown to the batch system was never submitted: longer than a
+#: submission may take (`drivers.commands`), and a loop's term (`loop`).
 NEVER_CAME_S: Final = 300.0
-#: Without evidence a job is taken for gone when so many answers in a row do not have it, the first
-#: of them so many seconds ago.
+#: Without evidence a job counts as gone after so many answers in a row without it, the first of
+#: them so many seconds ago.
 MISSING_POLLS: Final = 5
 MISSING_S: Final = 180.0
-#: Ends of which nobody had evidence.
+#: Outcomes without evidence.
 UNPROVEN: Final = frozenset({"refused", "vanished"})
 #: Failures in a row after which a pilot pauses itself.
 MOST_FAILURES: Final = 5
-#: Seconds without a submission after a first failure; they double with each, up to `LAST_RETRY_S`.
+#: Seconds without submissions after a first failure; they double with each, up to `LAST_RETRY_S`.
 FIRST_RETRY_S: Final = 15.0
 LAST_RETRY_S: Final = 600.0
 
@@ -36,9 +36,9 @@ JobState: TypeAlias = Literal["queued", "running", "ended"]
 class SeenJob:
     """What the batch system says of a job.
 
-    native_id: its own name for it; empty: it has none, or does not say it. why: its words on the
-    state, cleaned to be stored. exit_code: the agent's, if known. cancelled: whether somebody ended
-    it there.
+    native_id: the batch system's own name for it; empty if it has none or does not say it. why: its
+    words on the state, cleaned for the database. exit_code: the agent's, if known. cancelled:
+    whether somebody ended it there.
     """
 
     native_id: str
@@ -55,10 +55,10 @@ class SeenJob:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be written down of a job; None: as before.
+    """A change to store for a job; None means as before.
 
-    missing: the batch system's answer did not have it. heard: whether its agent ever was. taken:
-    somebody ended it there, so that its tasks are not to blame.
+    missing: the batch system's answer did not have it. heard: whether its agent was ever heard.
+    taken: somebody ended it there, so its tasks are not to blame.
     """
 
     number: int
@@ -78,7 +78,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionHealth:
-    """Failures in a row, and what follows. retry_s: submit nothing for so long."""
+    """Failures in a row, and their consequence. retry_s: submit nothing for so long."""
 
     failures: int
     trouble: str
@@ -92,10 +92,10 @@ def looked_at(jobs: Sequence[PilotJob]) -> list[PilotJob]:
 
 
 def reconcile(jobs: Sequence[PilotJob], seen: Mapping[str, SeenJob]) -> list[Change]:
-    """Return what has changed, ordered as the jobs are.
+    """Return what has changed, in the order of the jobs.
 
-    jobs: those of `looked_at`. seen: what the batch system says, by name; it may know jobs that are
-    not ours, and forget those that ended.
+    jobs: those of `looked_at`. seen: the batch system's answer, by name. It may know jobs that are
+    not ours, and forget jobs that have ended.
     """
     changes = (_change(job, seen.get(job.name)) for job in jobs)
     return [change for change in changes if change is not None]
@@ -122,12 +122,12 @@ def _change(job: PilotJob, seen: SeenJob | None) -> Change | None:
 
 
 def _turned_up(job: PilotJob) -> Change | None:
-    """Return that a job which was given up lives, since its agent does."""
+    """Return that a job given up is running after all, if its agent is at work."""
     return Change(job.number, job.name, "running") if job.at_work else None
 
 
 def _missing(job: PilotJob) -> Change | None:
-    """Return what is known of a live job that the batch system's answer does not have."""
+    """Return what is known of a live job that is missing from the batch system's answer."""
     same = Change(job.number, job.name, job.status, why=job.why)
     if job.at_work:  # its agent is there, whatever the batch system says
         return same if job.missing_polls else None
@@ -149,7 +149,7 @@ def _missing(job: PilotJob) -> Change | None:
 
 
 def _over(job: PilotJob, change: Change, *, cancelled: bool = False) -> Change:
-    """Return the end of a job of which there is evidence."""
+    """Return the end of a job that is over by evidence."""
     outcome = "died"
     if job.heard_at is not None:
         outcome = "served"
@@ -166,12 +166,12 @@ def health(
     refusal: str | None = None,
     alone: bool = True,
 ) -> SubmissionHealth | None:
-    """Return the failures in a row after a round; None: as before.
+    """Return the failures in a row after a round; None means as before.
 
-    before: as they were. heard: whether an agent was heard for the first time since the last.
-    refusal: the batch system's words, where a submission has failed. alone: whether no job is live;
-    where some are, a refusal may be a limit of the site, so the pilot only waits. Jobs that vanish
-    at a time, unheard, are one failure: rather one of the batch system's than one of each.
+    before: the failures in a row so far. heard: whether an agent was heard for the first time since
+    the last failure. refusal: the batch system's words, if a submission has failed. alone: whether
+    no job is live. If some are, a refusal may be a limit of the site, so the pilot only waits. Jobs
+    that vanish together, unheard, count as one failure: the batch system's rather than each job's.
     """
     died = [change for change in changes if change.outcome in ("died", "refused")]
     vanished = [one for one in changes if one.outcome == "vanished" and not one.heard][:1]
@@ -191,7 +191,7 @@ def health(
 
 
 def _obituary(change: Change) -> str:
-    """Return what is known of a job that its agent never spoke for."""
+    """Return what is known of a job whose agent was never heard."""
     died = "" if change.outcome in UNPROVEN else " died before its agent was heard"
     code = None if change.exit_code is None else f"exit code {change.exit_code}"
     lines = (change.tail or "").strip().splitlines()

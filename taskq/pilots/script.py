@@ -1,4 +1,4 @@
-"""Job scripts: what a batch system is given, complete, with every value quoted."""
+"""Job scripts: the complete text for a batch system, with every value quoted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ cd {folder} || exit 73
 TASKQ_END_TIME=${{SLURM_JOB_END_TIME:-$(($(date +%s) + {time_limit_s}))}}
 export TASKQ_END_TIME
 """
-# SIGTERM may come to this shell alone. A wait that it interrupts is no end of the agent.
+# SIGTERM may reach this shell alone. It interrupts the wait; the agent has not ended then.
 _RUN = """\
 {agent} &
 agent=$!
@@ -42,9 +42,9 @@ def job_script(
 ) -> str:
     """Return the script of one job.
 
-    settings: folder, token_file and ca as they are where the job runs. path: the campaign to serve.
-    name: the job's and the agent's. program: words that start `taskq`, for a direct agent. head:
-    first lines, for the batch system.
+    settings: with folder, token_file and ca as they are where the job runs. path: the campaign to
+    serve. name: of the job and the agent. program: words that start `taskq`, for a direct agent.
+    head: first lines, for the batch system.
     """
     argv = _agent(settings, path, name, program)
     text = _HEAD.format(
@@ -60,9 +60,9 @@ def job_script(
 def _agent(
     settings: PilotSettings, path: str, name: str, program: Sequence[str]
 ) -> list[list[str]]:
-    """Return the command that starts the agent, grouped as it is shown.
+    """Return the command that starts the agent, grouped for display.
 
-    What taskq depends on comes last, so that it wins over further options.
+    taskq's own options come last, so that they win over further options.
     """
     further = [[option] for option in settings.agent_options]
     if settings.gateways:

@@ -1,6 +1,6 @@
-"""Settings of a pilot: plain values, checked; what a TOML file and the command line say.
+"""Settings of a pilot: plain, checked values from a TOML file or the command line.
 
-A pilot's settings become lines of a job script and arguments of programs, so each value has a form.
+They become lines of a job script and arguments of programs, so each value must have a given form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from taskq_agent.text import size_in_bytes
 DRIVERS: Final = ("slurm", "pbs", "htcondor", "kubernetes", "local", "ssh")
 MAX_JOBS: Final = 100_000
 MAX_CORES: Final = 4_096
-#: What an agent keeps of its time, so as to hand back what has not ended.
+#: The part of its time that an agent keeps to hand back unfinished tasks.
 RESERVE_S: Final = 30.0
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -44,7 +44,7 @@ _CONTEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,252}")
 _FOLDER = re.compile(r"/[A-Za-z0-9_.,+=@/-]{1,200}")
 _NOTHING: Final = (None, (), "", False)
 _TIMES: Final = {"time_limit": 60.0, "least_work": 0.001, "idle_timeout": 1.0}
-#: Settings that not all drivers have, and those that have them.
+#: Settings that not all drivers have, and the drivers that have them.
 _GO_WITH: Final = {
     "qos": ("slurm",),
     "partition": ("slurm", "pbs"),
@@ -53,9 +53,9 @@ _GO_WITH: Final = {
     **dict.fromkeys(("image", "namespace", "context", "pod"), ("kubernetes",)),
     **dict.fromkeys(("hosts", "jobs_per_host"), ("ssh",)),
 }
-#: Drivers whose jobs can be given nothing secret of this machine's environment.
+#: Drivers whose jobs must get no secret from this machine's environment.
 _FAR: Final = ("pbs", "htcondor", "kubernetes", "ssh")
-# What the job script depends on, as Slurm, PBS and HTCondor spell it.
+# Options that the job script depends on, as Slurm, PBS and HTCondor spell them.
 _OURS: Final = ("job-name", "output", "error", "time", "array", "wrap", "requeue", "parsable")
 _OURS_OF_PBS: Final = re.compile(r"-[CIJNSejkorz]|-l (select|walltime)=|(ncpus|mem|ngpus)=")
 _OURS_OF_HTCONDOR: Final = {
@@ -63,7 +63,7 @@ _OURS_OF_HTCONDOR: Final = {
     "output", "periodic_remove", "queue", "should_transfer_files", "transfer_input_files",
     "transfer_output_files", "universe", "when_to_transfer_output",
 }  # fmt: skip
-# What is merged into these is ours.
+# Fields of a pod that taskq sets itself.
 _OURS_OF_A_POD: Final = ("activeDeadlineSeconds", "initContainers", "restartPolicy")
 
 
@@ -71,15 +71,16 @@ _OURS_OF_A_POD: Final = ("activeDeadlineSeconds", "initContainers", "restartPoli
 class PilotSettings:
     """How a pilot's jobs are submitted, and how many.
 
-    cores            that the batch system is asked for
+    cores            to request from the batch system
     slots            of each job's agent, which share what the job has; None: one for each core
     time_limit       of a job, in seconds, a minute at least
     max_jobs         most that may be live: queued or running
     backlog          most that wait in the batch system at a time, while it lets few through
     least_work       work for each slot, in seconds, for which another job is submitted
     idle_timeout     seconds without a task after which an agent leaves
-    offers, site     what the agents offer beside a slot's share of the job, and where they say that
-                     they are
+    offers, site     tags that the agents offer in addition to a slot's share of the job, and where
+    they
+                     say that they are
     gateways         URLs; none: direct agents, on the database that the loop uses
     token_file       a site's token, for gateways; only its owner may read it
     ca               certificates to trust, for gateways
@@ -92,8 +93,10 @@ class PilotSettings:
     partition, qos   Slurm's options of these names; partition: the queue of PBS
     account          Slurm's option of this name, -A of PBS, HTCondor's accounting group
     memory, gpus     of a job, as the batch system spells it
-    options          others of sbatch, as --constraint=epyc; of qsub, as `-P wisdom`, or resources
-                     of PBS's chunk, as model=bro; lines of HTCondor's submit description
+    options          more options of sbatch, such as --constraint=epyc; of qsub, such as `-P
+    wisdom`,
+                     or resources of PBS's chunk, such as model=bro; lines of HTCondor's submit
+                     description
     image, namespace, context
                      for Kubernetes: of the container, of the job, of kubectl
     pod              for Kubernetes, further fields of the pod's specification, as JSON
@@ -148,7 +151,7 @@ class PilotSettings:
 
     @property
     def lifetime_s(self) -> float:
-        """How long a task can run in a job that has just begun."""
+        """How long a task can run in a job that has just begun, in seconds."""
         return max(self.time_limit - RESERVE_S, self.time_limit / 2)
 
     @property
@@ -157,13 +160,13 @@ class PilotSettings:
         return min(self.max_jobs, len(self.hosts) * self.jobs_per_host or self.max_jobs)
 
     def to_json(self) -> str:
-        """Return the settings as JSON, without those that say nothing."""
+        """Return the settings as JSON, without empty ones."""
         table = asdict(self)
         return json.dumps({name: value for name, value in table.items() if value not in _NOTHING})
 
 
 def _size(memory: str | None) -> int | None:
-    """Return bytes, where batch systems agree on them: 64G, 64GB, 64Gi."""
+    """Return bytes, if batch systems agree on the notation: 64G, 64GB, 64Gi."""
     found = re.fullmatch(r"(\d{1,9}(\.\d{1,3})?[KMGT])(B|i|iB)?", memory or "")
     return size_in_bytes(found[1]) if found else None
 
@@ -179,9 +182,9 @@ def check_name(name: str) -> str:
 
 
 def pilot_settings(driver: str, table: Mapping[str, Any]) -> PilotSettings:
-    """Return the settings in a table, as of a TOML file; raise `UsageError` that names the fault.
+    """Return the settings in a table of a TOML file; raise `UsageError` that names the fault.
 
-    Times are numbers of seconds, or texts as "12h".
+    Times are numbers of seconds, or texts such as "12h".
     """
     if driver not in DRIVERS:
         raise UsageError(f"no driver {driver!r:.40}; there are {', '.join(DRIVERS)}")

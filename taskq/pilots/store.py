@@ -1,4 +1,4 @@
-"""Pilots as they are stored: created, steered and looked at by managers, and by the loop."""
+"""Stored pilots: managers create, steer and view them; the loop acts on them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from taskq.pilots.settings import PilotSettings, check_name, pilot_settings
 
 PilotStatus: TypeAlias = Literal["active", "paused", "removed"]
 
-#: How many jobs that have ended are looked at beside the live ones.
+#: How many ended jobs are looked at in addition to the live ones.
 ENDED: Final = 200
 _LATELY_S: Final = 60.0
-#: An agent that was first heard so lately may not have claimed yet.
+#: Seconds after an agent is first heard in which it may not have claimed yet.
 _SETTLING_S: Final = 15.0
 
 
@@ -39,7 +39,7 @@ class Pilots:
         """Store a pilot, which a loop (`taskq pilots run`) acts on; return whether it is new.
 
         settings: as `taskq.pilots.settings.pilot_settings` takes or returns them. replace: change
-        one of this name; jobs that are there go on as they were submitted.
+        the pilot of this name; its existing jobs go on as they were submitted.
 
         Raise `UsageError` for an invalid value, `NotFound` if there is no such campaign, `Conflict`
         if the name is taken.
@@ -70,14 +70,14 @@ class Pilots:
         return PilotView(**row)
 
     def jobs(self, name: str, *, ended: int = ENDED) -> tuple[PilotJob, ...]:
-        """Return a pilot's jobs, latest first: all that are live, and so many others."""
+        """Return a pilot's jobs, latest first: all live ones, and up to `ended` others."""
         return self._jobs(self.pilot(name), ended)
 
     def set_status(self, name: str, status: PilotStatus) -> int:
         """Pause, resume or remove a pilot; return how many of its jobs have not ended.
 
         active: its failures are forgotten. removed: it is gone when its last job has ended, and at
-        once if there is none. Idempotent. Raise `NotFound`, or `Conflict` if it is being removed.
+        once if it has none. Idempotent. Raise `NotFound`, or `Conflict` if it is being removed.
         """
         return int(self._database.value("set_pilot_status", name=name, status=status))
 
@@ -114,7 +114,7 @@ class Pilots:
 
 
 def fleet(jobs: Sequence[PilotJob], slots: int) -> PilotJobs:
-    """Return what the planner wants to know of a pilot's jobs. slots: of all agents like its."""
+    """Return the planner's view of a pilot's jobs. slots: of all agents like its."""
     running = [job for job in jobs if job.status == "running"]
     serving = [job for job in running if job.heard_at is not None]
     settled = [job for job in serving if (job.heard_ago_s or 0.0) > _SETTLING_S]

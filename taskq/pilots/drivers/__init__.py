@@ -1,9 +1,9 @@
-"""Drivers: each speaks with one kind of batch system, by argument lists and standard streams.
+"""Drivers: each talks to one kind of batch system, by argument lists and standard streams.
 
-psij-python was looked at and left: it knows a job by the number that it got when it submitted it,
-so that a job whose submitter died in between is lost to it; a reason of Slurm's that it does not
-know ends its polling by an assertion; and it polls with a thread of its own, where the loop wants
-an answer when it asks. What each driver promises is tested in `tests/helpers/driver_contract.py`.
+psij-python was considered and rejected. It knows a job only by the number that it got at
+submission, so it loses a job whose submitter died in between. A Slurm reason that it does not know
+ends its polling with an assertion. It polls with a thread of its own, while the loop wants an
+answer when it asks. `tests/helpers/driver_contract.py` tests what each driver promises.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ class Driver(Protocol):
     """One batch system, as one pilot uses it. Each call may raise `BatchSystemError`."""
 
     def missing(self) -> str | None:
-        """Return what this machine lacks for the driver, in words; None: nothing."""
+        """Return what this machine lacks for the driver, in words; None if nothing."""
         ...
 
     def prepare(self, places: Mapping[str, int]) -> str | None:
         """Make what the next job needs; return its place, if the driver chooses one.
 
-        An error means that nothing was submitted. places: how many live jobs there are where.
+        An error means that nothing was submitted. places: the number of live jobs at each place.
         """
         ...
 
     def script(self, name: str, path: str, program: Sequence[str]) -> str:
-        """Return the very text that a job is submitted with; no secret is in it.
+        """Return the exact text that a job is submitted with; it holds no secret.
 
-        name: the job's and its agent's. path: the campaign that it serves. program: words that
-        start `taskq` here, for a direct agent.
+        name: of the job and its agent. path: the campaign that it serves. program: words that start
+        `taskq` here, for a direct agent.
         """
         ...
 
     def submit(self, name: str, script: str, place: str | None) -> SeenJob:
-        """Submit a job, and return how it is known.
+        """Submit a job, and return how the batch system knows it.
 
-        A name that the batch system has already is not submitted again where the driver can tell.
-        After an error the job may be there.
+        If the driver can tell that the batch system already has the name, it does not submit it
+        again. After an error the job may be there.
         """
         ...
 
@@ -52,7 +52,7 @@ class Driver(Protocol):
         ...
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
-        """End those jobs that have not begun; one that is over is no error."""
+        """End the jobs among these that have not begun; a job that is over is no error."""
         ...
 
     def tail(self, name: str, place: str | None) -> str | None:

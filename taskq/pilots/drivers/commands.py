@@ -1,4 +1,4 @@
-"""Programs of batch systems: run by argument lists, with a time limit, in their own words."""
+"""Programs of batch systems: run by argument lists, with a time limit; errors quote them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MAX_OUTPUT: Final = 16 * 1_048_576
 
 
 class BatchSystemError(Unavailable):
-    """The batch system refuses something, or gives no answer that makes sense; in its own words."""
+    """A refusal of the batch system, in its own words, or an answer that makes no sense."""
 
 
 def missing_program(environment: Mapping[str, str], *names: str) -> str | None:
-    """Return what is to be said of the first program that is not there; None if all are."""
+    """Return a message about the first program that is not on PATH; None if all are."""
     for name in names:
         if shutil.which(name, path=environment.get("PATH")) is None:
             return f"{name} is not on PATH here: run the loop where it is, as on a login node"
@@ -27,7 +27,7 @@ def missing_program(environment: Mapping[str, str], *names: str) -> str | None:
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment for programs: the loop's own settings are none of theirs."""
+    """Return an environment for programs, without the loop's own settings."""
     return {name: value for name, value in environment.items() if not name.startswith("TASKQ_")}
 
 
@@ -65,6 +65,6 @@ def run(
 
 
 def _words(output: bytes) -> str:
-    """Return what a program has said as one line that a database can store."""
+    """Return a program's output as one line that a database can store."""
     text = output[-4 * MAX_WORDS_CHARS :].decode("utf-8", "replace").replace("\0", "?")
     return " ".join(text.split())[:MAX_WORDS_CHARS]

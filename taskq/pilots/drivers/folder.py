@@ -1,4 +1,4 @@
-"""Folder of a pilot's jobs that this machine sees too: the agent's file, output, exit codes."""
+"""Folder of a pilot's jobs, visible on this machine: the agent's file, output, exit codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.settings import PilotSettings
 
 TAIL_BYTES: Final = 3_000
-#: Seconds after which the files of a job are removed; the database forgets it then as well.
+#: Seconds after which the files of a job are removed; the database forgets the job then as well.
 KEPT_S: Final = 30 * 86_400
 _DAY_S: Final = 86_400
 _ENDS: Final = ("exit", "out", "sh")
@@ -23,7 +23,7 @@ _MAX_TOKEN_BYTES: Final = 4_096
 
 
 class JobFolder:
-    """Where jobs write, and find the agent."""
+    """The folder where jobs write and find the agent."""
 
     def __init__(self, settings: PilotSettings) -> None:
         self._path = Path(settings.folder)
@@ -39,7 +39,7 @@ class JobFolder:
                 _write_if_other(self._path / AGENT_FILE, built())
             probe = self._path / f".probe-{os.getpid()}"
             try:
-                probe.write_bytes(b"?" * 4_096)  # a disk that is full still makes empty files
+                probe.write_bytes(b"?" * 4_096)  # a full disk still makes empty files
             finally:
                 probe.unlink(missing_ok=True)
         except OSError as error:
@@ -64,7 +64,7 @@ class JobFolder:
                     file.unlink()
 
     def exit_code(self, name: str) -> int | None:
-        """Return the exit code that a job's script has written; None if it has not."""
+        """Return the exit code that a job's script has written; None if it has written none."""
         with suppress(OSError, ValueError):
             return int((self._path / f"{name}.exit").read_text()[:10])
         return None

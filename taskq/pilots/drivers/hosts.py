@@ -1,8 +1,9 @@
 """Hosts without a batch system: this one, or others by ssh.
 
-What is done on a host is a shell script, sent to `sh -s` through standard input, so that nothing of
-it, a token least of all, is in a command line. A job is a folder with its name: to make it is what
-submits the job once only. A process is known by its number and the time of its start.
+Everything on a host is done by a shell script sent to `sh -s` through standard input, so that
+nothing of it, a token least of all, is in a command line. A job is a folder with its name: making
+the folder succeeds once, so the job is submitted once. A process is known by its number and start
+time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from taskq.pilots.reconcile import JobState, SeenJob
 from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings
 
-#: Seconds for which a host that gave no answer is not given jobs.
+#: Seconds without jobs for a host that gave no answer.
 _ASIDE_S: Final = 300.0
 _HOSTS_AT_ONCE: Final = 16
 _ANSWER = re.compile(r"(taskq-[a-z0-9-]+) (queued|running|ended) (\d*)")
@@ -87,7 +88,7 @@ done
 
 
 class Hosts:
-    """This host (no hosts named), or several by ssh."""
+    """This host (if no hosts are named), or several hosts by ssh."""
 
     def __init__(
         self,
@@ -97,10 +98,10 @@ class Hosts:
         remote_shell: Sequence[str] = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """Set the driver up; it asks no host yet.
+        """Set the driver up; ask no host yet.
 
-        remote_shell: what stands before the name of a host; a client of ssh. timeout_s: for what is
-        done on a host.
+        remote_shell: the words before the name of a host; a client of ssh. timeout_s: for each
+        script on a host.
         """
         self._timeout_s = timeout_s
         self._settings = settings
@@ -117,7 +118,7 @@ class Hosts:
         return missing_program(self._environment, program)
 
     def prepare(self, places: Mapping[str, int]) -> str | None:
-        """Return the host with the fewest jobs that answers; the others are put aside."""
+        """Return the host with the fewest jobs that answers; put silent hosts aside."""
         if self._settings.token_file is not None:
             checked_token(self._settings.token_file)
         if not self._settings.hosts:
@@ -133,7 +134,7 @@ class Hosts:
         )
 
     def script(self, name: str, path: str, program: Sequence[str]) -> str:
-        """Return the script; other hosts have the token in their own folder."""
+        """Return the script; on other hosts the token is in the job folder."""
         settings = self._settings
         if settings.hosts:
             settings = replace(settings, token_file=f"{settings.folder}/token")
@@ -146,7 +147,7 @@ class Hosts:
         return SeenJob("", "queued", place=place)
 
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
-        """Return how each is; those of a host that gives no answer are an error."""
+        """Return the state of each job; raise `PartialAnswer` if a host gives no answer."""
         seen: dict[str, SeenJob] = {}
         script = _BEGAN + _JOBS.format(
             folder=shlex.quote(self._settings.folder), names=" ".join(names) or "''"
@@ -164,7 +165,7 @@ class Hosts:
         return seen
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
-        """Do nothing: what waits here begins within a moment."""
+        """Do nothing: a job that waits here begins within a moment."""
 
     def tail(self, name: str, place: str | None) -> str | None:
         """Return the end of a job's output."""
@@ -177,7 +178,7 @@ class Hosts:
         return None
 
     def _prepare(self, host: str) -> str | None:
-        """Make a host ready for a job; return why that fails, None if it does not."""
+        """Make a host ready for a job; return why that fails, or None."""
         prepare = _PREPARE.format(folder=shlex.quote(self._settings.folder))
         try:
             self._shell(host, prepare if host in self._ready else prepare + self._stored())
@@ -199,7 +200,7 @@ class Hosts:
             return error
 
     def _by_load(self, places: Mapping[str, int]) -> list[str]:
-        """Return the hosts that may have another job, those with the fewest first."""
+        """Return the hosts that may have another job, the hosts with the fewest jobs first."""
         load = Counter(places)
         now = time.monotonic()
         free = [
@@ -245,7 +246,7 @@ class Hosts:
 
 
 class PartialAnswer(BatchSystemError):
-    """Some hosts gave no answer: the silent ones. seen: what the others said."""
+    """Some hosts gave no answer. seen: the answers of the others. silent: the silent hosts."""
 
     def __init__(self, message: str, seen: dict[str, SeenJob], silent: frozenset[str]) -> None:
         super().__init__(message)

@@ -1,7 +1,7 @@
 """HTCondor: condor_submit, condor_q and condor_rm, as on any access point.
 
-The lines of the submit description stand in the job script, each behind `#HTCONDOR`. Agent and
-token are transferred with the job, so that nodes need not see the folder; the token encrypted.
+The lines of the submit description are in the job script, each behind `#HTCONDOR`. HTCondor
+transfers the agent and the token, the token encrypted, so that nodes need not see the folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from taskq.pilots.settings import PilotSettings
 _MARK: Final = "#HTCONDOR "
 _SUBMITTED = re.compile(r"(\d{1,18})\.0 - \1\.0")
 _NUMBER = re.compile(r"\d{1,18}")
-#: A job's name, as an attribute of it.
+#: The job attribute that holds the job's name.
 _NAME: Final = "TaskqJob"
 _ATTRIBUTES: Final = (
     _NAME, "ClusterId", "JobStatus", "LastJobStatus", "HoldReason", "LastHoldReason",
@@ -34,14 +34,14 @@ _ATTRIBUTES: Final = (
 _IDLE, _RUNNING, _REMOVED, _COMPLETED, _HELD = 1, 2, 3, 4, 5
 _STATES: Final = {_IDLE: "IDLE", _RUNNING: "RUNNING", _REMOVED: "REMOVED", _COMPLETED: "COMPLETED"}
 _BY_RULE: Final = "The job attribute PeriodicRemove"
-#: Seconds for which the queue knows jobs that have ended: longer than a loop is away.
+#: Seconds for which the queue keeps jobs that have ended: longer than a loop is away.
 _KNOWN_S: Final = 3_600
-#: Seconds that a job may have beyond its end, which its agent knows.
+#: Seconds that a job may run beyond its end, which its agent knows.
 _GRACE_S: Final = 60
 
 
 class HTCondor:
-    """The HTCondor that this machine's commands speak with."""
+    """The HTCondor that this machine's commands talk to."""
 
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
         self._settings = settings
@@ -49,11 +49,11 @@ class HTCondor:
         self._environment = without_secrets(environment)
 
     def missing(self) -> str | None:
-        """Return which of HTCondor's programs is not here."""
+        """Name the first of HTCondor's programs that is not here."""
         return missing_program(self._environment, "condor_submit", "condor_q", "condor_rm")
 
     def prepare(self, places: Mapping[str, int]) -> str | None:
-        """Make the folder of scripts and output, and look at the token."""
+        """Make the folder of scripts and output, and check the token."""
         del places
         self._folder.prepare()
         checked_token(self._settings.token_file or "")
@@ -69,12 +69,12 @@ class HTCondor:
             token_file=f"./{Path(settings.token_file or '').name}",
             ca=settings.ca and f"./{Path(settings.ca).name}",
         )
-        # A job has no PATH here, by which Python finds itself.
+        # A job has no PATH here, and Python needs one to find itself.
         head += ["exec 2>&1", "export PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}"]
         return job_script(there, path=path, name=name, program=program, head=head)
 
     def submit(self, name: str, script: str, place: str | None) -> SeenJob:
-        """Submit a job; its script is stored in the folder, its description goes through a pipe."""
+        """Store a job's script in the folder, and submit its description through a pipe."""
         del place
         self._folder.store_script(name, script)
         marked = takewhile(lambda line: line.startswith(_MARK), script.splitlines()[1:])
@@ -96,7 +96,7 @@ class HTCondor:
             raise BatchSystemError(f"condor_q says what makes no sense: {ads!r:.200}") from None
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
-        """Remove jobs that still wait, many by one command."""
+        """Remove jobs that still wait, many with one command."""
         numbers = [job.native_id for job in jobs if _NUMBER.fullmatch(job.native_id)]
         if not numbers:
             return
@@ -105,11 +105,11 @@ class HTCondor:
         try:
             self._run("condor_rm", "-constraint", waits)
         except BatchSystemError:
-            if self._ads(waits):  # else they began meanwhile, and that is what condor_rm says
+            if self._ads(waits):  # else they began meanwhile, and condor_rm complains of that
                 raise
 
     def tail(self, name: str, place: str | None) -> str | None:
-        """Return the end of a job's output, which comes when it has ended by itself."""
+        """Return the end of a job's output, which arrives only when the job has ended normally."""
         del place
         return self._folder.tail(name)
 
@@ -152,13 +152,13 @@ class HTCondor:
         ]
 
     def _ads(self, constraint: str) -> list[dict[str, Any]]:
-        """Return the attributes of the jobs for which an expression is true."""
+        """Return the attributes of the jobs that meet a constraint."""
         attributes = ",".join(_ATTRIBUTES)
         argv = ("condor_q", "-json", "-attributes", attributes, "-constraint", constraint)
         said = self._run(*argv)
         ads: list[dict[str, Any]] = []
         try:
-            ads += json.loads(said or "[]")  # of no jobs it says nothing
+            ads += json.loads(said or "[]")  # if there are no jobs it says nothing
             known = all(
                 isinstance(ad[_NAME], str) and type(ad["ClusterId"]) is type(ad["JobStatus"]) is int
                 for ad in ads
@@ -175,12 +175,12 @@ class HTCondor:
 
 def _seen(ad: Mapping[str, Any]) -> SeenJob:
     status, number = ad["JobStatus"], str(ad["ClusterId"])
-    state: JobState = "running"  # also what transfers files, and is suspended
+    state: JobState = "running"  # also while it transfers files or is suspended
     if status == _IDLE:
         state = "queued"
     elif status in {_REMOVED, _COMPLETED, _HELD}:
         state = "ended"
-    # A rule of ours ends what is held, and what has had its time; or was sent away by somebody.
+    # Our rule removes jobs that are held or overdue. Others were removed by a person or the site.
     before = ad.get("LastJobStatus") if status == _REMOVED else None
     held = _HELD in {status, before}
     words = ad.get(

@@ -1,8 +1,8 @@
 """Kubernetes: a Job of one pod for each agent, by kubectl.
 
-A pilot has a ConfigMap with the agent and a Secret with the token, which its pods mount; both are
-applied with each job, in one call, so that what was lost or has changed is there again. Manifests
-are JSON and go through standard input.
+A pilot has a ConfigMap with the agent and a Secret with the token, which its pods mount. Each job
+applies both again in the same call, which restores what was lost or changed. Manifests are JSON and
+go through standard input.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from taskq.pilots.settings import PilotSettings
 
 #: Where the agent works in its container.
 _FOLDER: Final = "/taskq"
-#: The label of all that belongs to a pilot: its name and key.
+#: The label of everything that belongs to a pilot: its name and key.
 _PILOT: Final = "app.kubernetes.io/instance"
 #: The label of a pod: the name of its job.
 _JOB: Final = "taskq/job"
 _OURS: Final = {"app.kubernetes.io/name": "taskq-agent", "app.kubernetes.io/managed-by": "taskq"}
 #: Seconds that an agent has to leave when its pod is to end.
 _GRACE_S: Final = 60
-#: Seconds for which jobs that have ended are known: longer than a loop is away.
+#: Seconds for which jobs that have ended stay known: longer than a loop is away.
 _KNOWN_S: Final = 3_600
 _TAIL_LINES: Final = 40
-# A line for each object: no more of it than is read, since a script is in each.
+# A line for each object, with only the fields that are read, since each object holds a script.
 _LINES: Final = (
     '{range .items[*]}{"["}"{.kind}","{.metadata.name}","{.metadata.labels.taskq/job}",{.status}'
     '{"]"}{"\\n"}{end}'
@@ -43,18 +43,18 @@ _LINES: Final = (
 
 
 class Kubernetes:
-    """The cluster that kubectl speaks with here, or that of a context."""
+    """The cluster that kubectl talks to here, or the cluster of a context."""
 
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
         self._settings = settings
         self._environment = without_secrets(environment)
 
     def missing(self) -> str | None:
-        """Return what is to be said if kubectl is not here."""
+        """Return a message if kubectl is not here; else None."""
         return missing_program(self._environment, "kubectl")
 
     def prepare(self, places: Mapping[str, int]) -> str | None:
-        """Look at the token."""
+        """Check the token."""
         del places
         checked_token(self._settings.token_file or "")
         return None
@@ -68,13 +68,13 @@ class Kubernetes:
             token_file=f"{_FOLDER}/token",
             ca=settings.ca and f"{_FOLDER}/ca.pem",
         )
-        # The first process of a container gets no signal that it has not asked for.
+        # The first process of a container gets only the signals that it handles.
         head = ["exec 2>&1", "trap 'exit 143' TERM"]
         script = job_script(there, path=path, name=name, program=program, head=head)
         return json.dumps(self._job(name, script), indent=2) + "\n"
 
     def submit(self, name: str, script: str, place: str | None) -> SeenJob:
-        """Apply a job with what it mounts; one that is there stays as it is."""
+        """Apply a job with what it mounts; a job that is there stays as it is."""
         del place
         items = [*self._mounted(name), json.loads(script)]
         manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
@@ -107,14 +107,14 @@ class Kubernetes:
             raise BatchSystemError(f"kubectl says what makes no sense: {said[:200]!r}") from None
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
-        """Delete jobs that still wait, all by one command."""
+        """Delete jobs that still wait, all with one command."""
         known = self.jobs([job.native_id for job in jobs]) if jobs else {}
         waiting = [name for name, job in known.items() if job.state == "queued"]
         if waiting:
             self._kubectl("delete", "job", *waiting, "--ignore-not-found", "--wait=false")
 
     def tail(self, name: str, place: str | None) -> str | None:
-        """Return the end of what the agent has written, as long as its pod is there."""
+        """Return the end of the agent's output, as long as its pod is there."""
         del place
         with suppress(BatchSystemError):
             said = self._kubectl("logs", f"job/{name}", f"--tail={_TAIL_LINES}")
@@ -144,7 +144,7 @@ class Kubernetes:
                 "template": {
                     "metadata": {"labels": {**labels, _JOB: name}},
                     "spec": {
-                        # Hosts of an agent need nothing of the cluster.
+                        # The agent needs nothing of the cluster.
                         "automountServiceAccountToken": False,
                         "enableServiceLinks": False,
                         "terminationGracePeriodSeconds": _GRACE_S,
@@ -197,7 +197,7 @@ class Kubernetes:
 
 
 def _pilot(name: str) -> str:
-    """Return what the names of a pilot's jobs begin with: taskq-NAME-KEY."""
+    """Return the prefix of the names of a pilot's jobs: taskq-NAME-KEY."""
     return name.rpartition("-")[0]
 
 
@@ -221,7 +221,7 @@ def _volumes(pilot: str) -> list[dict[str, Any]]:
 
 
 def _seen(name: str, job: Mapping[str, Any], pod: Mapping[str, Any]) -> SeenJob:
-    """Return how a job is. job, pod: their status; the pod's is empty if there is none."""
+    """Return the state of a job. job, pod: their status; the pod's is empty if there is none."""
     conditions = {
         one["type"]: one for one in job.get("conditions", ()) if one.get("status") == "True"
     }

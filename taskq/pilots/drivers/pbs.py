@@ -1,8 +1,7 @@
 """PBS: qsub, qselect, qstat and qdel of OpenPBS and PBS Professional, as on any login node.
 
-What qstat says is read as text: its JSON leaves jobs out in one release, and is none in others when
-a job's environment has a quote in it. Jobs are looked up by qselect, since qstat would tell of all
-users' jobs.
+qstat is read as text: its JSON leaves jobs out in one release, and is invalid in others if a job's
+environment contains a quote. qselect finds the jobs, since qstat alone would list all users' jobs.
 """
 
 from __future__ import annotations
@@ -32,38 +31,40 @@ _STATES: Final = {
     "S": "SUSPENDED", "T": "TRANSIT", "W": "WAITING",
 }  # fmt: skip
 _QUEUED: Final = "HQTW"
-#: Of a job that somebody has deleted.
+#: The substate of a job that somebody has deleted.
 _TERMINATED: Final = "91"
 _MAX_CODE: Final = 255
-#: Jobs of one qstat: some 3 kB each, far from the most that is read of a program.
+#: Jobs of one qstat: about 3 kB each, far below the limit of a program's output.
 _AT_ONCE: Final = 500
-#: Seconds that an agent's tasks may go on after SIGTERM: after 10 s, by default, PBS kills it.
+#: Seconds that an agent's tasks may go on after SIGTERM. After 10 s, by default, PBS kills the
+#: agent.
 _GRACE_S: Final = 2
 
 
 class PBS:
-    """The PBS that this machine's commands speak with."""
+    """The PBS that this machine's commands talk to."""
 
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
         self._settings = settings
         self._folder = JobFolder(settings)
         self._environment = without_secrets(environment)
-        # Of jobs that were looked at, by number: those of others are looked at once.
+        # The names of jobs seen so far, by number, so that other people's jobs are looked up only
+        # once.
         self._names: dict[str, str] = {}
 
     def missing(self) -> str | None:
-        """Return which of PBS's programs is not here."""
+        """Name the first of PBS's programs that is not here."""
         return missing_program(self._environment, "qsub", "qselect", "qstat", "qdel")
 
     def prepare(self, places: Mapping[str, int]) -> str | None:
-        """Make the folder of output, and look at the token."""
+        """Make the folder of output, and check the token."""
         del places
         self._folder.prepare()
         checked_token(self._settings.token_file or "")
         return None
 
     def script(self, name: str, path: str, program: Sequence[str]) -> str:
-        """Return the script, which writes to the folder: PBS would bring output at the end only."""
+        """Return the script, which writes to the folder: PBS delivers output at the end only."""
         settings = self._settings
         there = replace(
             settings,
@@ -83,11 +84,11 @@ class PBS:
         return SeenJob(lines[-1], "queued")
 
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
-        """Return what qstat says; it knows jobs that have ended if the server keeps a history."""
+        """Return what qstat says; it knows ended jobs only if the server keeps a history."""
         wanted = set(names)
         history = ["-x"]
         numbers = self._select(*history)
-        if not numbers:  # which is no error, if the server keeps no history
+        if not numbers:  # no error: the server may keep no history
             history = []
             numbers = self._select()
         asked = [one for one in numbers if self._names.get(one) in {None, *wanted}]
@@ -102,20 +103,20 @@ class PBS:
             if job["Job_Name"] in wanted
         }
         for name in wanted - seen.keys():
-            # Forgotten, but its script has said how its agent ended.
+            # The batch system has forgotten it, but its script has written how its agent ended.
             if (code := self._folder.exit_code(name)) is not None:
                 seen[name] = SeenJob("", "ended", exit_code=code)
         return seen
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
-        """Delete jobs that still wait, many by one command."""
+        """Delete jobs that still wait, many with one command."""
         asked = {job.native_id for job in jobs}
         waiting = [one for one in self._select("-s", _QUEUED) if one in asked]
         for n in range(0, len(waiting), _AT_ONCE):
             some = waiting[n : n + _AT_ONCE]
             try:
                 run(["qdel", *some], environment=self._environment)
-            except BatchSystemError:  # also said of a job that is over
+            except BatchSystemError:  # also raised for a job that is over
                 if not set(some).isdisjoint(self._select("-s", _QUEUED)):
                     raise
 
@@ -134,7 +135,7 @@ class PBS:
         return numbers
 
     def _stat(self, numbers: Sequence[str], *history: str) -> dict[str, dict[str, str]]:
-        """Return what is known of each of these jobs, by number; not of those that just went."""
+        """Return what is known of each of these jobs, by number, without those that just went."""
         try:
             return self._told(numbers, *history)
         except BatchSystemError:
@@ -145,11 +146,11 @@ class PBS:
             return self._stat(left, *history) if left else {}
 
     def _told(self, numbers: Sequence[str], *history: str) -> dict[str, dict[str, str]]:
-        # -E: without it, one that has just gone hides those behind it.
+        # -E: without it, a job that has just gone hides those behind it.
         said = run(["qstat", "-E", "-f", *history, *numbers], environment=self._environment)
         _, *parts = _JOB.split(said.replace("\n\t", ""))
         found = {
-            # Of several lines the first counts: others are of a job's environment.
+            # The first line of an attribute counts: others come from a job's environment.
             number: dict(reversed(_ATTRIBUTE.findall(lines)))
             for number, lines in zip(parts[::2], parts[1::2], strict=True)
         }
@@ -183,12 +184,12 @@ class PBS:
 
 def _seen(number: str, job: Mapping[str, str]) -> SeenJob:
     letter = job["job_state"]
-    state: JobState = "running"  # also what is suspended, or that another server has
+    state: JobState = "running"  # also if it is suspended or another server has it
     if letter in _QUEUED:
         state = "queued"
     elif letter == "F":
         state = "ended"
-    code = job.get("Exit_status", "")  # of a job that was killed, its signal and 256, or below 0
+    code = job.get("Exit_status", "")  # of a killed job: its signal plus 256, or below 0
     return SeenJob(
         number,
         state,

@@ -20,11 +20,11 @@ _NUMBER = re.compile(r"\d{1,18}")
 _SUBMITTED = re.compile(r"(\d{1,18})(;[\w.-]+)?")
 _LINE = re.compile(r"(\d{1,18})[^|]*\|([A-Z_]{2,30})\|([^|]*)\|(.*)")
 _FORMAT: Final = "%i|%T|%r|%j"
-#: Names of one squeue, numbers of one scancel, that a command line can have.
+#: Names in one squeue, numbers in one scancel: as many as a command line can hold.
 _AT_ONCE: Final = 500
 
-#: Words of squeue for jobs that wait, and that are over. Those that are not here are of jobs that
-#: have begun, whatever a later release calls them: they count against `max_jobs`.
+#: squeue's words for jobs that wait and for jobs that are over. Any other word, also of a later
+#: release, is of a job that has begun: it counts against `max_jobs`.
 _QUEUED: Final = {
     "CONFIGURING", "PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD",
     "SPECIAL_EXIT",
@@ -34,17 +34,17 @@ _ENDED: Final = {
     "PREEMPTED", "REVOKED", "TIMEOUT",
 }  # fmt: skip
 _BY_SOMEBODY: Final = {"CANCELLED", "PREEMPTED", "REVOKED"}
-#: What a job's environment is made of: no more of the loop's than these, and what taskq reads.
+#: The variables that a job's environment gets from the loop's, apart from those that taskq reads.
 _PASSED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER")
 
 
 class Slurm:
-    """The Slurm that this machine's commands speak with."""
+    """The Slurm that this machine's commands talk to."""
 
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
         self._settings = settings
         self._folder = JobFolder(settings)
-        # Jobs inherit it. The agent's token is in a file, the loop's secrets are none of theirs.
+        # Jobs inherit it. The agent's token is in a file; jobs must not get the loop's secrets.
         direct = ("TASKQ_",) if not settings.gateways else ()
         self._environment = {
             name: value
@@ -53,11 +53,11 @@ class Slurm:
         }
 
     def missing(self) -> str | None:
-        """Return which of Slurm's programs is not here."""
+        """Name the first of Slurm's programs that is not here."""
         return missing_program(self._environment, "sbatch", "squeue", "scancel")
 
     def prepare(self, places: Mapping[str, int]) -> str | None:
-        """Make the folder of output, and look at the token."""
+        """Make the folder of output, and check the token."""
         del places
         self._folder.prepare()
         if self._settings.token_file is not None:
@@ -65,7 +65,7 @@ class Slurm:
         return None
 
     def script(self, name: str, path: str, program: Sequence[str]) -> str:
-        """Return the script; its time limit is in minutes, of which Slurm knows no parts."""
+        """Return the script; its time limit is rounded up to minutes, Slurm's unit."""
         minutes = math.ceil(self._settings.time_limit / 60)
         head = [f"#SBATCH {option}" for option in self._options(name, minutes)]
         settings = replace(self._settings, time_limit=minutes * 60)
@@ -93,19 +93,19 @@ class Slurm:
             if name in wanted:
                 seen[name] = self._seen(name, number, state, reason)
         for name in wanted - seen.keys():
-            # Forgotten, but its script has said how its agent ended.
+            # The batch system has forgotten it, but its script has written how its agent ended.
             if (code := self._folder.exit_code(name)) is not None:
                 seen[name] = SeenJob("", "ended", exit_code=code)
         return seen
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
-        """Cancel jobs that still wait, many by one command."""
+        """Cancel jobs that still wait, many with one command."""
         numbers = [job.native_id for job in jobs if _NUMBER.fullmatch(job.native_id)]
         for n in range(0, len(numbers), _AT_ONCE):
             some = numbers[n : n + _AT_ONCE]
             try:
                 run(["scancel", "--state=PENDING", *some], environment=self._environment)
-            except BatchSystemError:  # also said of a job that is over
+            except BatchSystemError:  # also raised for a job that is over
                 waiting = self._squeue("--states=PENDING", "--format=%i").split()
                 if not set(some).isdisjoint(waiting):
                     raise
@@ -116,7 +116,7 @@ class Slurm:
         return self._folder.tail(name)
 
     def _lines(self, names: Sequence[str]) -> Iterator[str]:
-        """Yield a line for each job of these names; others may have names with line ends."""
+        """Yield a line for each job of these names; other jobs may have names with line ends."""
         for n in range(0, len(names), _AT_ONCE):
             asked = ",".join(names[n : n + _AT_ONCE])
             said = self._squeue("--states=all", f"--name={asked}", f"--format={_FORMAT}")
@@ -166,6 +166,6 @@ class Slurm:
 
 
 def _quoted(option: str) -> str:
-    """Return an option as a line of a script has it."""
+    """Return an option in the form of a script's line."""
     name, _, value = option.partition("=")
     return f'{name}="{value}"' if " " in value else option
