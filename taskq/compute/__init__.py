@@ -1,8 +1,8 @@
-"""Functions as they are written: calls of Python functions as tasks of a campaign.
+"""Calls of Python functions, written as usual, as tasks of a campaign.
 
-`runs.start` makes a campaign of a function and its arguments and returns a `Run`, from which values
-and exceptions are read; `calls.submit` makes one call and returns a future. `Executor` is that of
-`concurrent.futures`, and `local_agents` runs agents on this machine. Everything is stored in
-ordinary campaigns, with a handler of the kind `function`, which the rest of taskq knows as any
-other: what is here can be paused, watched, retried and exported by the command line.
+`runs.start` makes a campaign of a function and its arguments and returns a `Run`, which gives the
+values and exceptions; `runs.Calls` makes single calls and returns futures. `Executor` implements
+`concurrent.futures.Executor`, and `local_agents` runs agents on this machine. Everything is stored
+in ordinary campaigns, with a handler of the kind `function`. The rest of taskq treats them as any
+other: the command line pauses, watches, retries and exports them.
 """

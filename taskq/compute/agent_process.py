@@ -1,8 +1,8 @@
 """The process of `local_agents`: an agent with a connection of its own, and a keeper.
 
-Its standard input is a pipe from the program that started it. The agent leaves when that says so or
-ends, however it ends: nobody is left behind. The pipe alone does not tell: a forked child of the
-program has its other end too, for as long as it lives.
+Its standard input is a pipe from the program that started it. The agent leaves when that program
+says so or ends, however it ends: no process is left behind. The pipe alone does not show the end: a
+forked child of the program holds its other end too, for as long as it lives.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from taskq_agent.handlers import RunnerSettings
 from taskq_agent.loop import run_agent
 from taskq_agent.settings import AgentSettings
 
-#: The variable with the address of the queue; a command line is read by anybody.
+#: The variable with the address of the queue; anybody can read a command line.
 DSN: Final = "TASKQ_DSN"
-#: Longest pause before an idle agent asks again: somebody waits for the answer of a single call.
+#: Longest pause before an idle agent asks again: somebody waits for the value of a single call.
 POLL_S: Final = 0.1
-#: What the other end of standard input says for an end with and without the grace.
+#: What the program writes to standard input for an end with the grace, and without.
 IN_TIME: Final = b"end"
 AT_ONCE: Final = b"now"
-#: Seconds between looks whether the program still lives.
+#: Seconds between checks whether the program still lives.
 LOOK_S: Final = 1.0
-#: First pause of a campaign that cannot run here: who waits should soon hear that, and why.
+#: First pause of a campaign that cannot run here: the waiting program should soon see why.
 CAMPAIGN_BACKOFF_S: Final = 1.0
 SECOND_SIGNAL_S: Final = 0.2
 
 
 def main() -> None:
-    """Run an agent as the first argument says, and exit with its code."""
+    """Run an agent with the options of the first argument, and exit with its code."""
     options = json.loads(sys.argv[1])
     log.log_to_stderr(verbose=False, quiet=True)
     logging.getLogger("psycopg").setLevel(logging.ERROR)
@@ -73,14 +73,14 @@ def main() -> None:
 
 
 def _leave_with_parent(parent: int) -> None:
-    """End this process when its parent says so, or is gone; it may be gone already."""
+    """End this process when its parent says so or is gone; it may be gone already."""
     word = b""
     while os.getppid() == parent:
         if select.select([0], [], [], LOOK_S)[0]:
-            # Not by sys.stdin, whose lock could not be had at the end.
+            # Not by sys.stdin, whose lock may be held when the interpreter ends.
             word = os.read(0, len(AT_ONCE))
             break
     os.kill(os.getpid(), signal.SIGTERM)
     if word == AT_ONCE:
-        time.sleep(SECOND_SIGNAL_S)  # two of a kind that are pending are one
+        time.sleep(SECOND_SIGNAL_S)  # two pending signals of a kind become one
         os.kill(os.getpid(), signal.SIGTERM)  # without the grace

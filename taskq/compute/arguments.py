@@ -1,4 +1,4 @@
-"""Arguments as tasks: payloads, and keys that are the same when the same is asked again."""
+"""Arguments as tasks: payloads, and keys that are equal for equal calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from taskq_agent.handlers.calls import sealed
 
 
 class Arguments:
-    """Makes a seed of each call; seal: the campaign's key for pickles, None: there may be none."""
+    """Makes a seed of each call; seal: the campaign's key for pickles; None allows no pickles."""
 
     def __init__(self, seal: str | None) -> None:
         self._seal = None if seal is None else bytes.fromhex(seal)
@@ -26,7 +26,7 @@ class Arguments:
     def of_item(self, item: Any) -> Seed | BadLine:
         """Return the task for an element of `map`: a record of a source keeps its own key.
 
-        An element that comes again gets a task of its own, with #2 behind its key, or #3 and so on.
+        An element that comes again gets a task of its own: its key ends in #2, or #3 and so on.
         """
         if isinstance(item, BadLine):
             return item
@@ -39,7 +39,7 @@ class Arguments:
         return Seed(payload, key if times == 1 else f"{key}#{times}").checked()
 
     def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        """Return the payload of a call, and the key of what it says.
+        """Return the payload of a call, and a key made from its content.
 
         A pickle differs from process to process, so its part of the key is a digest of its content.
         """

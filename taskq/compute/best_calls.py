@@ -1,4 +1,4 @@
-"""The best calls of a run, as arguments of the next stage: once at its end, or live."""
+"""The best calls of a run, as arguments of the next stage: at the run's end, or live."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class BestCalls:
-    """What `Run.best` returns: iterate over the arguments of the best calls, or `map` them."""
+    """The value of `Run.best`: iterate over the arguments of the best calls, or `map` them."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class BestCalls:
         return map(self._argument_of, chosen)
 
     def feed(self, target: Campaign, put: Callable[[Iterator[Any]], array[int]]) -> array[int]:
-        """Give a campaign the best so far, while the run goes, until it is through.
+        """Seed a campaign with the best so far while the run goes, until it ends.
 
         put: seeds arguments, and returns the ids of their tasks. Return the tasks of the best of
-        all, best first. Warn of others that had begun.
+        all, best first. Warn of tasks that had begun and do not belong to the best.
         """
         source, deadline = self._run.campaign, waiting.Deadline(self._timeout)
         feeder = Feeder(

@@ -1,8 +1,8 @@
-"""Objects of classes, made of data alone: no constructor, property or other code of them is run.
+"""Objects of classes, made of data alone: no constructor, property or other code of them runs.
 
-What Python itself would call to make an object again may do anything: open a file, start a program.
-So the object is made by the interpreter's own class that its class comes from, and its attributes
-are put where they are kept. A class that has code of its own for this is refused.
+The code that Python calls to remake an object may do anything: open a file, start a program. So the
+built-in type on which its class is based makes the object, and its attributes are put where they
+are kept. A class with code of its own for this is refused.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from types import MemberDescriptorType
 from typing import Any, Final
 
 _BASES: Final = (tuple, dict, list, str, int, float, bytes, object)
-#: What dataclasses with slots are given; it sets the fields, in order.
+#: The `__setstate__` of dataclasses with slots; it sets the fields, in order.
 _SETS_FIELDS: Final = getattr(dataclasses, "_dataclass_setstate", None)
 
 
 class NotData(ValueError):
-    """An object of a class cannot be made of data alone."""
+    """An object of this class cannot be made of data alone."""
 
 
 def made(kind: type, args: tuple[Any, ...]) -> Any:
@@ -37,7 +37,7 @@ def made(kind: type, args: tuple[Any, ...]) -> Any:
 
 
 def give_state(thing: Any, state: Any) -> None:
-    """Set the attributes of an object; state: what a pickle holds of them."""
+    """Set the attributes of an object; state: the state in its pickle."""
     kind = type(thing)
     own = getattr(kind, "__setstate__", None)
     if own is not None and own is _SETS_FIELDS and isinstance(state, list):

@@ -33,13 +33,13 @@ CHUNK: Final = 1_000
 class Executor(concurrent.futures.Executor):
     """Calls functions on the agents of a queue; each call is a task of a campaign of its own.
 
-    Functions and arguments are pickled, so they may be anything that can be, of 48 KiB together;
-    for more, and for what should survive this program, there is `Client.map`. The campaign is
-    removed with all its results by `shutdown`, which is called at the end of a `with` block.
+    Functions and arguments are pickled, so they may be anything that can be, of 48 KiB together.
+    For larger ones, and for results that should survive this program, use `Client.map`. `shutdown`
+    removes the campaign with all its results; a `with` block calls it at its end.
 
-    queue: where. max_workers: start agents with so many slots on this machine, for as long as the
-    executor lives; None: others serve the queue. path: of the campaign; it must not exist. trust:
-    see `Client.map`; the modules of called functions are trusted as well. settings: as in
+    queue: the queue. max_workers: start agents with so many slots on this machine, for as long as
+    the executor lives; None if others serve the queue. path: of the campaign; it must not exist.
+    trust: see `Client.map`; the modules of called functions are trusted as well. settings: see
     `Client.map`.
     """
 
@@ -72,7 +72,7 @@ class Executor(concurrent.futures.Executor):
                 agents.append(self._agents)
             self._watcher = Watcher(self._database, agents)
         except BaseException:
-            self._end()  # nobody has the executor, to shut it down
+            self._end()  # the caller has no executor to shut down
             raise
 
     @property
@@ -93,7 +93,7 @@ class Executor(concurrent.futures.Executor):
         chunksize: int = 1,
         **others: Any,
     ) -> Iterator[Any]:
-        """Return an iterator over the values, as `concurrent.futures` says.
+        """Return an iterator over the values; see `concurrent.futures`.
 
         All calls are submitted at once, a thousand in a statement; chunksize is not needed.
         """
@@ -103,10 +103,10 @@ class Executor(concurrent.futures.Executor):
         return _values(self._submit(payloads), deadline)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept no more calls, wait for those that are pending, and remove the campaign.
+        """Accept no more calls, wait for the pending ones, and remove the campaign.
 
-        cancel_futures: cancel those that have not begun. wait: with False, return at once; the
-        rest is done when the last call has ended, unless the program ends before. In a forked child
+        cancel_futures: cancel calls that have not begun. wait: with False, return at once; the rest
+        is done when the last call has ended, unless the program ends before. In a forked child
         nothing is done: the calls are its parent's.
         """
         if os.getpid() != self._process:
@@ -188,7 +188,7 @@ class Executor(concurrent.futures.Executor):
 
 
 def _values(futures: list[TaskFuture], deadline: float | None) -> Iterator[Any]:
-    """Yield values in order; when that ends early, cancel the rest."""
+    """Yield values in order; cancel the rest if the iteration ends early."""
     try:
         futures.reverse()
         while futures:

@@ -1,7 +1,8 @@
-"""How large a value is when it is written out, each shared part as often as it is referred to.
+"""The size of a value when it is written out, each shared part as often as it is referred to.
 
-Some bytes of a pickle say a list that holds a list twice, which holds one twice, and so on: to
-print, hash or compare it takes for ever. Objects of classes end what is counted, but for hashing.
+A few bytes of a pickle can describe a list that holds a list twice, which holds one twice, and so
+on: printing, hashing or comparing it takes for ever. Counting stops at objects of classes, except
+for hashing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-#: Items of a value and some 16 bytes of its text, and how deep they may be nested.
+#: Most items of a value, where some 16 bytes of text count as an item; and deepest nesting.
 MOST_ITEMS: Final = 16_000_000
 MOST_DEPTH: Final = 1_000
 
@@ -35,7 +36,7 @@ class _Open:
 
 
 def check(value: Any, *, most: int = MOST_ITEMS, hashing: bool = False) -> int:
-    """Raise `TooExtensive` if a value has more items than `most`; return how many were looked at.
+    """Raise `TooExtensive` if a value has more items than `most`; return the number of items seen.
 
     A container within itself counts as one item. hashing: count what objects refer to as well.
     """

@@ -1,9 +1,9 @@
 """Digest of what a function does, equal in another process and after a restart of a notebook.
 
 A pickle differs from one process to the next, though the function does not: it holds file names,
-line numbers, and names that were drawn. So the digest is made of the code itself, its constants,
-defaults and closure, and of what it refers to among its globals, as deep as that goes. What belongs
-to another module counts by its name. Comments, line numbers and annotations do not count.
+line numbers, and random names. So the digest covers the code itself, its constants, defaults and
+closure, and the globals that it refers to, at any depth. A function or class of another module
+counts by its name. Comments, line numbers and annotations do not count.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _OF_NO_MEANING: Final = frozenset(
 
 
 def fingerprint(value: Any) -> str:
-    """Return the digest of a function, or of another value, in hex."""
+    """Return the digest of a function, or of another value, in hexadecimal."""
     return _Walk(getattr(value, "__module__", None)).digest(value).hex()
 
 
 class _Walk:
-    """One computation; home: the module of which functions and classes count by their content.
+    """One computation. home: the module whose functions and classes count by their content.
 
-    around: what is under way already, by id, with the steps to it as negative numbers.
+    around: values already under way, by id, with the steps up to each as negative numbers.
     """
 
     def __init__(self, home: str | None, around: Mapping[int, int] | None = None) -> None:
         self._home = home
-        # By id, which is another object's as soon as its own is gone: so they are kept.
+        # An id passes to another object once its own is gone: so the objects are kept.
         self._done: dict[int, tuple[bytes, Any]] = {}
         self._under_way = dict(around or {})
         self._around = len(self._under_way)
@@ -65,7 +65,7 @@ class _Walk:
         if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
             yield from map(self.digest, value)
         elif type(value) in (set, frozenset):
-            # Each by itself: what was seen before it depends on their order.
+            # Each alone: what was seen before it depends on their order.
             depth = self._depth()
             around = {one: its - depth for one, its in self._under_way.items()}
             yield from sorted(_Walk(self._home, around).digest(one) for one in value)
@@ -149,7 +149,7 @@ class _Walk:
 
 
 def named_object(module: str | None, name: str) -> Any:
-    """Return what an imported module has by a qualified name; None: nothing."""
+    """Return the object that an imported module has at a qualified name; None if none."""
     found: Any = sys.modules.get(module or "")
     for part in name.split("."):
         found = getattr(found, part, None)

@@ -1,4 +1,4 @@
-"""Results as rows of plain columns: for pandas, and as record batches of Arrow."""
+"""Results as rows of plain columns: for pandas, and as Arrow record batches."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def frame(rows: Iterator[dict[str, Any]]) -> Any:
 def arrow(pages: ResultPages, batch_rows: int) -> Any:
     """Return rows as a `pyarrow.RecordBatchReader`; raise `UsageError` if pyarrow is missing.
 
-    The types of the columns are those of the first rows. The others are read by Arrow, page by
-    page, where it can: see `ResultPages.parsed`.
+    The first rows decide the types of the columns. Arrow reads the others page by page, if it can:
+    see `ResultPages.parsed`.
     """
     table = Table(map(_flat, pages.head()))
     columns = ArrowColumns(table)
@@ -76,7 +76,7 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value that a column takes: no infinity, and what JSON cannot say as `typed` does."""
+    """Return a value that a column takes: infinity as None, others as `typed` encodes them."""
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if value is None or isinstance(value, (bool, int, str, datetime, Decimal)):

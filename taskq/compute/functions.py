@@ -1,4 +1,4 @@
-"""A function that is to be called by agents: by its name, or by value."""
+"""A function that agents are to call: by name, or by value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOT_IN_A_PATH: Final = re.compile(r"[^A-Za-z0-9_]+")
 class Function:
     """A function with its name for people, and the digest of what it does.
 
-    target: where agents import it from, as module:function; None: it goes by value.
+    target: where agents import it from, as module:function; None if it goes by value.
     """
 
     function: Callable[..., Any]
@@ -28,7 +28,7 @@ class Function:
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> Function:
-        """Return a callable as one; raise `UsageError` if it is none."""
+        """Return the function for a callable; raise `UsageError` if it cannot be called."""
         if not callable(function):
             raise UsageError(f"{function!r:.80} is no function")
         module = getattr(function, "__module__", None)
@@ -43,11 +43,11 @@ class Function:
 
     @property
     def default_path(self) -> str:
-        """The path of the campaign for single calls: one for each that does another thing."""
+        """The campaign path for single calls, different for functions that do different things."""
         name = _NOT_IN_A_PATH.sub("-", self.name).strip("-_") or "function"
         return f"/calls/{name[:60]}-{self.fingerprint[:12]}"
 
 
 def python_version() -> str:
-    """Return the version of Python whose code a pickle holds, as 3.11."""
+    """Return the version of Python whose code a pickle holds, such as 3.11."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from taskq.campaign.campaign import Campaign
     from taskq.compute.local_agents import LocalAgents
 
-#: The pause after a look that the server did not answer.
+#: The pause after a look that found no server.
 AWAY_S: Final = 2.0
 
 log = logging.getLogger(__name__)
 
 
 class TaskFuture(Future[Any]):
-    """The future of a call; those of `concurrent.futures` know it as one of theirs.
+    """The future of a call; also a `concurrent.futures.Future`.
 
     key: of the task in its campaign.
     """
@@ -50,7 +50,7 @@ class TaskFuture(Future[Any]):
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the exception, if any; raise `UsageError` in a forked child, if pending."""
+        """Return the exception, or None; raise `UsageError` in a forked child, if pending."""
         self._check_watched()
         return super().exception(timeout)
 
@@ -65,7 +65,7 @@ class TaskFuture(Future[Any]):
     def cancel(self) -> bool:
         """Cancel the task unless it has begun; return whether it is cancelled.
 
-        One that begins at this very moment is stopped.
+        A task that begins at this very moment is stopped.
         """
         if self.cancelled():
             return True
@@ -76,7 +76,7 @@ class TaskFuture(Future[Any]):
         return self.note_cancelled()
 
     def note_cancelled(self) -> bool:
-        """Become cancelled, as the task already is; return whether it is now."""
+        """Mark this future as cancelled, as its task already is; return whether it is cancelled."""
         with self._telling:  # who cancels, and the watcher, may find it at a time
             if not self._told and super().cancel():
                 self._told = True
@@ -89,7 +89,7 @@ class TaskFuture(Future[Any]):
 
 @dataclass(slots=True)
 class _Watched:
-    """The pending futures of a campaign, by task: several for one that was asked for again."""
+    """The pending futures of a campaign, by task: several if a call was repeated."""
 
     tracker: Tracker
     reader: OutcomeReader
@@ -97,7 +97,7 @@ class _Watched:
 
 
 class Watcher:
-    """Completes futures in a thread, which lives while there are any. Thread-safe."""
+    """Completes futures in a thread, which lives while any are pending. Thread-safe."""
 
     def __init__(self, database: Queries, agents: list[LocalAgents]) -> None:
         self._database = database
@@ -154,7 +154,7 @@ class Watcher:
         return found
 
     def _look(self, watched: _Watched) -> bool:
-        """Complete the futures of one campaign whose tasks have ended; return whether any has."""
+        """Complete the futures of one campaign whose tasks have ended; return whether any had."""
         try:
             ended = watched.tracker.look()
             self._complete(watched, ended)

@@ -20,7 +20,7 @@ from taskq.db.access import Queue
 from taskq.db.connections import Database
 from taskq.model.errors import AgentsDied, NotOverGateway, UsageError
 
-#: Seconds from the end of the block for running tasks to end by themselves; then they are stopped.
+#: Seconds that running tasks get to end after the block; then they are stopped.
 GRACE_S: Final = 5.0
 #: Seconds after which agents that do not end are killed.
 END_S: Final = 30.0
@@ -28,7 +28,7 @@ _LAST_LINES: Final = 5
 
 
 class Computing(Queue, Protocol):
-    """What computing needs of a `taskq.Client` besides."""
+    """The parts of a `taskq.Client` that computing needs."""
 
     embedded: bool
     begun: set[str]
@@ -73,7 +73,7 @@ class LocalAgents:
             raise AgentsDied(why)
 
     def start(self) -> None:
-        """Start the process. It ends when this one does, however that happens."""
+        """Start the process. It ends when this process ends, however that happens."""
         options = {
             "path": self.path,
             "slots": self.slots,
@@ -90,12 +90,12 @@ class LocalAgents:
         self._parent = os.getpid()
         try:
             self._process = subprocess.Popen(
-                # Not -m, which would search the working folder before the standard library.
+                # Not -m, which searches the working folder before the standard library.
                 [sys.executable, "-c", _BOOT, json.dumps(options)],
                 stdin=subprocess.PIPE,
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for this process, which then ends its agents
+                start_new_session=True,  # Ctrl-C goes to this process, which then ends its agents
                 env=os.environ | {agent_process.DSN: dsn, **_own_path()},
             )
         except BaseException:
@@ -106,7 +106,7 @@ class LocalAgents:
     def stop(self, *, at_once: bool = False) -> None:
         """End the agents: running tasks may end within the grace, then go back to the queue.
 
-        A forked child of the program that started them leaves them alone, and so does its exit.
+        A forked child of the program that started them leaves them alone, also at its exit.
         """
         if os.getpid() != self._parent:
             return
@@ -129,19 +129,19 @@ class LocalAgents:
 
     @property
     def pid(self) -> int:
-        """The process id of the agent; 0: it was not started."""
+        """The process id of the agent; 0 if it was not started."""
         return 0 if self._process is None else self._process.pid
 
     @property
     def died(self) -> bool:
-        """Whether the agents have ended though nobody has told them to."""
+        """Whether the agents have ended without an order to."""
         process = self._process
         if process is None or self._ending or os.getpid() != self._parent:
             return False  # only the parent hears of its end
         return process.poll() is not None
 
     def check(self) -> None:
-        """Raise `AgentsDied`, with their last words, if they have ended by themselves."""
+        """Raise `AgentsDied`, with the end of their output, if they have ended without an order."""
         if self.died:
             raise AgentsDied(self._why())
 
@@ -161,7 +161,7 @@ class LocalAgents:
 
 
 def _default_path(queue: Computing) -> str:
-    """Return the campaign to serve if none is named: nobody else's; raise `UsageError`."""
+    """Return the campaign to serve if none is named, never others'; raise `UsageError`."""
     if queue.embedded:
         return "/"
     paths = [path for path in sorted(queue.begun) if queue.queries.row("campaign", path=path)]
@@ -182,7 +182,7 @@ _BOOT: Final = (
 
 
 def _own_path() -> dict[str, str]:
-    """Return what lets another process import this taskq, installed or not."""
+    """Return the environment that lets another process import this taskq, installed or not."""
     taskq = Path(__file__).parents[2]
     homes = dict.fromkeys([str(taskq), str(Path(taskq_agent.__file__).parents[1])])
     own = [home for home in homes if not home.endswith("-packages")]
@@ -191,7 +191,7 @@ def _own_path() -> dict[str, str]:
 
 
 def _import_folders() -> list[str]:
-    """Return the folders where this program's own modules are: those not of its installation."""
+    """Return the folders of this program's own modules, not those of its Python installation."""
     installed = {Path(sys.prefix), Path(sys.base_prefix)}
     folders = []
     for name in dict.fromkeys(sys.path):

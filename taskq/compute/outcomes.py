@@ -1,4 +1,4 @@
-"""Outcomes of calls: a value, or the exception that the call raised, as itself."""
+"""Outcomes of calls: a value, or the very exception that the call raised."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from taskq_agent import raised, typed
 class Outcome:
     """The end of one call of a run.
 
-    index: the place of its argument. argument: what the function was called with. status: done,
-    failed or cancelled. attempt, host, seconds: of the accepted attempt.
+    index: the place of its argument. argument: of the call. status: done, failed or cancelled.
+    attempt, host, seconds: of the accepted attempt.
     """
 
     index: int
@@ -48,14 +48,14 @@ class Outcome:
 
 
 class RemoteTraceback(Exception):
-    """The traceback of an exception where it was raised: the cause of the one raised here."""
+    """The traceback of an exception on its node: the cause of the exception raised here."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
 class OutcomeReader:
-    """Makes values and exceptions of what the database holds about the tasks of a campaign."""
+    """Makes values and exceptions of the stored tasks of a campaign."""
 
     def __init__(self, database: Queries, campaign: int, read: ResultReader) -> None:
         self._database = database
@@ -63,14 +63,14 @@ class OutcomeReader:
         self._read = read
 
     def value(self, result: Mapping[str, Any] | None) -> Any:
-        """Return the value of an accepted result; raise `ResultNotTrusted` if it must not be."""
+        """Return the value of an accepted result; raise `ResultNotTrusted` if it is not trusted."""
         try:
             return self._read.decoded(result)
         except ModuleNotFoundError as error:
             raise UsageError(f"a result cannot be read without the module {error.name}") from None
 
     def argument(self, payload: Mapping[str, Any]) -> Any:
-        """Return the argument of a call; of several, those by position; pickles as they are."""
+        """Return the argument of a call, or a tuple of the positional ones; pickles as a mark."""
         try:
             args, _ = typed.decode_call(payload, lambda _: "<pickle>")
         except (ValueError, ModuleNotFoundError):  # somebody else's, or of a library not here
@@ -78,7 +78,7 @@ class OutcomeReader:
         return args[0] if len(args) == 1 else tuple(args)
 
     def plain_argument(self, payload: Mapping[str, Any]) -> Any:
-        """Return the argument of a call of one; raise `UsageError` for pickles, and for several."""
+        """Return the only argument of a call; raise `UsageError` for a pickle, or for several."""
         try:
             args, kwargs = typed.decode_call(payload)
         except (ValueError, ModuleNotFoundError) as error:
@@ -88,7 +88,7 @@ class OutcomeReader:
         return args[0]
 
     def error(self, task: int, key: str) -> BaseException:
-        """Return the exception of a failed task, of its last attempt that has ended."""
+        """Return the exception of a failed task, from its last attempt that failed or was lost."""
         rows = self._database.rows("attempts", campaign=self._campaign, task=task)
         failed = [row for row in rows if row["outcome"] in ("failed", "lost")]
         if not failed:
@@ -108,9 +108,9 @@ class OutcomeReader:
 
 
 def exception_of(about: Mapping[str, Any]) -> BaseException | None:
-    """Return an exception by its parts; None if its class is none of those that are known here.
+    """Return an exception from its parts; None if its class is not known here.
 
-    Only classes of modules that this process has imported: what an agent sent is not executed.
+    Only classes of modules that this process has imported count: nothing that an agent sent runs.
     """
     module, _, name = str(about.get("class")).partition(":")
     if module == "taskq_agent.errors":

@@ -1,4 +1,4 @@
-"""The tasks that have not ended, as a sorted list of numbers in eight bytes each."""
+"""The tasks that have not ended, as a sorted list of numbers of eight bytes each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Pending:
         return place < len(self._ids) and self._ids[place] == task and not self._gone[place]
 
     def add(self, tasks: Iterable[int]) -> None:
-        """Add ids; those that are there change nothing."""
+        """Add ids; an id that is there changes nothing."""
         for task in tasks:
             if not self._ids or task > self._ids[-1]:
                 self._ids.append(task)
@@ -50,7 +50,7 @@ class Pending:
         return True
 
     def after(self, task: int, count: int) -> list[int]:
-        """Return the next ids above one, in order, `count` at most."""
+        """Return the next ids above an id, in order, `count` at most."""
         found: list[int] = []
         for place in range(bisect_right(self._ids, task), len(self._ids)):
             if not self._gone[place]:

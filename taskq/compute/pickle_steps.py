@@ -1,8 +1,8 @@
 """Reads the pickle of a result step by step, as data.
 
-Python's own reader does what a pickle says: it calls what it names, sets attributes of classes and
-modules, and makes room for whatever size is written. This one knows the steps by which agents say
-a value, and no others. What may be named, and what is called, say its rules.
+Python's own reader obeys a pickle: it calls what the pickle names, sets attributes of classes and
+modules, and allocates any size that it states. This reader knows only the steps with which agents
+write values. Its rules decide what a pickle may name and call.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from typing import Any, ClassVar, Final, Protocol
 from taskq.compute import extent
 from taskq_agent.typed import MOST_ALIKE
 
-#: Steps of all pickles of one result; each makes some 64 bytes, and takes some microseconds.
+#: Steps of all pickles of one result; each makes some 64 bytes, and takes microseconds.
 MOST_STEPS: Final = 10_000_000
-#: Those that make an object of several times that size.
+#: Steps that make an object several times that size.
 _DEAR: Final = dict.fromkeys(("EMPTY_SET", "FROZENSET", "REDUCE", "NEWOBJ", "NEWOBJ_EX"), 4)
-#: What a name of an object, or an element of a set, may hold.
+#: Most items of a key of a dictionary, or of an element of a set.
 MOST_OF_KEY: Final = 10_000
 _NO_OBJECTS: Final = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 _PLAIN_KEYS: Final = (str, bytes, float, bool, type(None))
 
 
 class Rules(Protocol):
-    """What a pickle may name and make."""
+    """Decides what a pickle may name and make."""
 
     def named(self, module: str, name: str) -> Any:
-        """Return what has a name."""
+        """Return the object with this name."""
 
     def referred(self, reference: Any) -> Any:
-        """Return the class of `__main__` that is referred to."""
+        """Return the class of `__main__` that a reference names."""
 
     def called(self, what: Any, args: tuple[Any, ...]) -> Any:
-        """Return what a function or class makes of arguments."""
+        """Return the value of a call of a function or class."""
 
     def new(self, kind: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return a new object of a class."""
@@ -46,13 +46,13 @@ class Rules(Protocol):
 
 
 class Steps:
-    """How many steps the pickles of one result may still have."""
+    """Counts down the steps that the pickles of one result may still take."""
 
     def __init__(self) -> None:
         self._left = MOST_STEPS
 
     def take(self, number: int) -> None:
-        """Count steps; raise `TooExtensive` if there were too many."""
+        """Count steps; raise `TooExtensive` if there are too many."""
         self._left -= number
         if self._left < 0:
             raise extent.TooExtensive(
@@ -73,7 +73,7 @@ class PickleReading:
         self._states: list[Any] = []
 
     def value(self, data: bytes) -> Any:
-        """Return the value; raise whatever is wrong with the pickle."""
+        """Return the value; raise any error for a faulty pickle."""
         for step, argument, _ in pickletools.genops(data):
             self._steps.take(_DEAR.get(step.name, 1))
             if step.name == "STOP":
@@ -138,7 +138,7 @@ class PickleReading:
         self._push(frozenset(items))
 
     def _check_keys(self, keys: Sequence[Any], target: Any) -> None:
-        """Refuse names and elements whose hashes take long to compute, or are all alike."""
+        """Refuse keys and elements whose hashes take long to compute, or are all alike."""
         alike = self._alike.setdefault(id(target), Counter())
         for key in keys:
             if type(key) in _PLAIN_KEYS or (type(key) is int and -(1 << 60) < key < 1 << 60):

@@ -1,7 +1,7 @@
 """Pickles of functions and arguments, by value; the only module that imports cloudpickle.
 
 An archive is a zip file with the pickled function, the source text for tracebacks, and cloudpickle
-itself: a pickle is read by the release that wrote it, and nodes need not have it installed.
+itself: so the release that wrote a pickle reads it, and nodes need not have it installed.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class _Bounded(io.BytesIO):
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
-    """Pickles by value, and names classes by what they are.
+    """Pickles by value, and names classes after their content.
 
-    cloudpickle draws a name for each class, by which a process that reads it twice knows it again.
-    With a digest in its place, the class of an argument is that of the function in a notebook
-    that was started again, too.
+    cloudpickle draws a random name for each class, by which a process that reads the class twice
+    recognises it. With a digest instead, the class of an argument stays that of the function, also
+    after a notebook was restarted.
     """
 
     def reducer_override(self, value: Any) -> Any:
@@ -67,14 +67,14 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
 
 
 def pickled(value: Any, most: int = MAX_ARGUMENT_BYTES) -> bytes:
-    """Return the pickle of a value; raise `TooLarge`, or whatever its classes raise."""
+    """Return the pickle of a value; raise `PickleTooLarge`, or what the value's classes raise."""
     file = _Bounded(most)
     _Pickler(file, PROTOCOL).dump(value)
     return file.getvalue()
 
 
 def pickled_argument(value: Any) -> bytes:
-    """Return the pickle of an argument; raise `InvalidTask` if there can be none."""
+    """Return the pickle of an argument; raise `InvalidTask` if it cannot be pickled."""
     kind = type(value).__qualname__
     try:
         return pickled(value)
@@ -88,11 +88,11 @@ def pickled_argument(value: Any) -> bytes:
 
 
 def function_archive(name: str, function: Callable[..., Any] | None) -> bytes:
-    """Return the archive of a function, or with cloudpickle alone, for arguments.
+    """Return the archive of a function, or of cloudpickle alone, for arguments.
 
     Equal functions have equal archives, whenever they are made. Raise `UsageError` if the function
-    cannot be pickled, or has more than 32 MiB with all that it
-    refers to; the error names what of it is to blame.
+    cannot be pickled, or has more than 32 MiB with all that it refers to; the error names the
+    parts to blame.
     """
     parts: dict[str, bytes | str] = {}
     if function is not None:
@@ -126,7 +126,7 @@ def _pickled_function(name: str, function: Callable[..., Any]) -> bytes:
 
 
 def _parts(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what a function refers to, by name."""
+    """Yield the parts that a function refers to, by name."""
     if not isinstance(function, FunctionType):
         return
     code = function.__code__
@@ -139,7 +139,7 @@ def _parts(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _size(value: Any) -> int | None:
-    """Return the bytes of a pickle, up to the most that there may be; None: there can be none."""
+    """Return the bytes of a pickle, up to the limit; None if the value cannot be pickled."""
     try:
         return len(pickled(value, MAX_ARCHIVE_BYTES))
     except PickleTooLarge:

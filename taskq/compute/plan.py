@@ -1,8 +1,8 @@
-"""The campaign of a function: made once, found again by its name, and never that of another one.
+"""The campaign of a function: made once, found again by its name, never that of another function.
 
-What a result depends on is the function, the parameters and the inputs. A campaign is for one
-choice of them; asking under its name for another is an error, unless the caller says what shall
-become of the results that are there.
+A result depends on the function, the parameters and the inputs. A campaign is for one choice of
+them. A call under its name with another choice is an error, unless the caller says what should
+happen to the stored results.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from taskq_agent import typed
 from taskq_agent.handlers.function import ARCHIVE
 from taskq_agent.protocol import Input
 
-#: What becomes of a campaign whose function, parameters or inputs have changed.
+#: What happens to a campaign whose function, parameters or inputs have changed.
 OnChange: TypeAlias = Literal["fail", "continue", "restart"]
 
 _SEAL_BYTES: Final = 32
 
 
 class FunctionPlan:
-    """The campaign for calls of a function, as it shall be; see `Client.map`."""
+    """The campaign for calls of a function, as the caller wants it; see `Client.map`."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class FunctionPlan:
             self._params = {name: typed.encode(value) for name, value in params.items()}
         except (TypeError, RecursionError) as error:
             raise UsageError(f"params: {error}") from None
-        # Exceptions of functions come again, mostly.
+        # An exception of a function mostly comes again.
         self._settings = {"retry": RetryPolicy(max_attempts=1), **settings}
         self._blobs = open_blobs(database)
         self._inputs: dict[str, Input] = {}
@@ -70,7 +70,7 @@ class FunctionPlan:
             self._inputs[one.name] = Input(*self._blobs.put(one))
 
     def prepared(self) -> Campaign:
-        """Return the campaign, made or found; its handler is `Campaign.spec().handler`."""
+        """Return the campaign, created or found; its handler is `Campaign.spec().handler`."""
         row = self._database.row("campaign", path=self._path)
         if row is None:
             try:
@@ -80,7 +80,7 @@ class FunctionPlan:
         return self._found(row or {})
 
     def _create(self) -> Campaign:
-        """Create the campaign, with its inputs; raise `Conflict` if it is there."""
+        """Create the campaign, with its inputs; raise `Conflict` if it exists."""
         spec, inputs = self._described(None)
         body = spec_body(spec, inputs)
         try:
@@ -90,7 +90,7 @@ class FunctionPlan:
         return Campaign(self._database, campaign_id, self._path)
 
     def _found(self, row: Row) -> Campaign:
-        """Return the campaign that is there, if it is for the same, or may be changed."""
+        """Return the existing campaign, if it is for the same choice, or may be changed."""
         campaign = Campaign(self._database, row["campaign_id"], self._path)
         handler = row["handler"] or {}
         own = campaign.tree()[0]
@@ -125,7 +125,7 @@ class FunctionPlan:
         same = {
             "function": handler.get("fingerprint") == self._function.fingerprint
             and handler.get("target") == self._function.target,
-            # As keys of calls tell arguments apart: to Python alone, True is 1, and so is 1.0.
+            # Compared as keys of calls, since Python alone takes True, 1 and 1.0 for equal.
             "params": derived_key(typed.with_sets_in_order(row["params"]))
             == derived_key(self._params),
             "inputs": inputs == self._inputs
@@ -150,7 +150,7 @@ class FunctionPlan:
         )
 
     def _described(self, seal: str | None) -> tuple[CampaignSpec, dict[str, Input]]:
-        """Return the spec and all inputs; a function that goes by value is stored first."""
+        """Return the spec and all inputs; store a function that goes by value first."""
         handler, inputs = self._handler(seal)
         spec = CampaignSpec(self._path, handler=handler, params=self._params, **self._settings)
         return spec, self._inputs | inputs

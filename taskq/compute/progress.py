@@ -23,15 +23,15 @@ _COLOURS: Final = {
 }
 
 
-#: What is told of a campaign's counts while somebody waits.
+#: Shows a campaign's counts while somebody waits.
 Show: TypeAlias = Callable[[Status | None], None]
 
 
 @contextmanager
 def display(path: str, wanted: bool | None) -> Iterator[Show]:
-    """Yield what shows counts in the block; wanted: None: in a notebook or terminal.
+    """Yield a function that shows counts; wanted: None means only in a notebook or terminal.
 
-    When the block is interrupted, say what becomes of the tasks.
+    If the block is interrupted, say that the tasks go on.
     """
     notebook = _notebook_display()
     if wanted is False or (wanted is None and notebook is None and not sys.stderr.isatty()):
@@ -105,7 +105,7 @@ class _Terminal:
     """A bar on standard error."""
 
     def __init__(self, path: str) -> None:
-        # It takes a tenth of a second to import, and few programs need it.
+        # Its import takes a tenth of a second, and few programs need it.
         from rich.console import Console  # noqa: PLC0415
         from rich.progress import (  # noqa: PLC0415
             BarColumn,
@@ -138,7 +138,7 @@ class _Terminal:
 
 
 def _notebook_display() -> Any:
-    """Return the function that shows things in the notebook that runs this; None: there is none."""
+    """Return the display function of the notebook that runs this; None outside a notebook."""
     python = sys.modules.get("IPython")
     shell = None if python is None else python.get_ipython()
     if shell is None or not hasattr(shell, "kernel"):

@@ -1,7 +1,7 @@
-"""Results of a run, a page at a time: as rows of Python, or parsed by Arrow where they are plain.
+"""Results of a run, a page at a time: as rows of Python, or parsed by Arrow if they are plain.
 
-To make Python's values of each result takes ten times as long as PostgreSQL takes to send it. Most
-results hold nothing but text, numbers and truth values, which Arrow reads as they are stored.
+Making Python values of a result takes ten times as long as PostgreSQL takes to send it. Most
+results hold only text, numbers and truth values, which Arrow reads as they are stored.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from taskq.db.paging import PAGE
 from taskq.model.errors import NotOverGateway
 from taskq.results.tabular import REST, SAMPLE_RECORDS
 
-#: Columns that are no fields of argument or result, in the text of a page under the same name.
+#: Columns that are not fields of argument or result; the text of a page has the same names.
 _OWN: Final = ("key", "attempt", "host", "seconds")
 _PLAIN: Final = frozenset({str, int, float, bool, NoneType})
 _EXACT_IN_DOUBLE: Final = 2**53
-#: Pages in a row that are not plain, after which none is expected to be.
+#: Pages in a row that are not plain, after which Arrow is no longer tried.
 _MOST_MISSES: Final = 3
 
 
 class ResultPages:
     """The results of a run, in the order of seeding.
 
-    mine: whether a task is of the run. row: makes the row of a result, as the database has it.
+    mine: whether a task is of the run. row: makes the row of a result from its database row.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class ResultPages:
         self._misses = 0
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield all that are left."""
+        """Yield all remaining rows."""
         while (page := self._page()) is not None:
             yield from map(self._row, page)
 
     def head(self) -> Iterator[dict[str, Any]]:
-        """Yield the first pages: rows that decide about columns, and one more if there are more."""
+        """Yield the first pages: rows that decide the columns, and one more if there are more."""
         seen = 0
         while seen <= SAMPLE_RECORDS and (page := self._page()) is not None:
             seen += len(page)
@@ -61,10 +61,10 @@ class ResultPages:
             yield from map(self._row, page)
 
     def parsed(self, schema: Any) -> Any:
-        """Return the next page behind the head: an Arrow table, or a map of rows; None: no more.
+        """Return the next page after the head: an Arrow table, or a map of rows; None at the end.
 
-        A table, of this schema, if each row has only fields that the head has, and plain values of
-        the types there. Then it holds what `row` would have made of them.
+        The page is a table of this schema if each row has only fields of the head, with plain
+        values of their types. Then it holds what `row` would make of the rows.
         """
         after = self._after
         if self._misses < _MOST_MISSES and self._fields.are_plain:
@@ -101,14 +101,14 @@ class ResultPages:
 
 
 class _Fields:
-    """The fields of payloads and results. are_plain: whether each is a column as it is stored."""
+    """The fields of payloads and results. are_plain: whether each stored field is a column."""
 
     def __init__(self) -> None:
         self.are_plain = True
         self._names: dict[str, dict[str, None]] = {"payload": {}, "result": {}}
 
     def note(self, page: list[Row]) -> None:
-        """Take in rows of the head."""
+        """Note the fields of rows of the head."""
         for row in page:
             for part, names in self._names.items():
                 fields = row[part] or {}
@@ -122,7 +122,7 @@ class _Fields:
         )
 
     def table(self, lines: str, schema: Any, mine: Callable[[int], bool]) -> Any:
-        """Return the rows of these lines, None if not all are as plain as the head."""
+        """Return the rows of these lines; None if not all are as plain as the head."""
         pa, json = map(importlib.import_module, ("pyarrow", "pyarrow.json"))
         types = {field.name: field.type for field in schema}
         parts = [(name, types[name]) for name in _OWN]
@@ -155,7 +155,7 @@ class _Fields:
 
 
 def _is_inexact(column: Any) -> bool:
-    """Return whether numbers may have been whole ones that no double has."""
+    """Return whether numbers may have been whole ones that a double cannot hold."""
     if str(column.type) != "double":
         return False
     ends = importlib.import_module("pyarrow.compute").min_max(column).as_py()

@@ -1,4 +1,4 @@
-"""A run: the calls of a function that were asked for together, and what becomes of them."""
+"""A run: the calls of a function that were requested together, and their outcomes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 class Run:
     """The calls of `Client.map`, in the order of their arguments.
 
-    Everything is in the database: a program that is started again, or a cell, gets the same run by
-    asking the same again, and what is done is not computed twice. Iterating, like `results`, gives
-    the values. All methods that wait show their progress in a terminal or notebook, unless
-    `progress=False`, and may be interrupted without harm to the tasks.
+    Everything is in the database: a restarted program or cell gets the same run by making the same
+    call, and nothing that is done is computed twice. Iterating, like `results`, gives the values.
+    All methods that wait show their progress in a terminal or notebook, unless `progress=False`,
+    and may be interrupted without harm to the tasks.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class Run:
     ) -> Iterator[Any]:
         """Iterate over the values in the order of the arguments, waiting for each.
 
-        Raise what the function raised, as itself, with the traceback from its node for a cause;
+        Raise the very exception of the function, with the traceback from its node as its cause;
         `TaskFailed` if the task failed otherwise, `CancelledError` if it was cancelled. `outcomes`
-        goes on in such cases. Raise `TimeoutError` after so many seconds in all.
+        goes on in such cases. Raise `TimeoutError` after `timeout` seconds in all.
         """
         return (one.value for one in self.outcomes(timeout, progress=progress))
 
@@ -105,7 +105,7 @@ class Run:
     ) -> Iterator[Outcome]:
         """Iterate over values and exceptions as they come, each once.
 
-        One that raised does not end the iteration: it has an `error`, and its `value` raises.
+        An exception does not end the iteration: its outcome has an `error`, and `value` raises it.
         """
         deadline, tracker = waiting.Deadline(timeout), self._tracker(self._tasks)
         with self._display(progress) as shown:
@@ -115,7 +115,7 @@ class Run:
                         yield self._outcome(index, one)
 
     def wait(self, timeout: float | None = None, *, progress: bool | None = None) -> Status:
-        """Wait until all calls have ended; return the counts. Raise `TimeoutError` after that."""
+        """Wait until all calls have ended; return the counts. Raise `TimeoutError` when due."""
         deadline, tracker = waiting.Deadline(timeout), self._tracker(self._tasks)
         with self._display(progress) as shown:
             for _ in waiting.ended(self._database, tracker, deadline, shown, self._agents):
@@ -136,9 +136,9 @@ class Run:
         return move(self._database, "retry", self.campaign.campaign_id, self._tasks, **how)
 
     def cancel(self) -> int:
-        """Cancel the calls that have not ended; return how many. Those that run are stopped soon.
+        """Cancel the calls that have not ended; return how many. Running calls are stopped soon.
 
-        `Client.map` begins them again.
+        `Client.map` begins cancelled calls again.
         """
         return move(self._database, "cancel", self.campaign.campaign_id, self._tasks, begun=True)
 
@@ -155,10 +155,11 @@ class Run:
         """Return the arguments of the best calls, best first: iterate, or `map` the next stage.
 
         Iterating waits until all calls have ended. `map` begins at once: while the calls run, it
-        adds the best so far, and when they have ended cancels what is not among the best of all.
-        by: a field of the value, as `score`, or `value` itself. group: a field of the argument, as
-        `smiles`. Both, and the rest, as in `Client.best`, of all results of the run's campaign.
-        Arguments that are mappings keep the keys of their tasks. timeout: seconds to wait.
+        adds the best so far; when they have ended, it cancels tasks not among the best of all.
+        by: a field of the value, such as `score`, or `value` itself. group: a field of the
+        argument, such as `smiles`. For both and the rest see `Client.best`; they apply to all
+        results of the run's campaign. Arguments that are mappings keep the keys of their tasks.
+        timeout: seconds to wait.
         """
         wanted = Best(
             _within("result", by), n, percent, lowest, group and _within("payload", group)
@@ -169,17 +170,17 @@ class Run:
     def frame(self) -> Any:
         """Return what is done as a `pandas.DataFrame`; needs pandas.
 
-        A row for each, in the order of seeding: its key, the argument's fields, the result's
-        fields (or `value`), and attempt, host and seconds. A field of the result that is called
-        as one of the argument gets `_result` behind its name.
+        Each result is a row, in the order of seeding: its key, the argument's fields, the result's
+        fields (or `value`), and attempt, host and seconds. A field of the result with the name of
+        an argument's field gets `_result` behind its name.
         """
         return frames.frame(self._pages().rows())
 
     def arrow(self, batch_rows: int = frames.BATCH_ROWS) -> Any:
         """Return what is done as a `pyarrow.RecordBatchReader`, streamed; needs pyarrow.
 
-        Columns as in `frame`, with the types of the first 1,000 rows; what does not fit them later
-        is in the column `rest`, as JSON. Memory is bounded by a batch, of any number of rows.
+        Columns as in `frame`, with the types of the first 1,000 rows; later values that do not fit
+        are in the column `rest`, as JSON. Memory is bounded by a batch, for any number of rows.
         """
         return frames.arrow(self._pages(), batch_rows)
 
@@ -243,7 +244,7 @@ class Run:
         return index
 
     def _places(self, task: int) -> list[int]:
-        """Return the indices of a task of the run: several, if it was asked for several times."""
+        """Return the indices of a task of the run: several if an argument came several times."""
         return [bisect_left(self._tasks, task)] if self._in_order else self._index[task]
 
     def _of_run(self, task: int) -> bool:
@@ -254,12 +255,12 @@ class Run:
 
 
 def _within(part: str, name: str) -> str:
-    """Return the dotted name of a field, which may be named in full."""
+    """Return the full dotted name of a field, which may be given in full."""
     return name if name.startswith(("result.", "payload.")) else f"{part}.{name}"
 
 
 def move(database: Queries, how: str, campaign: int, tasks: Sequence[int], **words: object) -> int:
-    """Cancel or retry tasks, as the statement `how` does; return how many."""
+    """Cancel or retry tasks with the statement `how`; return how many."""
     moved = 0
     for start in range(0, len(tasks), MOVE_CHUNK):
         chunk = sorted(tasks[start : start + MOVE_CHUNK])

@@ -26,7 +26,7 @@ from taskq.model.seed import Seed
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents
 
-#: Arguments of the first chunk, so that agents begin soon, and of the others.
+#: Arguments in the first chunk, which is small so that agents begin soon, and in the others.
 FIRST_CHUNK: Final = 100
 CHUNK: Final = 5_000
 
@@ -74,7 +74,7 @@ def _seeded(database: Queries, campaign: Campaign, arguments: Iterable[Any]) -> 
     tasks = array("q")
     clashes: list[Clash] = []
     for seeds in _chunks(_seeds(arguments, Arguments(_seal(campaign)))):
-        # A pickle may differ from the stored one, though what it says and its key are the same.
+        # A pickle may differ from the stored one, though its content and its key are the same.
         campaign.seed(seeds, on_conflict="skip", on_clash=clashes.append)
         _refuse(clashes, campaign.path)
         keys = [seed.encoded()[0] for seed in seeds if isinstance(seed, Seed)]
@@ -95,7 +95,7 @@ class Calls:
     def submit(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> TaskFuture:
-        """Call a function with arguments, unless that was done before; see `Client.submit`."""
+        """Call a function with arguments, unless it was called before; see `Client.submit`."""
         called = Function.of(function)
         path = called.default_path
         try:

@@ -1,10 +1,10 @@
-"""Finds out which of a campaign's tasks have ended, by few statements.
+"""Finds the tasks of a campaign that have ended, with few statements.
 
-A look reads the campaign's counters, and nothing else if they have not moved. If they have, pages
-of pending tasks are looked up by their ids, from the lowest on: agents claim in this order, so what
-ends is among the first pending ones. The pages go on while they find something; one more page at a
-cursor finds what ended elsewhere, in the order of priorities say. So a look costs what has ended
-since the last one, whatever the number of pending tasks.
+A look reads the campaign's counters, and nothing else if they have not moved. If they have, it
+looks up pages of pending tasks by their ids, from the lowest on: agents claim in this order, so
+tasks that end are among the first pending ones. The pages go on while they find some. One more page
+at a cursor finds tasks that ended elsewhere, for example in the order of priorities. So the cost of
+a look depends on the tasks that ended since the last one, not on the number of pending tasks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LAST_PAUSE_S: Final = 0.5
 class EndedCall:
     """A task that has ended. row: its result, if it is done.
 
-    status: done, failed or cancelled, as one that was removed counts too.
+    status: done, failed or cancelled; a task that was removed counts as cancelled.
     """
 
     task: int
@@ -45,7 +45,7 @@ class EndedCall:
 class Tracker:
     """Looks for the end of tasks of one campaign. Not thread-safe.
 
-    campaign_id, path: the campaign, whose tasks below do not matter here.
+    campaign_id, path: the campaign; tasks of campaigns below it do not count.
     """
 
     def __init__(self, database: Queries, campaign_id: int, path: str) -> None:
@@ -66,8 +66,8 @@ class Tracker:
     def look(self) -> list[EndedCall]:
         """Return tasks that have ended since the last look, each once, in the order of seeding.
 
-        A look that fails forgets nothing: what it had found, the next one finds again. Raise
-        `CampaignPaused` if the campaign has paused itself and nothing of it is worked on,
+        A look that fails loses nothing: the next one finds the same tasks again. Raise
+        `CampaignPaused` if the campaign has paused itself and no task of it is at work,
         `UnknownCampaign` if it was removed.
         """
         if not self.pending:
@@ -78,7 +78,7 @@ class Tracker:
         if moved != self._seen:
             swept, complete = self._sweep(status, moved)
             found = [one for one in swept if self.pending.discard(one.task)]
-            # If all had ended, what is still pending was tried again meanwhile.
+            # If all had ended, tasks still pending were retried meanwhile.
             settled = complete and (status.unfinished or not self.pending)
             self._seen = moved if settled else None
             self._before = moved
@@ -95,7 +95,7 @@ class Tracker:
         return self.status
 
     def _sweep(self, status: Status, moved: tuple[int, ...]) -> tuple[list[EndedCall], bool]:
-        """Return what pages find, and whether all pending tasks were looked up."""
+        """Return the tasks found, and whether all pending tasks were looked up."""
         news = sum(moved) - sum(self._before)
         page = 2 * (status.working + status.delayed) + news
         page = max(SMALLEST_PAGE, min(LARGEST_PAGE, page))

@@ -1,8 +1,8 @@
 """Reads pickled results, which may come from an agent that nobody should trust.
 
-Nothing is called but what makes plain data, and objects of classes are made of data alone
-(`data_objects`): of the classes of the caller's own `__main__`, and exceptions. What else is to be
-made, and may run code of its own for it, the caller names.
+Only functions that make plain data are called, and objects of classes are made of data alone
+(`data_objects`): of the classes of the caller's own `__main__`, and exceptions. The caller names
+all other classes, which may run code of their own.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from taskq.compute.pickle_steps import MOST_OF_KEY, PickleReading, Steps
 from taskq.model.errors import ResultNotTrusted, UsageError
 from taskq_agent import arrays, raised, typed
 
-#: What `trust` takes: True for whatever agents send, or classes, modules and names of modules.
+#: Values of `trust`: True for anything that agents send, or classes, modules and names of modules.
 Trust: TypeAlias = bool | Iterable[type | ModuleType | str]
 
 _NEVER_WHOLE: Final = sys.stdlib_module_names | {"taskq", "taskq_agent", "taskq_cli"}
-#: What values of a package are kept in.
+#: Packages in which values of a package are kept.
 _NEEDED: Final = {"pandas": ("pyarrow",)}
-#: Functions for pickles whose names do not begin with an underscore.
+#: Functions made for pickles whose names do not begin with an underscore.
 _PUBLIC: Final = {("pyarrow.lib", "py_buffer"), ("pyarrow.lib", "type_for_alias")}
-#: Classes that a value may be of, or refer to.
+#: Classes of values that a pickle may hold or refer to.
 _PLAIN: Final = {
     (kind.__module__, kind.__qualname__): kind
     for kind in (
@@ -47,8 +47,8 @@ _PLAIN: Final = {
 class ResultReader:
     """Reads pickled results with the classes that a caller trusts; raises `UsageError` for others.
 
-    by_value: whether agents were asked for pickles: of functions by name they make none.
-    homes: modules of functions that the caller calls, whose classes are the caller's own as well.
+    by_value: whether agents were asked for pickles; for functions by name they make none.
+    homes: modules of functions that the caller calls; their classes count as the caller's own.
     """
 
     def __init__(self, trust: Trust = (), *, by_value: bool = True) -> None:
@@ -65,7 +65,7 @@ class ResultReader:
         self.homes = {"__main__"}
 
     def decoded(self, result: Mapping[str, Any] | None) -> Any:
-        """Return the value of a stored result; raise `ResultNotTrusted` if it would need more."""
+        """Return the value of a stored result; raise `ResultNotTrusted` if it needs more trust."""
         steps = Steps()
 
         def unpickle(words: list[str]) -> Any:
@@ -90,7 +90,7 @@ class ResultReader:
             raise ResultNotTrusted(f"a pickled result cannot be read here: {error}") from error
 
     def named(self, module: str, name: str) -> Any:
-        """Return what a pickle names, if it may be used."""
+        """Return the object that a pickle names, if it may be used."""
         if (module, name) in _FUNCTIONS:
             return _FUNCTIONS[module, name]
         if (module, name) in _PLAIN:
@@ -106,7 +106,7 @@ class ResultReader:
         raise self._not_trusted(module, name)
 
     def referred(self, reference: Any) -> Any:
-        """Return a class of `__main__`: this process's own, if it has one of that name."""
+        """Return a class of `__main__`: this process's own, if it has one of this name."""
         _, name = reference
         found = _found("__main__", str(name))
         if isinstance(found, type):
@@ -114,7 +114,7 @@ class ResultReader:
         raise ResultNotTrusted(f"a result is of the class {name}, which this program does not have")
 
     def called(self, what: Any, args: tuple[Any, ...]) -> Any:
-        """Return what a function or class makes of arguments."""
+        """Return the value of a call of a function or class."""
         if self._trusts(what):
             return what(*args)
         try:
@@ -151,7 +151,7 @@ class ResultReader:
             raise self._needs_code(kind, error) from None
 
     def _trusts(self, found: Any) -> bool:
-        """Tell whether the caller has named a class or function, or its package."""
+        """Return whether the caller has named a class or function, or its package."""
         if isinstance(found, type) and found in self._classes:
             return True
         home = getattr(found, "__module__", None)
@@ -204,15 +204,15 @@ def _package(name: str) -> str:
 
 
 def exception_class(module: str, name: str) -> type[Exception] | None:
-    """Return the class of exceptions of this name, if its module is imported."""
+    """Return the exception class of this name, if its module is imported."""
     found = _found(module, name)
     return found if isinstance(found, type) and issubclass(found, Exception) else None
 
 
 def _found(module: str, name: str) -> Any:
-    """Return what an imported module defines under a name; None: nothing, or it is of elsewhere.
+    """Return the object that an imported module defines under a name; None if it defines none.
 
-    Nothing is asked for an attribute, since that can run code.
+    No attribute is read through an object's own code, which could do anything.
     """
     found: Any = sys.modules.get(module)
     for part in name.split("."):
@@ -225,7 +225,7 @@ def _found(module: str, name: str) -> Any:
 
 
 def _makes_again(module: str, name: str) -> bool:
-    """Tell whether a function is one for pickles, by its name: `pandas.read_pickle` is none."""
+    """Return whether a function is one for pickles, by its name: `pandas.read_pickle` is not."""
     return name.startswith("_") or (module, name) in _PUBLIC
 
 
@@ -234,14 +234,14 @@ def _is_a(kind: Any, of: type | tuple[type, ...]) -> bool:
 
 
 def _member(kind: Any, name: Any) -> Any:
-    """Return a member of an enumeration, as Python 3.11.0 to 3.11.3 pickle it; nothing else."""
+    """Return a member of an enumeration, which Python 3.11.0 to 3.11.3 pickle so; nothing else."""
     if isinstance(kind, EnumMeta) and isinstance(name, str) and name in kind.__members__:
         return kind.__members__[name]
     raise ValueError("getattr of what is no enumeration")
 
 
 def _both(one: Any, other: Any) -> Any:
-    """Return two flags in one, as those releases pickle it."""
+    """Return the union of two flags, which those releases pickle so."""
     if isinstance(one, Flag) and type(one) is type(other):
         return one | other
     raise ValueError("or_ of what are no flags")
@@ -258,7 +258,7 @@ def _by_value(kind: EnumMeta, value: Any) -> Any:
 
 
 def _set_of(kind: Any, items: Any) -> Any:
-    """Return a set of a class of its own."""
+    """Return a set of a caller's own class."""
     base: Any = set if _is_a(kind, set) else frozenset
     if type(items) is not list:
         raise TypeError("the elements of a set are no list")
@@ -290,7 +290,7 @@ def _deque(_: Any = (), most: int | None = None) -> Any:
 
 
 def _of(make: Any, *kinds: type) -> Callable[..., Any]:
-    """Return a maker of what takes arguments of these very types, or fewer."""
+    """Return a maker that takes arguments of exactly these types, or fewer."""
 
     def maker(*args: Any) -> Any:
         if len(args) > len(kinds) or any(
@@ -306,7 +306,7 @@ def _path(kind: Any) -> Callable[..., Any]:
     return lambda *parts: kind(*map(str, parts))
 
 
-#: What agents' pickles call.
+#: The functions that agents' pickles call.
 _FUNCTIONS: Final[dict[tuple[str, str], Callable[..., Any]]] = {
     ("taskq_agent.typed", "decode"): _decoded,
     ("taskq_agent.arrays", "of_objects"): arrays.of_objects,

@@ -1,4 +1,4 @@
-"""Waiting for tasks to end: looks with pauses, what is shown meanwhile, what is worth a warning."""
+"""Waiting for tasks to end: looks with pauses, progress shown meanwhile, and warnings."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from taskq.model.pauses import sleep
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents
 
-#: Seconds without an end and without work after which somebody should be told why.
+#: Seconds without an end and without work after which to warn.
 QUIET_S: Final = 10.0
-#: With so many agents, one of them will do.
+#: Most agents to read; if there are so many, one of them can work.
 _AGENTS: Final = 100
 
 
 class Deadline:
-    """A moment at which waiting ends; seconds: from now, None: never."""
+    """A moment at which waiting ends; seconds: from now; None means never."""
 
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._at = None if seconds is None else time.monotonic() + seconds
 
     def pause(self, seconds: float, what: str) -> None:
-        """Sleep, at most to the deadline; raise `TimeoutError` if that has come."""
+        """Sleep, at most to the deadline; raise `TimeoutError` if it has passed."""
         if self._at is not None:
             left = self._at - time.monotonic()
             if left <= 0:
@@ -49,8 +49,8 @@ def ended(
 ) -> Iterator[list[EndedCall]]:
     """Yield tasks as they end, until none is pending.
 
-    agents: those of this machine, whose death is an error here: raise `AgentsDied`. Raise
-    `TimeoutError` at the deadline, and what `Tracker.look` raises.
+    agents: agents of this machine; raise `AgentsDied` if they die. Raise `TimeoutError` at the
+    deadline, and the errors of `Tracker.look`.
     """
     pauses, complaints = Pauses(), _Complaints(database, tracker.path)
     while tracker.pending:
@@ -75,7 +75,7 @@ def pausing(
     show: Show,
     agents: list[LocalAgents],
 ) -> Callable[[float], None]:
-    """Return what sleeps so many seconds, after a look at the campaign's own tasks; see `ended`."""
+    """Return a function that looks at the campaign's own tasks, then sleeps; see `ended`."""
     complaints = _Complaints(database, campaign.path)
 
     def pause(seconds: float) -> None:
@@ -92,7 +92,7 @@ def pausing(
 
 
 class _Complaints:
-    """Warns, once each, of what keeps a campaign from being worked on."""
+    """Warns, once for each reason, why nobody works on a campaign."""
 
     def __init__(self, database: Queries, path: str) -> None:
         self.quiet_since = time.monotonic()
@@ -101,7 +101,7 @@ class _Complaints:
         self._said: set[str] = set()
 
     def look(self, *, working: bool) -> None:
-        """Warn if it has been quiet for long, and there is a reason."""
+        """Warn if the campaign has been quiet for long, and there is a reason."""
         now = time.monotonic()
         if working:
             self.quiet_since = now
