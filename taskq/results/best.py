@@ -1,4 +1,4 @@
-"""Choice of the best of many results: how many, by which value, of each group one."""
+"""Choice of the best of many results: how many, by which value, and one of each group."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from taskq.model.errors import UsageError
 
 ALL: Final = 100
-#: Results that are chosen at most: their places are in memory.
+#: Most results that can be chosen: their places are in memory.
 MOST: Final = 1_000_000
 
 
@@ -18,10 +18,10 @@ MOST: Final = 1_000_000
 class Best:
     """The best results: `n` of them, or `percent` of those with a number in `by`, rounded up.
 
-    by: a dotted name, as `result.score`. lowest: whether the lowest number is best. group: a dotted
-    name, as `payload.smiles`: of the results that have the same value there, only the best counts,
-    and a percentage is one of these groups. Equal numbers are in the order of campaigns, by path,
-    and then of seeding: exactly so many are chosen, and always the same.
+    by: a dotted name, such as `result.score`. lowest: whether the lowest number is best. group: a
+    dotted name, such as `payload.smiles`: of results with the same value there only the best
+    counts, and percent is of these groups. Equal numbers are in the order of campaigns, by path,
+    then of seeding: so the choice has exactly this size, and is always the same.
     """
 
     by: str
@@ -45,14 +45,14 @@ class Best:
             raise UsageError(f"group must begin with payload. or result., not {self.group!r:.80}")
 
     def so_far(self, done: int, of: int) -> Best:
-        """Return what is chosen while only so many of all tasks are done: their share of `n`.
+        """Return the choice while only `done` of `of` tasks are done: their share of `n`.
 
-        Of all of `n` from the start, most would be chosen too early.
+        All of `n` from the start would choose most of them too early.
         """
         return self if self.n is None else replace(self, n=max(1, math.ceil(self.n * done / of)))
 
     def number(self, ranked: int) -> int:
-        """Return how many of so many are chosen; raise `UsageError` if they are too many."""
+        """Return how many of `ranked` to choose; raise `UsageError` for more than a million."""
         if self.percent is None:
             return min(ranked, self.n or 0)
         wanted = math.ceil(Fraction(str(self.percent)) * ranked / ALL)

@@ -1,4 +1,4 @@
-"""Columns that were chosen of records, each perhaps under a new name."""
+"""Columns chosen of records, each perhaps under a new name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_COLUMNS = 1_000
 class Columns:
     """Names of columns, each with the dotted name of its value in a record.
 
-    A record becomes one of these columns, None where it has no such value.
+    A record becomes a row of these columns, with None for a value that it lacks.
     """
 
     def __init__(self, sources: Mapping[str, str]) -> None:
@@ -24,9 +24,9 @@ class Columns:
 
     @classmethod
     def parse(cls, text: str) -> Columns:
-        """Read `NAME` or `NEW=NAME`, joined by commas; one with a comma in it is quoted as in CSV.
+        """Read `NAME` or `NEW=NAME`, joined by commas; a name with a comma is quoted as in CSV.
 
-        Raise `UsageError` if one is empty, or given twice.
+        Raise `UsageError` if a name is empty, or given twice.
         """
         try:
             (parts,) = csv.reader([text or '""'], strict=True)
@@ -58,5 +58,5 @@ class Columns:
             yield row
 
     def empty(self) -> list[str]:
-        """Return the dotted names of which no record so far had a value."""
+        """Return the dotted names that had no value in any record so far."""
         return [name for new, name in self._sources.items() if new in self._empty]

@@ -1,4 +1,4 @@
-"""Cursors: which results of a campaign were given, to be kept beside them."""
+"""Cursors: they record which results of a campaign were given, and are kept with these."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from taskq.model.errors import Conflict, UsageError
 from taskq.results.id_set import IdSet
 
 _VERSION: Final = 1
-#: Five million results in a random order have 10 MB.
+#: The cursor of five million results in a random order takes 10 MB.
 MAX_BYTES: Final = 256 << 20
 
 
 class Cursor:
-    """Which results of a campaign, and of those below it, were given.
+    """The set of results given of a campaign, and of those below it; empty at first.
 
-    A new one: none. `text` is for whoever keeps it in a database, in one transaction with the
-    results; `write` keeps it in a file. It is some bytes for each group of neighbours among tasks
-    that ended in the order of seeding, as most do, and 2 bytes a result in a random order.
+    `text` is for a database that keeps the cursor in one transaction with the results; `write`
+    keeps it in a file. Its size is some bytes for each group of neighbours among tasks that ended
+    in the order of seeding, as most do, and 2 bytes for each result in a random order.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Cursor:
 
     @classmethod
     def read(cls, path: str | Path) -> Cursor:
-        """Return what `write` has written, a new cursor if the file is empty or not there."""
+        """Return the cursor that `write` has written; a new one if the file is empty or absent."""
         try:
             with Path(path).open("rb") as file:
                 data = file.read(MAX_BYTES)
@@ -59,7 +59,7 @@ class Cursor:
 
     @classmethod
     def of_text(cls, text: str) -> Cursor:
-        """Return what `text` has returned."""
+        """Return the cursor of a `text`."""
         try:
             return cls._of_json(json.loads(text))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -82,8 +82,8 @@ class Cursor:
     def text(self) -> str:
         """The cursor as one line of JSON.
 
-        Of each campaign, by its id, the numbers say by turns how many ids of tasks were left out,
-        and how many were given.
+        For each campaign, by its id, the numbers give alternately how many ids of tasks were left
+        out, and how many were given.
         """
         path, created_at = "", ""
         if self._of:
@@ -94,13 +94,13 @@ class Cursor:
         return json.dumps(value, separators=(",", ":"))
 
     def write(self, path: str | Path) -> None:
-        """Write it to a file, which is replaced as a whole."""
+        """Write it to a file, which it replaces as a whole."""
         with opened(path) as stream:
             stream.write(f"{self.text}\n".encode())
 
     def begin(self, path: str, created_at: datetime) -> None:
-        """Begin to give results of a campaign; raise `Conflict` if this is a cursor of another."""
-        its = path, created_at.astimezone(timezone.utc)  # servers say it in any time zone
+        """Begin to give results of a campaign; raise `Conflict` if the cursor is of another."""
+        its = path, created_at.astimezone(timezone.utc)  # servers return any time zone
         self._of = self._of or its
         if self._of[0] != path:
             raise Conflict(f"this cursor is of {self._of[0]}, not of {path}; name another")
@@ -111,5 +111,5 @@ class Cursor:
             )
 
     def given(self, campaign_id: int) -> IdSet:
-        """Return the tasks of a campaign whose results were given, to which others are added."""
+        """Return the set of tasks whose results were given; callers add further ones to it."""
         return self._given[campaign_id]

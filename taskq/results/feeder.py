@@ -1,11 +1,11 @@
-"""The live funnel: a stage that gets the best of the one before while that still runs.
+"""The live funnel: a stage that gets the best results of the stage before while that still runs.
 
-A feeder keeps nothing that has to outlive it. Each look chooses the best so far among all results
-and seeds them, which adds what is new. The look after the first stage's end chooses the best of
-all, and cancels what is of the first stage and does not belong to them. So a feeder may be killed
-at any moment and begun again, several at a time do no harm, and no result is missed, however late
-its report committed: an order of arrival, from which a feeder could go on, would cost each report
-an index. That looks read all results costs a tenth of the time, as they are so far apart.
+A feeder keeps no state that has to outlive it. Each look chooses the best so far among all results
+and seeds them, which adds what is new. The look after the end of the first stage chooses the best
+of all, and cancels the other tasks that came from that stage. So a feeder may be killed at any
+moment and begun again, several at a time do no harm, and no result is missed, however late its
+report committed. An order of arrival, from which a feeder could go on, would cost each report an
+index. Looks read all results, but are so far apart that they take a tenth of the time.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from taskq.model.views import Result, Status
 from taskq.results.best import Best
 from taskq.results.selection import Selection, stage
 
-#: Seconds between questions whether the first stage has moved.
+#: Seconds between checks whether the first stage has moved.
 POLL_S: Final = 0.5
-#: How many times as long as a look a feeder rests after it.
+#: A feeder rests this many times as long as its last look took.
 REST: Final = 9.0
-#: Keys that are named of tasks that had begun.
+#: Most keys named of tasks that had begun.
 NAMED: Final = 20
 
-#: Seeds results, best first, as tasks of the next stage; returns the ids of these in this order.
-#: The flag says whether they are the best of all, and not only so far.
+#: Seeds results, best first, as tasks of the next stage; returns their task ids in this order.
+#: The flag is true for the best of all, false for the best so far.
 Put: TypeAlias = Callable[[Iterator[Result], bool], "array[int]"]
 
 
@@ -45,11 +45,11 @@ Put: TypeAlias = Callable[[Iterator[Result], bool], "array[int]"]
 class Fed:
     """How far a feeder has come.
 
-    done, unfinished: tasks of the first stage. paused: campaigns of it that hold some of these and
-    are not open. chosen: of how many results, or groups, `ranked`;
-    left_out: results without the value. complete: whether the first stage is through; if so,
-    cancelled: tasks of it in the next stage that do not belong to the best; begun: those that an
-    agent had by then, with the keys of some; tasks: ids of the chosen ones, best first.
+    done, unfinished: tasks of the first stage. paused: campaigns of it that hold unfinished tasks
+    and are not open. chosen: how many results, or groups, were chosen of `ranked`. left_out:
+    results without the value. complete: whether the first stage has ended; then cancelled: its
+    tasks in the next stage that do not belong to the best; begun: such tasks that an agent already
+    had, some_begun: keys of some of them; tasks: ids of the chosen ones, best first.
     """
 
     done: int
@@ -65,17 +65,17 @@ class Fed:
 
     @property
     def complete(self) -> bool:
-        """Whether the first stage is through."""
+        """Whether the first stage has ended."""
         return not self.unfinished
 
 
 class Feeder:
-    """Feeds a campaign with the best results of another, which runs.
+    """Feeds a campaign with the best results of another one that still runs.
 
-    At its end, what is of that and not among the best of all is cancelled, if it has not begun.
+    At the end, it cancels tasks from there that are not among the best of all and have not begun.
 
-    below: whether campaigns below `source` count; `target` may be one of them, and does not.
-    put: how results become tasks; by default with payload and key of theirs.
+    below: whether campaigns below `source` count; `target` may be one of them, and does not count.
+    put: seeds results as tasks; by default with their payload and key.
 
     Raise `UsageError` for a campaign that would feed itself, `Forbidden` if the login may not
     cancel.
@@ -106,9 +106,10 @@ class Feeder:
         on_look: Callable[[Fed], None] = lambda _: None,
         pause: Callable[[float], None] = sleep,
     ) -> Fed:
-        """Feed until the first stage is through; return what has come of it.
+        """Feed until the first stage has ended; return the outcome.
 
-        on_look: called every half second. pause: called for as long, and may raise to end it.
+        on_look: called every half second. pause: called to sleep so many seconds; it may raise to
+        end the feeding.
         """
         fed, looked, rested_at = Fed(0, 1), 0, 0.0
         while True:
@@ -127,14 +128,14 @@ class Feeder:
             pause(POLL_S)
 
     def look(self, nodes: Sequence[Status] | None = None) -> Fed:
-        """Seed the best so far; if the first stage is through, bring the next one to its end."""
+        """Seed the best so far; if the first stage has ended, settle the next one."""
         nodes = self._nodes() if nodes is None else nodes
         done, unfinished = _counts(nodes)
         fed = Fed(done, unfinished, _paused(nodes))
         if unfinished and not done:
             return fed
         wanted = self._wanted.so_far(done, done + unfinished)
-        wanted.number(done)  # too many are told at once
+        wanted.number(done)  # raises at once if it is too many
         best = Selection(self._database, nodes, wanted)
         tasks = self._put(_if_any(best) if unfinished else iter(best), not unfinished)
         fed = replace(fed, chosen=len(tasks), ranked=best.ranked, left_out=best.left_out)
@@ -147,9 +148,9 @@ class Feeder:
         return stage(self._database, self._source, below=self._below, but=self._target.path)
 
     def _seed(self, results: Iterator[Result], final: bool) -> array[int]:
-        """Seed results; what has a key with another payload is an error only at the end.
+        """Seed results; a key with another payload is an error only at the end.
 
-        Until then it may turn out not to belong to the best.
+        Before, its result may turn out not to belong to the best.
         """
         tasks = array("q")
         while chunk := [Seed(one.payload, one.key) for one in islice(results, MOVE_CHUNK)]:
@@ -168,7 +169,7 @@ class Feeder:
         return tasks
 
     def _cancel_others(self, fed: Fed, nodes: Sequence[Status]) -> Fed:
-        """Cancel tasks with keys of the first stage that are not chosen, unless they have begun."""
+        """Cancel tasks with keys of the first stage that are not chosen and have not begun."""
         chosen, cancelled, begun = set(fed.tasks), 0, []
         rows = pages(self._database, "tasks", campaign=self._target.campaign_id, status=None)
         others = (
@@ -180,7 +181,7 @@ class Feeder:
             moved = self._move("cancel", waiting, begun=False)
             cancelled += moved
             begun += [row["key"] for row in page if row["status"] not in NOT_BEGUN]
-            if moved < len(waiting):  # an agent, or another feeder, was faster
+            if moved < len(waiting):  # an agent, or another feeder, came first
                 again = self._again(waiting)
                 begun += [row["key"] for row in again if row["status"] != "cancelled"]
         return replace(fed, cancelled=cancelled, begun=len(begun), some_begun=tuple(begun[:NAMED]))
@@ -219,7 +220,7 @@ def _paused(nodes: Sequence[Status]) -> tuple[str, ...]:
 
 
 def _if_any(best: Selection) -> Iterator[Result]:
-    """Return the chosen results; none if no result has the value yet."""
+    """Return the chosen results; empty if no result has the value yet."""
     results = iter(best)
     try:
         first = list(islice(results, 1))

@@ -24,10 +24,10 @@ DIGEST: Final = 16
 
 
 class GroupRanking:
-    """Ranks groups, by the best result of each; use it as a context manager.
+    """Ranks groups by the best result of each; use it as a context manager.
 
     PostgreSQL scans the results, a bounded part in each statement, and returns value and group of
-    the best of each group in the part. groups: how many there are, once `best` was called.
+    the best of each group in the part. groups: the number of groups, known once `best` has begun.
     left_out: number of results without such a value or group.
     """
 
@@ -74,7 +74,7 @@ class GroupRanking:
         self._campaigns += 1
 
     def best(self) -> Iterator[tuple[int, int]]:
-        """Yield the chosen results, best first: the number of the campaign from 0, and the task."""
+        """Yield the chosen results, best first: the campaign's number from 0, and the task."""
         for _, lines in groupby(self._by_group.sorted(), lambda line: line.partition(" ")[0]):
             self.groups += 1
             self._by_rank.add(next(lines).partition(" ")[2])
@@ -83,7 +83,7 @@ class GroupRanking:
             yield int(campaign, 16), int(task, 16)
 
     def _look_at_large(self, campaign: NamedCampaign, row: Row) -> int:
-        """Rank large results, which are fetched one by one; return how many count."""
+        """Rank large results, fetched one by one; return how many count."""
         tasks, ranked = row["large"] or [], 0
         groups = dict(zip(tasks, row["large_groups"] or (), strict=True))
         for begin in range(0, len(tasks), PAGE):
@@ -106,7 +106,7 @@ class GroupRanking:
 
 
 def _digest(value: object) -> bytes | None:
-    """Return the digest of a group as PostgreSQL makes it, of text and of whole numbers."""
+    """Return the digest of a group as PostgreSQL makes it, for text and whole numbers."""
     if value is None:
         return None
     text = json.dumps(value, ensure_ascii=False)

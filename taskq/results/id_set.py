@@ -1,4 +1,4 @@
-"""A set of ids that is kept as ranges, since most ids that it has are neighbours."""
+"""A set of ids kept as ranges, since most of its ids are neighbours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-#: The largest id that there can be.
+#: The largest possible id.
 LAST_ID: Final = 2**63 - 1
 
 
@@ -22,7 +22,7 @@ class IdSet:
 
     @classmethod
     def of_steps(cls, steps: Iterable[int]) -> IdSet:
-        """Return the set that `steps` describes; raise `ValueError` if they describe none."""
+        """Return the set that `steps` describes; raise `ValueError` for invalid steps."""
         found, at = cls(), 0
         numbers = iter(steps)
         for left_out in numbers:
@@ -37,7 +37,7 @@ class IdSet:
         return found
 
     def steps(self) -> Iterator[int]:
-        """Yield by turns how many ids are left out, from 1 on, and how many are in the set."""
+        """Yield alternately how many ids are left out, from 1 on, and how many are in the set."""
         self.settle()
         at = 0
         for first, last in zip(self._firsts, self._lasts, strict=True):
@@ -50,7 +50,7 @@ class IdSet:
         return sum(self._lasts) - sum(self._firsts) + len(self._firsts)
 
     def __contains__(self, one: int) -> bool:
-        """Return whether an id is in the set; what was added since `settle` is not known here."""
+        """Return whether an id is in the set, ignoring ids added since the last `settle`."""
         place = bisect_left(self._lasts, one)
         return place < len(self._lasts) and self._firsts[place] <= one
 
@@ -59,10 +59,10 @@ class IdSet:
         self._new.append(one)
 
     def gaps(self, after: int, count: int) -> list[tuple[int, int]]:
-        """Return the next ranges of ids above one that are not in the set, `count` at most.
+        """Return the next ranges of ids above `after` that are not in the set, `count` at most.
 
-        Each is given by its first and last id; the last of all ends with `LAST_ID`. What was added
-        since `settle` is not known here.
+        A range is its first and last id; the last one of all ends with `LAST_ID`. Ids added since
+        the last `settle` count as not in the set.
         """
         found: list[tuple[int, int]] = []
         place = bisect_right(self._lasts, after)
@@ -76,7 +76,7 @@ class IdSet:
         return found
 
     def settle(self) -> None:
-        """Take what was added into the ranges, in the time that it takes to go through them."""
+        """Merge added ids into the ranges, in time linear in the number of ranges."""
         if not self._new:
             return
         added = ((one, one) for one in sorted(self._new))

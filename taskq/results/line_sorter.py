@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import IO, Final
 
-#: Lines that are sorted in memory.
+#: Lines sorted in memory at a time.
 RUN_LINES: Final = 200_000
 
 
 class LineSorter:
-    """Takes lines without line breaks, and gives them back in order; `close` frees the disk."""
+    """Takes lines without line breaks, and returns them in order; `close` frees the disk."""
 
     def __init__(self, run_lines: int = RUN_LINES) -> None:
         self._run_lines = run_lines
@@ -43,11 +43,11 @@ class LineSorter:
 
 
 def sort_key(number: Decimal) -> str:
-    """Return hexadecimal digits that are in the order of the numbers, exactly."""
+    """Return hexadecimal digits that sort exactly as the numbers do."""
     sign, digits, _ = number.as_tuple()
     whole = bytes(digits).rstrip(b"\0")
     if not whole:
         return "80"
-    # The power of ten of the first digit, the digits from 1 to 10, and an end before all digits.
+    # The exponent of the first digit, the digits plus 1, and an end that sorts before any digit.
     body = (number.adjusted() + 2**31).to_bytes(4, "big") + bytes(one + 1 for one in whole) + b"\0"
     return f"40{bytes(255 - one for one in body).hex()}" if sign else f"c0{body.hex()}"

@@ -1,8 +1,8 @@
 """Reads results that a cursor does not have yet.
 
-Attempts are recorded when they end. So where no result was given, between the tasks of a cursor and
-behind them, the key of attempts has what is new and what has failed, and nothing of tasks that
-wait: a look costs what it finds, a look-up for each gap, and the failures.
+Attempts are recorded when they end. So in the gaps of a cursor, and behind its last task, the key
+of attempts holds only new results and failures, and no waiting tasks. A look costs the rows that it
+finds, a look-up for each gap, and the failures.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from taskq.model.views import Status
 from taskq.results.cursor import Cursor
 from taskq.results.id_set import LAST_ID, IdSet
 
-#: Of one statement: gaps that are looked into, and attempts that are met.
+#: Limits of one statement: gaps that it looks into, and attempts that it reads.
 GAPS: Final = 1_000
 SCAN: Final = 5_000
 POLL_S: Final = 0.5
-#: Times as long as a look took, until the next one.
+#: The pause after a look, as a multiple of its duration.
 REST: Final = 9
 
 
@@ -35,7 +35,7 @@ def look(
 ) -> Iterator[Row]:
     """Yield results that the cursor does not have, campaign by campaign and ordered by task.
 
-    Each counts as given when the next one is asked for. on_page: called when all so far are given.
+    Each counts as given when the next is requested. on_page: called when all so far are given.
     """
     for campaign, path in campaigns:
         given = cursor.given(campaign)
@@ -56,7 +56,8 @@ def follow(
 ) -> Iterator[Row]:
     """Yield results as they come, until no task is unfinished; see `look`.
 
-    counts: returns the own counts of each campaign. Looks are apart by nine times what they take.
+    counts: returns the own counts of each campaign. A look is followed by a pause nine times as
+    long.
     """
     looked: dict[int, int] = {}
     rested_at = 0.0

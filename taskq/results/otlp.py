@@ -1,4 +1,4 @@
-"""A receiver of traces, by OTLP over HTTP in binary form: `opentelemetry.io/docs/specs/otlp`."""
+"""A receiver of traces, over HTTP with binary OTLP: `opentelemetry.io/docs/specs/otlp`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from taskq_agent.http.gateways import GatewayAddress
 TIMEOUT_S: Final = 30.0
 _PATH: Final = "/v1/traces"
 _PORTS: Final = {"http": 80, "https": 443}
-#: Answers after which a client shall come again, as the specification has it.
+#: Answers after which a client should retry later, by the specification.
 _LATER: Final = frozenset({429, 502, 503, 504})
 _OK: Final = 200
 _TOO_LARGE: Final = 413
@@ -38,10 +38,10 @@ _SHOWN_CHARS: Final = 200
 
 
 class Receiver:
-    """Sends traces to an address. url: without a path, that is /v1/traces.
+    """Sends traces to an address. url: without a path, /v1/traces is added.
 
     headers: as in `OTEL_EXPORTER_OTLP_HEADERS`, `NAME=VALUE,...`, percent-encoded. timeout_s: for
-    the request, and for its whole answer. Raise `UsageError` if one of them makes no sense.
+    the request, and for its whole answer. Raise `UsageError` if url or headers are malformed.
     """
 
     def __init__(self, url: str, headers: str = "", *, timeout_s: float = TIMEOUT_S) -> None:
@@ -60,10 +60,10 @@ class Receiver:
         return str(self._address)
 
     def send(self, traces: Sequence[Trace]) -> str:
-        """Send traces in one request; return what the receiver complains of, if it takes them.
+        """Send traces in one request; return the complaint of a receiver that accepts them.
 
-        What is too large for it is sent in halves; a trace that is so by itself is left out. Raise
-        `Unavailable` if it should be asked again later, `UsageError` if it never takes them. A
+        A request that is too large is sent in halves; a single trace that is too large is left out.
+        Raise `Unavailable` if sending again later may succeed, `UsageError` if it never will. A
         repetition sends the same ids.
         """
         body = _request(traces).SerializeToString()
@@ -90,14 +90,14 @@ class Receiver:
         return self._shown(_complaint(answer))
 
     def _shown(self, said: str) -> str:
-        """Return the beginning of what a receiver says, without the headers that it may repeat."""
+        """Return the beginning of a receiver's words, without the secrets that it may repeat."""
         for secret in self._secrets:
             said = said.replace(secret, "...")
         return said[:_SHOWN_CHARS]
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
         connection = self._dialer.dial(self._address)
-        # An answer that never ends: the timeout of a socket is for each part of it.
+        # Against an answer that never ends: a socket's timeout is for each part of it.
         end = threading.Timer(self._timeout_s, _shut, [connection.sock])
         try:
             connection.sock.settimeout(self._timeout_s)
@@ -118,7 +118,7 @@ class Receiver:
 
 
 def _shut(sock: socket.socket) -> None:
-    """Let who reads from a connection find its end; TLS is not asked, which he may be using."""
+    """End a connection, so that its reader sees the end; bypass TLS, which the reader may hold."""
     with suppress(OSError):
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 

@@ -13,11 +13,11 @@ from taskq.model.errors import UsageError
 from taskq.model.json_values import as_json, as_text
 from taskq.results.tabular import Table
 
-#: Rows of a record batch, of at most 320 KiB each.
+#: Rows of a record batch, each of at most 320 KiB.
 PIECE_ROWS: Final = 100
 _ROW_GROUP_BYTES: Final = 16_777_216
 
-#: Types whose values fit a column of a kind, whatever they are.
+#: For each kind of column, the types whose every value fits it.
 _SURE: Final[dict[str, set[type]]] = {
     "bool": {bool, NoneType},
     "whole": {NoneType},
@@ -57,8 +57,8 @@ def row_groups(table: Table) -> tuple[Any, Iterator[Any]]:
 class ArrowColumns:
     """The columns of a table, with types.
 
-    A column whose values in the sample are all booleans, whole numbers, numbers or instants
-    has that type, any other is text. A later value that does not fit goes to `rest`.
+    A column whose values in the sample are all booleans, whole numbers, numbers or instants has
+    that type; any other is text. A later value that does not fit goes to `rest`.
     """
 
     def __init__(self, table: Table) -> None:
@@ -80,7 +80,7 @@ class ArrowColumns:
         self.schema = pa.schema(named)
 
     def batches(self, rows: Iterable[tuple[list[Any], dict[str, Any]]]) -> Iterator[Any]:
-        """Yield rows, as the table has them, in record batches."""
+        """Yield rows, in the form of `Table.rows`, as record batches."""
         pa, rest = require_pyarrow(), iter(rows)
         while batch := list(islice(rest, PIECE_ROWS)):
             columns = _fitted(self._table, self._kinds, batch)
@@ -92,7 +92,7 @@ class ArrowColumns:
 
 
 def grouped(batches: Iterable[Any], most_rows: int | None) -> Iterator[Any]:
-    """Yield record batches put together to tables of 16 MiB or, if given, so many rows."""
+    """Yield tables of record batches, 16 MiB each or, if given, so many rows."""
     pa, group, size, rows = require_pyarrow(), [], 0, 0
     for batch in batches:
         rest = batch
@@ -112,11 +112,11 @@ def grouped(batches: Iterable[Any], most_rows: int | None) -> Iterator[Any]:
 def _fitted(
     table: Table, kinds: list[str], rows: list[tuple[list[Any], dict[str, Any]]]
 ) -> Iterator[Sequence[Any]]:
-    """Yield the columns of rows; what does not fit goes to that of the rest."""
+    """Yield the columns of rows; a value that does not fit goes to the column of the rest."""
     rests = [rest for _, rest in rows]
     values = zip(*(row for row, _ in rows), strict=True)
     for name, kind, column in zip(table.columns, kinds, values, strict=True):
-        # Of a million values few have a type that has to be looked at one by one.
+        # Few of a million values have a type that needs a look at each.
         if {*map(type, column)} <= _SURE[kind]:
             yield column
         else:

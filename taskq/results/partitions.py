@@ -1,7 +1,7 @@
-"""Parquet in a folder of several files: so many rows in each, or those with one value of a column.
+"""Parquet in a folder of several files, split by a number of rows or by the value of a column.
 
-The folders of values are named as Hive does (`site=cern/part-0.parquet`), so that others read the
-column out of the names. The folder appears when all of it is complete.
+Folders of values are named in the way of Hive (`site=cern/part-0.parquet`), so that other programs
+read the column from the names. The folder appears when all of it is complete.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from taskq.model.json_values import as_text
 from taskq.results.parquet import require_pyarrow, row_groups
 from taskq.results.tabular import Table
 
-#: Values of a column, each of which has a file that is open until the end.
+#: Most values of a column; each has a file that is open until the end.
 MOST_VALUES: Final = 500
-#: Bytes of rows that wait until a file has enough of them for a row group.
+#: Most bytes of rows that wait until a file has enough of them for a row group.
 _MOST_WAITING: Final = 128 << 20
 _NAME_BYTES: Final = 255
-#: What Hive calls the folder of rows without a value, or with an empty one.
+#: Hive's name for the folder of rows without a value, or with an empty one.
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -34,11 +34,11 @@ def write_partitioned(
 ) -> int:
     """Write records to a new folder of Parquet files; return how many.
 
-    partition: `rows=N`, for `part-00000.parquet` and so on with N rows each, or a column, as
+    partition: `rows=N`, for `part-00000.parquet` and so on with N rows each, or a column, such as
     `result.target`, for a folder for each of its values. Columns are those of `records.write`.
 
-    Raise `UsageError` if the folder has something in it, there is no such column, or it has more
-    than 500 values, or one that is too long for a name; then nothing is written.
+    Raise `UsageError` if the folder is not empty, there is no such column, or it has more than 500
+    values, or a value that is too long for a name; then nothing is written.
     """
     require_pyarrow()
     number = _rows(partition)

@@ -1,8 +1,8 @@
-"""The process that converts poses: PDBQT in, a mol block or what is wrong out, a line of JSON each.
+"""The process that converts poses: PDBQT in, a mol block or an error out, each a line of JSON.
 
-Poses come from strangers, and RDKit is C++. So it is a process beside, with limits that it sets
-itself; see `pose_converter`. A PDBQT file says nothing of bonds: Meeko takes them from the remarks
-that it wrote when the ligand was prepared, which Vina keeps.
+Poses come from strangers, and RDKit is C++. So this is a separate process, which sets limits for
+itself; see `pose_converter`. A PDBQT file does not describe bonds: Meeko takes them from the
+remarks that it wrote when it prepared the ligand, and that Vina keeps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from meeko import PDBQTMolecule, RDKitMolCreate  # type: ignore[import-untyped]
 from rdkit import Chem, rdBase
 
-#: Of address space, of which the libraries reserve more than they use.
+#: Limit of address space; the libraries reserve more of it than they use.
 _MOST_BYTES: Final = 4 << 30
 
 
@@ -31,9 +31,9 @@ def mol_block(text: str) -> str:
 
 
 def main() -> None:
-    """Convert what standard input asks for until it ends; the first line out says that it begins.
+    """Convert each line of standard input until it ends; the first line out reports the start.
 
-    An answer is a list: a mol block, or None and what is wrong.
+    An answer is a list: a mol block, or None and the error.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # Meeko prints
@@ -49,7 +49,7 @@ def main() -> None:
         answer: list[str | None]
         try:
             answer = [mol_block(json.loads(line))]
-        except Exception as error:  # noqa: BLE001  # Meeko raises whatever it comes upon
+        except Exception as error:  # noqa: BLE001  # Meeko raises errors of any class
             answer = [None, f"{type(error).__name__}: {error!s:.300}"]
         print(json.dumps(answer), file=answers, flush=True)
 

@@ -1,4 +1,4 @@
-"""Conversion of PDBQT to mol blocks, by a process beside that is replaced when it fails."""
+"""Conversion of PDBQT to mol blocks, in a separate process that is replaced when it fails."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any, Final
 from taskq.model.errors import UsageError
 from taskq.results.sdf import MOST_BYTES, NoMolecule
 
-#: Seconds for a pose, and until the process has begun.
+#: Seconds for a pose, and for the start of the process.
 CONVERT_S: Final = 20.0
 START_S: Final = 120.0
-#: Without what the environment, the folder or the user would add.
+#: -I: the environment, the folder and the user add nothing.
 _PROGRAM: Final = (sys.executable, "-I", str(Path(__file__).with_name("pdbqt_process.py")))
 _ENVIRONMENT: Final = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -31,8 +31,8 @@ class Converter:
     def mol_block(self, pdbqt: str) -> str:
         """Return the first model as a mol block.
 
-        Raise `NoMolecule` if it has none, or takes too long or too much memory, `UsageError` if
-        Meeko and RDKit are not installed.
+        Raise `NoMolecule` if the model is invalid, or takes too long or too much memory,
+        `UsageError` if Meeko and RDKit are not installed.
         """
         if not all(map(importlib.util.find_spec, ("meeko", "rdkit"))):
             raise UsageError(
@@ -58,7 +58,7 @@ class Converter:
         except (OSError, ValueError) as error:
             self.close()
             raise NoMolecule("its conversion took too long, or failed") from error
-        except BaseException:  # the answer may still come, and is not that of the next
+        except BaseException:  # the answer may still come, and would be taken for the next one
             self.close()
             raise
         if found is None:
@@ -67,7 +67,7 @@ class Converter:
 
     @staticmethod
     def _answer(process: subprocess.Popen[str], question: str, most_s: float) -> list[Any]:
-        """Return the next line of the process; ValueError if it has ended, or says no JSON."""
+        """Return the next line of the process; ValueError if it has ended, or writes no JSON."""
         assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018  # pipes
         timer = threading.Timer(most_s, process.kill)
         timer.start()
@@ -84,7 +84,7 @@ class Converter:
         if process is not None:
             process.kill()
             for stream in (process.stdin, process.stdout):
-                with suppress(OSError):  # what is not written yet cannot be
+                with suppress(OSError):  # text not yet written cannot be
                     if stream is not None:
                         stream.close()
             process.wait()

@@ -1,4 +1,4 @@
-"""Finding of poses: of each result the molecule that its task has left, or a field of it."""
+"""Finding of poses: the molecule of each result, from an output file or a field."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from taskq.results.pose_converter import Converter
 from taskq.results.ranking import dotted
 from taskq.results.sdf import Molecule, NoMolecule, checked
 
-#: Suffixes of the files that are taken unless a pattern is given; PDBQT if there is no other.
+#: Suffixes of files to take if there is no pattern; PDBQT only if no other file fits.
 _SUFFIXES: Final = ((".sdf", ".mol"), (".pdbqt",))
-#: How the lines of a PDBQT file may begin, up to the first atom.
+#: Possible beginnings of the lines of a PDBQT file up to the first atom.
 _PDBQT: Final = ("MODEL", "REMARK", "ROOT", "ATOM", "HETATM", "USER", "TORSDOF")
 
 
 class Poses:
-    """The molecules of results, for `taskq.results.records.write(..., "sdf")`.
+    """The molecules of results, for `records.write(..., "sdf")`.
 
-    pattern: which output file has it, as `best/*.sdf`; by default the only one that ends in `.sdf`
-    or `.mol`, or else in `.pdbqt`. field: a dotted name, as `result.molblock`, instead of a file.
-    Either is a mol block, SDF or PDBQT, of which the first molecule counts. fail: raise `NotFound`
-    for a result that has none, rather than leave it out.
+    pattern: the output file with the pose, such as `best/*.sdf`; by default the only one that ends
+    in `.sdf` or `.mol`, or else in `.pdbqt`. field: a dotted name, such as `result.molblock`,
+    instead of a file. Either holds a mol block, SDF or PDBQT, of which the first molecule counts.
+    fail: raise `NotFound` for a result without a molecule, rather than leave it out.
 
-    left_out: number of results that were, in `first` what is wrong with the first one.
+    left_out: number of results left out; `first`: the error of the first one.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Poses:
     def of(
         self, records: Iterable[Mapping[str, Any]], columns: Columns | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Yield a record for each of these, which are results: `molblock` and the fields for it.
+        """Yield a record for each result: `molblock` and its data fields.
 
         The fields are the columns; by default campaign, key, and those of the result.
         """
@@ -89,7 +89,7 @@ class Poses:
             raise NoMolecule(f"{where}: {error}") from None
 
     def _chosen(self, names: list[str]) -> str:
-        """Return which of these files has the pose."""
+        """Return the name of the file with the pose."""
         if self._pattern is not None:
             ways = [[name for name in names if fnmatchcase(name, self._pattern)]]
         else:
@@ -103,7 +103,7 @@ class Poses:
 
 
 def _is_pdbqt(text: str) -> bool:
-    """Return whether a text begins as PDBQT, and not as a mol block of such a name."""
+    """Return whether a text is PDBQT; the title of a mol block may begin in the same way."""
     *_, fourth = text[:10_000].split("\n")[:4]
     return text.startswith(_PDBQT) and not fourth.rstrip().endswith(("V2000", "V3000"))
 

@@ -1,9 +1,9 @@
 """Ranking: the best of many results by one of their values.
 
-PostgreSQL scans the results of a campaign, a bounded part in each statement, and returns the ids
-of the best. So memory and traffic are bounded by how many results are wanted, and the others never
-leave the server. Large results, of which the database has references only, are fetched one by one
-if the value is in the result.
+PostgreSQL scans the results of a campaign, a bounded part in each statement, and returns the ids of
+the best. So the number of wanted results bounds memory and traffic, and the others never leave the
+server. The database has only references to large results: these are fetched one by one if the value
+is in the result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from taskq.model.views import Result
 SCAN: Final = 20_000
 PAGE: Final = 1_000
 
-# What has more digits before the point counts as no number, as in `sql/functions/number_at.sql`.
+# A number with more digits before the point counts as none; see `sql/functions/number_at.sql`.
 _BEYOND: Final = 10**309
 
 # A better place compares larger: the value or its negation, then the earlier campaign and task.
@@ -37,10 +37,10 @@ _Place: TypeAlias = tuple[Decimal, int, int]
 class Ranking:
     """The `top` results with the highest value of a field, or with the lowest.
 
-    field: a dotted name, as `result.score`. Values are numbers, which are compared exactly, or
-    instants; one of more than 309 digits before the point, or 1,000 after it, counts as none. Equal
-    ones are ordered by the campaign that was scanned first, then by the task that was seeded first.
-    ranked, left_out: number of results with such a value, and without.
+    field: a dotted name, such as `result.score`. Values are numbers, compared exactly, or instants;
+    a number with more than 309 digits before the point, or 1,000 after it, counts as none. Equal
+    values are ordered by the campaign scanned first, then by the task seeded first. ranked,
+    left_out: number of results with such a value, and without.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Ranking:
             heapq.heappushpop(self._heap, place)
 
     def _worst(self) -> Decimal | None:
-        """Return the value that a better result must exceed; None: fewer than `top` so far."""
+        """Return the value that a better result must exceed; None with fewer than `top` so far."""
         if len(self._heap) < self._top:
             return None
         worst = self._heap[0][0]
@@ -152,7 +152,7 @@ def fetched(
 ) -> Iterator[tuple[NamedCampaign, Result]]:
     """Yield the results of tasks in this order, a page at a time, each with its campaign.
 
-    tasks: of each the place of its campaign in `campaigns`, and its id.
+    tasks: for each the place of its campaign in `campaigns`, and its id.
     """
     rest = iter(tasks)
     while page := list(islice(rest, PAGE)):
@@ -170,7 +170,7 @@ def fetched(
 
 
 def field_words(field: str) -> tuple[str | None, str]:
-    """Return part and name of a dotted name; None: a result has no such part."""
+    """Return part and name of a dotted name; the part is None if a result has no such part."""
     part, dot, name = field.partition(".")
     return part if bool(dot) != (part in _PLAIN) else None, name  # only objects have parts
 
@@ -179,7 +179,7 @@ _PLAIN: Final = ("task_id", "attempt", "claimed_at", "ended_at")
 
 
 def dotted(record: object, name: str) -> Any:
-    """Return the value at a dotted name, None if there is none; a name may contain dots itself."""
+    """Return the value at a dotted name, or None; a name itself may contain dots."""
     if not isinstance(record, Mapping):
         return None
     if name in record:
@@ -189,11 +189,11 @@ def dotted(record: object, name: str) -> Any:
 
 
 def rank_of(value: object) -> Decimal | None:
-    """Return what a value is ranked by, None if it is neither a number nor an instant."""
+    """Return the number to rank a value by; None if it is neither a number nor an instant."""
     if isinstance(value, datetime):
         return Decimal(repr(value.timestamp()))
     if isinstance(value, float) and math.isfinite(value):
-        return Decimal(repr(value))  # what its digits say, as in the database
+        return Decimal(repr(value))  # the value of its digits, as in the database
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _BEYOND:
         return Decimal(value)
     return None

@@ -26,26 +26,26 @@ def write(
 ) -> int:
     """Write records as `jsonl`, `json` (an array), `csv`, `parquet` or `sdf`; return how many.
 
-    A path gets a complete file or none (see `taskq.files.destination`); a stream stays open, and
-    when its reader goes away, writing ends without an error.
+    A path gets a complete file or none (see `files.destination`); a stream stays open, and if its
+    reader goes away, writing ends without an error.
 
     Instants are ISO 8601 in UTC, durations seconds.
 
-    In CSV and Parquet an object, as payload and result are, has a column for each of its
-    names (`payload.smiles`); what lies deeper is JSON text. The first 1,000 records, or
-    16 MiB of them, decide about columns and, in Parquet, types. When more come, a last column
-    `rest` takes, as JSON text, what later records have beyond that, so that nothing is lost.
+    In CSV and Parquet an object, such as payload and result, has a column for each of its names
+    (`payload.smiles`); deeper values are JSON text. The first 1,000 records, or 16 MiB of them,
+    decide the columns and, in Parquet, their types. If more come, a last column `rest` takes, as
+    JSON text, the values of later records that have no column, so that nothing is lost.
 
-    For SDF each record has its molecule in `molblock`, as `taskq.results.poses` finds it; its other
-    fields become data fields, and deeper ones JSON text.
+    For SDF each record has its molecule in `molblock`; see `poses`. Its other fields become data
+    fields, and deeper ones JSON text.
 
-    columns: of CSV, if they are known: each record is written as it comes, with these.
+    columns: the columns of CSV, if they are known: each record is written as it comes.
 
-    CSV is UTF-8 as in RFC 4180, but lines end in LF. Values are written as they are, also
+    CSV is UTF-8 and follows RFC 4180, but lines end in LF. Values are written as they are, also
     text that starts with `=`, which a spreadsheet takes for a formula: import it as text.
 
-    Raise `UsageError` for an unknown format, and for Parquet without pyarrow; nothing is
-    read or written then.
+    Raise `UsageError` for an unknown format, and for Parquet without pyarrow; then nothing is
+    read or written.
     """
     writer = _WRITERS.get(format)
     if writer is None:
@@ -111,13 +111,13 @@ class _CsvRows:
         self._quoting = csv.writer(lines, lineterminator="\n", quoting=csv.QUOTE_ALL)
 
     def write(self, row: list[str]) -> None:
-        # Before Python 3.13, csv leaves a lone CR unquoted, which readers take for a line end.
+        # Before Python 3.13, csv leaves a lone CR unquoted, and readers take it for a line end.
         quoting = any("\r" in cell for cell in row)
         (self._quoting if quoting else self._writer).writerow(row)
 
 
 class _Utf8:
-    """A binary stream as csv.writer wants it; unlike TextIOWrapper it never closes it."""
+    """A binary stream as csv.writer needs it; unlike TextIOWrapper it never closes the stream."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -155,7 +155,7 @@ _SUFFIXES: Final = {
 def format_of(path: str | Path) -> str:
     """Return the format that a file's suffix names, `jsonl` for a path without one.
 
-    Raise `UsageError` for any other suffix: what is in the file would not be what it says.
+    Raise `UsageError` for any other suffix, which would not match the content.
     """
     suffix = Path(path).suffix.lower()
     if (known := suffix_format(path)) is not None or not suffix:
@@ -167,5 +167,5 @@ def format_of(path: str | Path) -> str:
 
 
 def suffix_format(path: str | Path) -> str | None:
-    """Return the format that a file's suffix names, None if it names none."""
+    """Return the format that a file's suffix names; None if it names none."""
     return _SUFFIXES.get(Path(path).suffix.lower())

@@ -1,8 +1,8 @@
 """Mol blocks of strangers: checked line by line, and written with data fields as SDF.
 
-The format is that of BIOVIA's "CTfile Formats", in both versions. It is not looked at whether a
-molecule makes sense, but a block that is accepted is one, and ends where it says: no line of it
-or of its fields ends a record, or begins a field.
+The format is that of BIOVIA's "CTfile Formats", in both versions. The check does not ask whether a
+molecule makes sense, but an accepted block is one, and ends where it says: no line of the block or
+its fields ends a record, or begins a field.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from taskq.ingest.sources.sdf import molecule
 from taskq.model.errors import InvalidTask, UsageError
 from taskq.model.json_values import as_json, as_text
 
-#: Of one molecule with its data fields.
+#: Limit of one molecule with its data fields.
 MOST_BYTES: Final = 1 << 20
 _COORDINATE: Final = re.compile(r" *[-+]?[0-9]+\.[0-9]+ *")
 _SYMBOL: Final = re.compile(r"[A-Za-z*][A-Za-z0-9#*]{0,2}")
@@ -26,18 +26,18 @@ _HEADER_LINES: Final = 4
 
 
 class NoMolecule(UsageError):
-    """What was to be a molecule is none; the message says why."""
+    """A text is not a molecule; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Molecule:
-    """A mol block that was checked, and the data fields behind it."""
+    """A checked mol block, and the data fields behind it."""
 
     block: str
     fields: Mapping[str, str]
 
     def titled(self, name: str) -> Molecule:
-        """Return it with this name, where it has none and the name fits on a line."""
+        """Return it with this name, if it has none and the name fits on a line."""
         title, _, rest = self.block.partition("\n")
         if title.strip() or not _is_plain(name):
             return self
@@ -45,9 +45,9 @@ class Molecule:
 
 
 def checked(text: str) -> Molecule:
-    """Return the first molecule of an SDF file, or that of a mol block.
+    """Return the first molecule of an SDF file or a mol block.
 
-    Raise `NoMolecule` if it is none, or has more than 1 MiB.
+    Raise `NoMolecule` if it is not valid, or has more than 1 MiB.
     """
     first = f"\n{text[:MOST_BYTES]}".replace("\r\n", "\n").partition("\n$$$$")[0][1:]
     if len(first.encode(errors="replace")) >= MOST_BYTES:
@@ -56,7 +56,7 @@ def checked(text: str) -> Molecule:
         found = molecule(first.split("\n"))
     except InvalidTask as error:
         raise NoMolecule(str(error)) from None
-    *lines, _, _ = found["molblock"].split("\n")  # M  END, and nothing
+    *lines, _, _ = found["molblock"].split("\n")  # M  END, and an empty text
     for line in lines:
         if line.strip(" ") and not _is_plain(line):
             raise NoMolecule(f"its mol block has the line {line!a:.80}")
@@ -101,9 +101,9 @@ def as_sdf(records: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     """Yield records of an SDF file: the molecule in `molblock`, then the other fields.
 
     `molblock`: a `Molecule`, or the text of one. Its own data fields come last, unless the record
-    has such a name. A value that would end a field, or begin another, is written as JSON text, and
-    `_` stands for what a name cannot have; names that become alike get one more each. Raise
-    `NoMolecule` if a text is none.
+    has such a name. A value that would end a field, or begin another, is written as JSON text. `_`
+    replaces characters that a name cannot have, and is added to names that become equal. Raise
+    `NoMolecule` for a text that is not a molecule.
     """
     for record in records:
         given = record.get("molblock")
@@ -121,7 +121,7 @@ def as_sdf(records: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
 
 
 def _name(name: str, taken: Collection[str]) -> str:
-    """Return what can stand for a name in a file where others stand already."""
+    """Return a valid name for a field that differs from the names taken."""
     kept = "".join(one if one.isprintable() and one not in "<>" else "_" for one in name) or "_"
     while kept in taken:
         kept += "_"
@@ -129,7 +129,7 @@ def _name(name: str, taken: Collection[str]) -> str:
 
 
 def _value(value: object) -> str:
-    """Return the lines of a field's value; an empty one has none."""
+    """Return the lines of a field's value; an empty value has none."""
     text = as_text(value)
     if not text:
         return ""
@@ -140,5 +140,5 @@ def _value(value: object) -> str:
 
 
 def _is_plain(line: str) -> bool:
-    """Return whether this can be a line within a record, and is not empty."""
+    """Return whether a line is not empty and can be within a record."""
     return line.isprintable() and bool(line.strip()) and not line.startswith((">", "$$$$"))

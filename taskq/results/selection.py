@@ -19,7 +19,7 @@ from taskq.results.ranking import Ranking, fetched
 class Selection:
     """Iterates over the chosen results, best first, once.
 
-    ranked: results, or groups, of which they are chosen; left_out: results without the value or the
+    ranked: number of results, or groups, to choose from; left_out: results without the value or the
     group. Both are known when the first result comes.
     """
 
@@ -78,7 +78,7 @@ def select(
 ) -> Selection:
     """Choose the best results of a campaign and those below it.
 
-    but: see `stage`. so_far: of what is done now; otherwise raise `Conflict` if a task is
+    but: see `stage`. so_far: choose from what is done now; otherwise raise `Conflict` if a task is
     unfinished, since the best are not known yet.
     """
     nodes = stage(database, campaign, below=below, but=but)

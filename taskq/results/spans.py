@@ -13,10 +13,10 @@ from taskq.model.views import Attempt
 
 Attributes: TypeAlias = Mapping[str, str | int | float]
 
-#: Phases in the order in which an agent goes through them.
+#: Phases in the order in which an attempt goes through them.
 PHASES: Final = ("wait_s", "room_s", "fetch_s", "restore_s", "prepare_s", "run_s", "upload_s")
 _USED: Final = ("cpu_s", "peak_bytes")
-#: What agents say of an attempt is a number below this, or left out.
+#: Limit of a number that an agent reports; larger ones are left out.
 _MOST: Final = 1e15
 _ERROR_CHARS: Final = 1_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -25,9 +25,9 @@ _NS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class TraceSpan:
-    """A part of a trace. Instants are nanoseconds since 1970. parent_id: empty: it is the first.
+    """A part of a trace. Instants are nanoseconds since 1970. parent_id: empty for the first span.
 
-    error: why it failed; None: it did not.
+    error: why it failed; None if it did not.
     """
 
     name: str
@@ -41,7 +41,7 @@ class TraceSpan:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What is told of one task; the first span is that of the task."""
+    """The spans of one task; the first span is that of the task."""
 
     trace_id: bytes
     spans: Sequence[TraceSpan]
@@ -50,15 +50,15 @@ class Trace:
 def trace_of(
     path: str, created_at: datetime, task_id: int, key: str, attempts: Sequence[Attempt]
 ) -> Trace:
-    """Return the trace of a task from its ended attempts, of which there is one at least.
+    """Return the trace of a task from its ended attempts, at least one.
 
-    path, created_at: the campaign's. Ids depend on campaign, task, and the numbers of attempts
-    only. When a task was seeded is not recorded, so its trace begins with the first claim.
+    path, created_at: the campaign's. Ids depend only on campaign, task, and the numbers of
+    attempts. The time of seeding is not recorded, so a trace begins with the first claim.
     """
     about = json.dumps([path, created_at.astimezone(timezone.utc).isoformat(), task_id])
     trace_id = _digest(about.encode())[:16]
     root_id = _span_id(trace_id, "task")
-    # One that was overtaken by a late success comes behind it.
+    # An attempt that a late success overtook comes behind it.
     decisive = next((one for one in attempts if one.outcome == "done"), attempts[-1])
     root = TraceSpan(
         f"task of {path}",
@@ -88,8 +88,8 @@ def trace_of(
 def _of_attempt(trace_id: bytes, root_id: bytes, one: Attempt) -> Iterator[TraceSpan]:
     """Yield the span of an attempt, from its claim to its report, and those of its phases.
 
-    Of a phase an agent says how long it took: they follow each other from the claim on, and what
-    is left at the end is the report's. No span is longer than the attempt, whatever was said.
+    An agent reports how long each phase took: so phases follow each other from the claim on, and
+    the rest at the end is the report's. No span is longer than the attempt, whatever was reported.
     """
     span_id = _span_id(trace_id, "attempt", one.attempt)
     begin_ns = _ns(one.claimed_at)

@@ -1,4 +1,4 @@
-"""Conversion of a stream of nested records to table rows, with columns from a sample."""
+"""Conversion of a stream of nested records to table rows, with columns taken from a sample."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from taskq.model.json_values import as_json
 
 SAMPLE_RECORDS: Final = 1_000
 SAMPLE_BYTES: Final = 16_777_216
-REST: Final = "rest"  # the column for what has none
+REST: Final = "rest"  # the column for values without a column
 
-#: Types of most values, which are no objects: to ask so of any type takes long.
+#: Types of most values, which are no mappings: `isinstance` takes long for any other type.
 _SINGLE: Final = frozenset({str, int, float, bool, NoneType})
 
 Flat: TypeAlias = Mapping[str, Any]
 
 
 class Table:
-    """Records as rows, read once; the first ones decide about the columns.
+    """Records as rows, read once; the first ones decide the columns.
 
-    An object within a record has a column for each of its names, as `payload.smiles`; what
-    lies deeper stays one value. Columns come in the order of their first appearance, those
-    of one object side by side. Reading the rows empties the sample.
+    An object within a record has a column for each of its names, such as `payload.smiles`; deeper
+    values stay whole. Columns are in the order of their first appearance, those of one object side
+    by side. Reading the rows empties the sample.
 
     columns   the names of the columns
-    sample    the deciding records, flat: 1,000 and the one that shows that there are more,
-              or fewer when they have 16 MiB
+    sample    the deciding records, flat: 1,000 and one that shows that there are more,
+              or fewer if they reach 16 MiB
     complete  whether all records are in the sample
-    rest      the name of the column for what has none; with `_` behind it if one has its name
+    rest      the name of the column for values without one; ends in `_` if the name is taken
     """
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
@@ -50,13 +50,13 @@ class Table:
             self.rest += "_"
 
     def __iter__(self) -> Iterator[tuple[list[Any], dict[str, Any]]]:
-        """Yield each record as its values, None where it has none, and what has no column."""
+        """Yield for each record its values, None where it has none, and the values of no column."""
         return self._rows(self._flats())
 
     def rows(
         self, records: Iterable[Mapping[str, Any]]
     ) -> Iterator[tuple[list[Any], dict[str, Any]]]:
-        """Yield other records, which come behind those of the table, in the same way."""
+        """Yield further records, which follow those of the table, in the same way."""
         return self._rows(map(_flat, records))
 
     def _rows(self, flats: Iterable[Flat]) -> Iterator[tuple[list[Any], dict[str, Any]]]:

@@ -22,20 +22,21 @@ MOST_SPANS: Final = 2_000
 
 
 class TraceReceiver(Protocol):
-    """Takes traces; `taskq.results.otlp.Receiver`."""
+    """A receiver of traces, such as `otlp.Receiver`."""
 
     def send(self, traces: list[Trace]) -> str:
-        """Send traces; return what the receiver complains of."""
+        """Send traces; return the receiver's complaint."""
 
 
 class TraceExport:
     """Sends traces of the tasks of a campaign, and of all below it, that are done or have failed.
 
-    cursor: what was sent; tasks that have failed stand there apart, by the negative id of their
-    campaign, since they can be retried, and be done. save: called when all that it has was sent.
-    on_complaint: called with what the receiver did not take. Raise `UnknownCampaign` or `Conflict`.
+    cursor: the tasks sent. Failed tasks are apart there, under the negative id of their campaign,
+    since they can be retried and become done. save: called when all tasks of the cursor were sent.
+    on_complaint: called with the receiver's complaint. Raise `UnknownCampaign` or `Conflict`.
 
-    What was read and not sent is kept when the receiver fails, and sent first by the next call.
+    When the receiver fails, traces that were read and not sent are kept; the next call sends them
+    first.
     """
 
     def __init__(
@@ -60,11 +61,11 @@ class TraceExport:
         self._rested_at = 0.0
         self._waiting: list[Trace] = []
         self.traces = self.spans = 0
-        # One of results would say that these were written, and the other way round.
+        # The prefix keeps cursors of results and of traces from being taken for each other.
         cursor.begin(f"traces of {self._path}", self._created_at(self._path))
 
     def once(self) -> None:
-        """Send what has ended. Raise as the receiver does."""
+        """Send traces of tasks that have ended; raise the errors of the receiver."""
         self._settle()
         nodes = ((one.campaign_id, one.path) for one in self._counts())
         self._add(look(self._database, nodes, self._cursor, self._settle))
@@ -72,7 +73,7 @@ class TraceExport:
         self._settle()
 
     def follow(self) -> None:
-        """Send what has ended, and what ends, until no task is unfinished; as `once`."""
+        """Send traces of tasks as they end, until no task is unfinished; raise as `once`."""
         self._settle()
         self._add(follow(self._database, self._counts, self._cursor, self._between))
         self._failed.clear()
@@ -95,7 +96,7 @@ class TraceExport:
         return found
 
     def _look_for_failed(self) -> None:
-        """Read failed tasks of campaigns in which their number has changed."""
+        """Read failed tasks of campaigns whose number of failed tasks has changed."""
         for node in self._nodes.values():
             if node.failed == self._failed.get(node.campaign_id, 0):
                 continue
@@ -123,7 +124,7 @@ class TraceExport:
                 self._waiting.append(trace_of(path, created_at, task, row["key"], attempts))
 
     def _settle(self) -> None:
-        """Send all that waits; then all that the cursor has was sent."""
+        """Send all waiting traces, then save: all tasks of the cursor were sent."""
         while self._waiting:
             count, spans = 0, 0
             while count < len(self._waiting) and spans < MOST_SPANS:
@@ -145,7 +146,7 @@ class TraceExport:
 
 
 def _only(row: Row) -> Attempt:
-    """Return the attempt of a task that has one, from a row of its results or failures."""
+    """Return the only attempt of a task, from a row of its results or failures."""
     return Attempt(
         attempt=1,
         outcome=row.get("outcome", "done"),
