@@ -361,7 +361,7 @@ class Scene:
             "save_output": [Case(4, {**held, "digest": "0" * 64, "size": 1}, keeping)],
             "seed_again": [Case(2, {**one, **seeding})],
             "seed_begin": [Case(1, one)],
-            "seed_end": [Case(PAGE, {**one, "above": failed + OLD})],
+            "seed_end": [Case(PAGE, {**one, "above": failed + OLD, "largest": 100})],
             "seed_known": [Case(2, {**one, "keys": '["n=1", "fresh"]'})],
             "seed_within": [Case(1, {**one, "low": "n=1", "high": "n=3"})],
             "seed_tasks": [Case(2, {**it, **seeding})],

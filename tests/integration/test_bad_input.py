@@ -109,7 +109,7 @@ def test_what_looks_bad_but_is_not_is_taken(campaign: Campaign) -> None:
         Seed({"x": "y" * (65_536 - len('{"x": ""}'))}),
         Seed({"x": "\\u0000"}),
         Seed({"x": "\\\\u0000 \\"}),
-        Seed({"x": "\U0001f9ea\u2028\x01\x7f"}, "\t\n '\"\\"),
+        Seed({"x": "\U0001f9ea\u2028\x01\x7f"}, "\u202e '\"\\"),
         Seed({"x": 10**300, "y": -1e-300, "z": True}),
         Seed({}, "low", -32_767),
         Seed({}, "high", 32_767),
@@ -118,7 +118,7 @@ def test_what_looks_bad_but_is_not_is_taken(campaign: Campaign) -> None:
     ]
     assert campaign.seed(good).added == len(good)
     assert [view.payload for view in campaign.tasks()] == [seed.payload for seed in good]
-    assert {view.key for view in campaign.tasks()} >= {"\\.", "\\N", "\t\n '\"\\"}
+    assert {view.key for view in campaign.tasks()} >= {"\\.", "\\N", "\u202e '\"\\"}
 
 
 def test_unknown_key_is_named_and_nothing_moves(campaign: Campaign, postgres: Postgres) -> None:
@@ -188,7 +188,7 @@ def test_server_that_is_busy_is_told_apart_from_one_that_is_gone(dsn: str) -> No
     impatient = make_conninfo(dsn, options="-c lock_timeout=50ms")
     with psycopg.connect(dsn) as holder, taskq.connect(impatient) as queue:
         holder.execute("select from taskq.campaign where path = '/c' for update")
-        with pytest.raises(Unavailable, match=r"cannot do this now: .*lock timeout"):
+        with pytest.raises(Unavailable, match=r"lock timeout; another transaction uses"):
             queue.campaign("/c").pause()
 
 

@@ -197,7 +197,7 @@ def test_bundle_of_a_session_that_ends_is_handed_out_again(
     else:
         assert agent.leave() == 3
     assert places(postgres) == (4, 0, 3)
-    again = hire().claim(8)
+    again = hire(slots=8).claim(8)
     assert [(task.key, task.attempt) for task in again] == [
         *(("b", 2), ("c", 2), ("d", 2)),
         *((key, 1) for key in "efgh"),
@@ -334,7 +334,7 @@ def test_late_success_of_a_bundle_is_salvaged(
     """Also when the task is in another's hands by then."""
     campaign = queue.create_campaign(CampaignSpec("/late", late_results="salvage"))
     campaign.seed(Seed({}, key) for key in "xyz")
-    first, second = hire("/late"), hire("/late")
+    first, second = hire("/late"), hire("/late", slots=4)
     tasks = first.claim(3)
     silence(postgres, first.session)
     assert expire(postgres) == 3

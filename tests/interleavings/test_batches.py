@@ -41,7 +41,7 @@ def test_batch_with_two_words_on_one_task(
     """A late one, and that of the agent that has the task now: gateways gather both."""
     silence(postgres, agent.session)
     assert expire(postgres) == 2
-    mine = hire().claim_singly(2)
+    mine = hire(slots=4).claim_singly(2)
     words = [report_of(task, "done") for task in (mine[1], held[0], mine[0])]
     verdicts = ["accepted", "superseded", "accepted"]
     assert in_order(dsn, mine, telling(agent.campaign, words)) == verdicts

@@ -29,8 +29,8 @@ READER = st.integers(0, 1)
 CLAIM = "select taskq.exchange(%s, null, %s, array[gen_random_uuid()], %s)"
 REPORT = """
     select taskq.exchange(%(campaign)s, (
-        select jsonb_agg(
-                   jsonb_build_object('task', t.task_id, 'lease', t.lease_id, 'outcome', 'done'))
+        select jsonb_agg(jsonb_build_object(
+                   'task', t.task_id, 'lease', t.lease_id, 'outcome', 'done'))::text
           from (select * from (
                     select task_id, lease_id from taskq.task
                      where campaign_id = %(campaign)s and status = 'working'
