@@ -1,4 +1,4 @@
-"""Archives of tasks among the blobs, checkpoints and output files: checked, saved, removed."""
+"""Archives of tasks among the blobs (checkpoints, output files): checked, saved, removed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from taskq.model.errors import TaskqError, UsageError
 from taskq_agent.archive import heading
 from taskq_agent.protocol import Held, Input
 
-#: Archives that one call of `Sweeper.sweep` looks at.
+#: Archives that one call of `Sweeper.sweep` checks.
 SWEEP: Final = 200
 
 log = logging.getLogger(__name__)
 
 
 def check_archive(blobs: BlobStore, saved: Input, head: bytes) -> None:
-    """Raise `NotFound` if there is no such blob, `UsageError` if it has not this heading.
+    """Raise `NotFound` if there is no such blob, `UsageError` if it does not have this heading.
 
     So no other blob is ever removed.
     """
@@ -34,7 +34,7 @@ def check_archive(blobs: BlobStore, saved: Input, head: bytes) -> None:
 class TaskArchives:
     """Archives of one kind: their rows in PostgreSQL, their content among the blobs. Thread-safe.
 
-    KIND: as their headings say. SAVES: the statement that makes a blob the archive of an attempt.
+    KIND: the kind in their headings. SAVES: the statement that makes a blob an attempt's archive.
     """
 
     KIND: ClassVar[str]
@@ -45,11 +45,12 @@ class TaskArchives:
         self._blobs = blobs
 
     def save(self, session: int | None, held: Held, saved: Input) -> bool:
-        """Make a stored blob the archive of an attempt; False if nobody waits for it.
+        """Make a stored blob the archive of an attempt; return False if nobody waits for it.
 
-        The blob of the one before is removed. session: of the agent, whose rights count; None: a
-        direct one. Raise `NotFound` if there is no such blob, `UsageError` if it is no archive of
-        this task or larger than the campaign allows, `Conflict` if there is no room for it.
+        Removes the blob of the archive before. session: the agent's, whose rights count; None for a
+        direct agent. Raise `NotFound` if there is no such blob, `UsageError` if it is not an
+        archive of this task or larger than the campaign allows, `Conflict` if there is no room for
+        it.
         """
         check_archive(self._blobs, saved, heading(self.KIND, held.campaign, held.task))
         row = self._database.row(
@@ -69,7 +70,7 @@ class TaskArchives:
 
 
 def remove_archive(blobs: BlobStore, digest: str) -> None:
-    """Remove a blob to which nothing refers any more; where that fails it stays, and is no harm."""
+    """Remove a blob to which nothing refers any more; if that fails, it stays and does no harm."""
     try:
         blobs.remove_archive(digest)
     except TaskqError as error:
@@ -77,7 +78,7 @@ def remove_archive(blobs: BlobStore, digest: str) -> None:
 
 
 class Sweeper:
-    """Removes the archives that a statement forgets, as those of tasks that are final."""
+    """Removes the archives that a statement forgets, such as those of final tasks."""
 
     def __init__(self, database: Database, statement: str) -> None:
         self._database = database
@@ -86,7 +87,7 @@ class Sweeper:
         self._place = (0, 0)
 
     def sweep(self, statements: Statements) -> int:
-        """Look at the next ones; return how many were removed."""
+        """Check the next archives; return how many were removed."""
         campaign, task = self._place
         row = statements.row(self._statement, campaign=campaign, task=task, most=SWEEP)
         if row is None:

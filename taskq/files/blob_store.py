@@ -24,14 +24,14 @@ _DIGEST: Final = re.compile("[0-9a-f]{64}")
 class BlobStore(ABC):
     """Keeps blobs, each named by its SHA-256 in lower-case hex. Thread-safe.
 
-    A blob is stored completely or not at all, and never changes. All methods raise `Unavailable`
-    when the storage does not answer or is full, and `UsageError` at what is no digest.
+    A blob is stored completely or not at all, and never changes. All methods raise `Unavailable` if
+    the storage does not answer or is full, and `UsageError` for an invalid digest.
     """
 
     def put(self, data: Path | Iterable[bytes], *, most: int = MAX_INPUT_BYTES) -> tuple[str, int]:
         """Store a file, or a stream, of at most `most` bytes; return digest and size.
 
-        One that is there already stays as it is. Raise `NotFound` if there is no such file,
+        A blob that is stored already stays as it is. Raise `NotFound` if there is no such file,
         `UsageError` if it cannot be read, is too large, or changes meanwhile.
         """
         if not isinstance(data, Path):
@@ -51,7 +51,7 @@ class BlobStore(ABC):
     def put_verified(self, digest: str, data: bytes) -> None:
         """Store data of at most `MAX_BLOB_BYTES` that must have this digest.
 
-        Raise `UsageError` if they have another, or are too large.
+        Raise `UsageError` if the digest differs, or the data are too large.
         """
         check_digest(digest)
         if len(data) > MAX_BLOB_BYTES:
@@ -76,19 +76,19 @@ class BlobStore(ABC):
 
     @abstractmethod
     def size(self, digest: str) -> int:
-        """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
+        """Return the length of a blob in bytes; raise `NotFound` if the store does not have it."""
 
     @abstractmethod
     def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """Yield a blob from an offset on, in chunks of 1 MiB at most; see `size`.
+        """Yield a blob from an offset on, in chunks of 1 MiB at most; raise as `size` does.
 
-        end: the offset at which to stop, if the blob has so many bytes; None: at its end. Nothing
+        end: the offset at which to stop, at most the blob's end; None means at its end. Nothing
         beyond it is read.
         """
 
     @abstractmethod
     def remove_archive(self, digest: str) -> None:
-        """Remove a checkpoint, or output files, of no task any more; nothing if it is not here."""
+        """Remove an archive that belongs to no task any more; do nothing if it is not here."""
 
     @abstractmethod
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
@@ -107,7 +107,7 @@ class BlobStore(ABC):
 
 
 def check_digest(digest: str) -> str:
-    """Return a digest; raise `UsageError` unless it is 64 digits in lower-case hex."""
+    """Return a digest; raise `UsageError` unless it is 64 lower-case hexadecimal digits."""
     if not _DIGEST.fullmatch(digest):
         raise UsageError(f"{digest!r:.80} is no SHA-256 digest: 64 digits, 0-9 and a-f")
     return digest

@@ -25,7 +25,7 @@ from taskq.model.errors import NotFound, UsageError
 class DatabaseBlobs(BlobStore):
     """Keeps blobs in PostgreSQL, in parts of 1 MiB.
 
-    Each part commits by itself, so that a slow upload keeps no transaction open; the blob becomes
+    Each part commits alone, so that a slow upload keeps no transaction open; the blob becomes
     visible with its last part.
     """
 
@@ -53,7 +53,7 @@ class DatabaseBlobs(BlobStore):
             offset += len(chunk)
 
     def remove_archive(self, digest: str) -> None:
-        """Remove a blob, unless it is something else or in use: the database looks itself."""
+        """Remove a blob, unless it is no archive or in use: the database itself checks that."""
         self._database.value("drop_archive", digest=check_digest(digest))
 
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
@@ -66,12 +66,12 @@ class DatabaseBlobs(BlobStore):
 
 
 def open_blobs(database: Queries, where: str | None = None) -> BlobStore:
-    """Return the blobs of a queue.
+    """Return the blob store of a queue.
 
-    where: a folder or a URL; None: over a gateway, where that keeps them, otherwise what
-    `TASKQ_BLOBS` says, else the database. Raise `UsageError` for an address that is none, a
-    folder that is not there, or if the extra that it needs is missing: `taskq[s3]`, for other URLs
-    `taskq[storage]`.
+    where: a folder or a URL. None: over a gateway, the gateway's store; otherwise the store that
+    `TASKQ_BLOBS` names, or else the database. Raise `UsageError` for an invalid address, for a
+    folder that does not exist, or if the extra for the address is missing: `taskq[s3]`, for other
+    URLs `taskq[storage]`.
     """
     if not isinstance(database, GatewayQueries):
         where = where or os.environ.get("TASKQ_BLOBS")
@@ -85,7 +85,7 @@ def open_blobs(database: Queries, where: str | None = None) -> BlobStore:
         return FsspecBlobs(where)
     if not Path(where).is_absolute():
         raise UsageError(f"the folder of blobs must be an absolute path, not {where!r}")
-    # A folder that is misspelt, or whose file system is not mounted, would get what nobody finds.
+    # Blobs in a misspelt folder, or one whose file system is not mounted, would never be found.
     if not os.path.isdir(where):  # noqa: PTH112  # False, too, for what may not be looked at
         raise UsageError(
             f"there is no folder {where!r} for blobs on this machine: make it (`mkdir -p`), mount "

@@ -10,14 +10,14 @@ from taskq_agent.protocol import Held, Input
 class Checkpoints(TaskArchives):
     """Finds and saves checkpoints. Thread-safe.
 
-    session: of the agent that asks, whose rights count; None: a direct agent, which may all.
+    session: of the agent, whose rights count; None for a direct agent, which may access all.
     """
 
     KIND = CHECKPOINT
     SAVES = "save_checkpoint"
 
     def find(self, session: int | None, held: Held) -> Input | None:
-        """Return the blob with a task's last checkpoint; None if it has none, or is not held so."""
+        """Return the blob of a task's last checkpoint; None without one, or if not held so."""
         return self.look(session, held)[0]
 
     def memory_failures(self, session: int | None, held: Held) -> int:
@@ -25,7 +25,7 @@ class Checkpoints(TaskArchives):
         return self.look(session, held)[1]
 
     def look(self, session: int | None, held: Held) -> tuple[Input | None, int]:
-        """Return what `find` and `memory_failures` return."""
+        """Return the values of `find` and `memory_failures`."""
         row = self._database.row(
             "find_checkpoint",
             session=session,

@@ -19,14 +19,13 @@ _MOST_LINKS: Final = 40  # as many as Linux follows
 def opened(destination: str | Path | BinaryIO) -> Iterator[BinaryIO]:
     """Open a destination for writing: a path, or a binary stream, which is not closed.
 
-    A file is written beside its path and renamed when the block ends well; otherwise what was
-    at the path before is still there, and nothing else. What is not an ordinary file, as a named
-    pipe, is written directly; and so is what this process has open already, as /dev/stdout or
-    what a shell puts for `>(...)`, behind what it holds. When the reader of a pipe goes away,
-    the block is left quietly.
+    A file is written next to its path and renamed when the block ends well; otherwise the path
+    stays as it was. A path that is not an ordinary file, such as a named pipe, is written directly.
+    So is a file that this process has open already, such as /dev/stdout or a shell's `>(...)`,
+    after its present content. If the reader of a pipe goes away, the block ends quietly.
 
     Raise `NotFound` if the folder is absent, `UsageError` if the path is that of a folder,
-    `OutputFailed` if nothing may be written there, or if the disk is full or fails.
+    `OutputFailed` if writing there is not allowed, or if the disk is full or fails.
     """
     if not isinstance(destination, (str, Path)):
         with _until_broken(destination):
@@ -49,10 +48,10 @@ def opened(destination: str | Path | BinaryIO) -> Iterator[BinaryIO]:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Return the descriptor that a path names, as /dev/stdout and /dev/fd/63 do.
+    """Return the descriptor that a path names, such as /dev/stdout or /dev/fd/63; None otherwise.
 
-    What stands behind it has no path of its own if it is a pipe, and another position, perhaps
-    other contents, when it is opened a second time.
+    Opening the path again would not do: a pipe has no path, and a file would have another position,
+    perhaps other contents.
     """
     for _ in range(_MOST_LINKS):
         folder = os.path.realpath(path.parent)
@@ -81,7 +80,7 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
             stream.flush()
             os.fsync(stream.fileno())
         beside.replace(path)
-        with suppress(OSError):  # a folder that may be written, but not read
+        with suppress(OSError):  # a folder that may be written but not read
             sync_folder(path.parent)
     except OSError as error:
         raise OutputFailed(f"{str(path)!r} cannot be written: {error.strerror}") from error
@@ -91,9 +90,9 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def new_folder(destination: str | Path) -> Iterator[Path]:
-    """Make a folder beside a path, which gets that name when the block ends well; else it goes.
+    """Make a folder next to a path; rename it to the path if the block ends well, else remove it.
 
-    Raise `UsageError` if the path is there and no empty folder, otherwise as `opened` does.
+    Raise `UsageError` if the path exists and is not an empty folder, otherwise as `opened` does.
     """
     path = Path(os.path.realpath(destination))
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -107,7 +106,7 @@ def new_folder(destination: str | Path) -> Iterator[Path]:
         yield beside
         sync_folder(beside)
         beside.rename(path)
-        with suppress(OSError):  # a folder that may be written, but not read
+        with suppress(OSError):  # a folder that may be written but not read
             sync_folder(path.parent)
     except OSError as error:
         raise OutputFailed(f"{str(path)!r} cannot be written: {error.strerror}") from error
@@ -121,7 +120,7 @@ def _until_broken(stream: BinaryIO) -> Iterator[None]:
         yield
         stream.flush()
     except OSError as error:
-        # What the stream still buffers would fail again when it is closed or the program ends.
+        # Data that the stream still buffers would fail again when it closes or the program ends.
         with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), stream.fileno())
         if not isinstance(error, BrokenPipeError):
@@ -135,7 +134,7 @@ def _create(path: Path, mode: Literal["wb", "xb"], shown: Path) -> BinaryIO:
 
 @contextmanager
 def _making(path: Path) -> Iterator[None]:
-    """Translate errors. path: what was asked for, not the name that it has until complete."""
+    """Translate errors. path: the caller's, not the temporary name."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):

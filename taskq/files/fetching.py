@@ -1,7 +1,7 @@
-"""Fetching of output files: those of results, each task's in a folder of its own.
+"""Fetching of the output files of results, each task's into a folder of its own.
 
-What is fetched may come from any agent. Nothing is written outside the folder that is given: each
-folder on the way is opened by its name in the one above, and no link is followed.
+The files may come from any agent. Nothing is written outside the given folder: each folder on the
+way is opened by its name in the one above, and no link is followed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEX
 
 @dataclass(slots=True)
 class Fetched:
-    """What was fetched so far: files and their bytes, of how many tasks; tasks without any.
+    """Counts of a fetch so far: tasks with files, their files and bytes; empty: tasks without any.
 
     lost: tasks whose files could not be read.
     """
@@ -45,7 +45,7 @@ class Fetched:
     lost: int = 0
 
     def note(self, listed: Sequence[Member]) -> None:
-        """Count what a task has left."""
+        """Count the output files of a task."""
         contents = [one.content for one in listed if one.content is not None]
         self.tasks += 1
         self.files += len(contents)
@@ -60,14 +60,13 @@ def fetch(
     *,
     on_lost: Callable[[ResultLost], None] | None = None,
 ) -> Fetched:
-    """Write the output files of results to the folder `to`, which is made: KEY/FILE.
+    """Write the output files of results to the folder `to` as KEY/FILE; create the folder.
 
-    campaigns: their ids by path, that of which the others are below first: in front of the keys of
-    another are the names on the way there. A file appears when it is complete, and replaces what
-    was there. on_lost: called for each task whose files are missing or damaged; without it, raise
-    that `ResultLost`; so are those of which one cannot be made here, since a link or a folder of
-    its name is there. Raise `UsageError` if the disk is of no use, or a result is of none of these
-    campaigns.
+    campaigns: their ids by path, first the campaign above all others: for a campaign below it, the
+    names on the way there come before the key. A file appears when it is complete, and replaces one
+    of the same name. on_lost: called for each task whose files are missing or damaged, or cannot be
+    made since a link or folder has the name of one; without it, raise that `ResultLost`. Raise
+    `UsageError` if the disk fails, or a result is of none of these campaigns.
     """
     fetched, top = Fetched(), next(iter(campaigns))
     try:
@@ -101,7 +100,7 @@ def fetch(
 
 
 def folder_name(key: str) -> str:
-    """Return the name of the folder for a task: its key, with what no name should have as %XX."""
+    """Return the name of a task's folder: its key, with %XX for characters unfit for a name."""
     name = quote(key, safe=_KEPT_IN_NAMES).replace("~", "%7E")
     name = name.replace(".", "%2E", 1) if name.startswith(".") else name
     if len(name) > _NAME_BYTES:
@@ -125,7 +124,7 @@ def _write(to: Path, above: Sequence[str], listed: Sequence[Member]) -> None:
 
 @contextmanager
 def _inside(to: Path, parts: Sequence[str]) -> Iterator[int]:
-    """Open a folder below `to`, made where it is missing; a link on the way is an error."""
+    """Open a folder below `to`; make missing ones on the way; a link on the way is an error."""
     folder = os.open(to, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parts:

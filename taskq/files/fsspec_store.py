@@ -14,15 +14,15 @@ from taskq.model.errors import NotFound, TaskqError, Unavailable, UsageError
 
 
 class FsspecBlobs(BlobStore):
-    """Keeps blobs under a URL, as s3://bucket/folder, named as `FolderBlobs` does.
+    """Keeps blobs under a URL, such as s3://bucket/folder, with the names of `FolderBlobs`.
 
-    Credentials come from where the storage's own tools read them, never from the URL.
+    Credentials come from the places that the storage's own tools read, never from the URL.
     """
 
     def __init__(self, url: str) -> None:
-        """Raise `UsageError` if fsspec, or what it needs for this URL, is missing."""
+        """Raise `UsageError` if fsspec, or a package that it needs for this URL, is missing."""
         try:
-            # An extra that few need and that takes long to import.
+            # An extra that few users need and that takes long to import.
             from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415  # it has no stubs
         except ImportError:
             raise UsageError(f"{url}: this needs fsspec; pip install 'taskq[storage]'") from None
@@ -68,7 +68,7 @@ class FsspecBlobs(BlobStore):
                         file.write(chunk)
                 self._storage.mv(unfinished, path)
             except BaseException:
-                with suppress(Exception):  # what matters is the error that led here
+                with suppress(Exception):  # the first error matters
                     self._storage.rm_file(unfinished)
                 raise
 

@@ -1,4 +1,4 @@
-"""Store of blobs behind a gateway, wherever that keeps them."""
+"""Store of blobs behind a gateway, in the gateway's own store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from taskq_agent.http.connections import chunks_of
 
 
 class GatewayBlobs(BlobStore):
-    """Keeps blobs where a gateway keeps them."""
+    """Keeps blobs in the store of a gateway."""
 
     def __init__(self, gateway: GatewayQueries) -> None:
         self._gateway = gateway
@@ -30,7 +30,7 @@ class GatewayBlobs(BlobStore):
             yield from chunks_of(response)
 
     def remove_archive(self, digest: str) -> None:
-        """Raise `NotOverGateway`: keepers do that."""
+        """Raise `NotOverGateway`: only keepers remove archives."""
         raise NotOverGateway(f"removing the archive {digest}")
 
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:

@@ -22,11 +22,11 @@ Result = Mapping[str, Any]
 
 
 class Fetching:
-    """Replaces references by the large results that they stand for, one at a time.
+    """Replaces references by their large results, one at a time.
 
-    raw: leave the references. blobs: the store; by default as `open_blobs` says. on_lost: called
-    for each result that is missing or damaged, which then stays a reference; without it, raise
-    that `ResultLost`.
+    raw: leave the references. blobs: the store; by default see `open_blobs`. on_lost: called for
+    each result that is missing or damaged, which then stays a reference; without it, raise that
+    `ResultLost`.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Fetching:
     def of(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return a row with its `result`, fetched if that is a reference.
 
-        A payload or result that cannot be read is told of, and stays what stands for it.
+        A payload or result that cannot be read is reported, and its stand-in stays in the row.
         """
         if self.raw or not is_reference(row["result"]):
             self._look_at(row)
@@ -78,14 +78,14 @@ class Fetching:
 
 
 def is_reference(result: Result | None) -> bool:
-    """Return whether a result is a reference to a blob; agents refuse others that look so."""
+    """Return whether a result is a reference to a blob; agents refuse others of this form."""
     return result is not None and result.keys() == {RESULT_REFERENCE}
 
 
 def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
-    """Return the result that a reference stands for, at most 64 MiB as JSON.
+    """Return the result of a reference, at most 64 MiB as JSON.
 
-    Raise `ResultLost` if the store does not have it, or what it has is damaged or no result.
+    Raise `ResultLost` if the store does not have it, or the blob is damaged or not a result.
     """
     digest = _digest(result)
     data = bytearray()
@@ -104,7 +104,7 @@ def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
     try:
         value = loads(data)
         as_json(value).encode()  # checks that it can be exported
-    except (ValueError, RecursionError):  # not stored by an agent of taskq
+    except (ValueError, RecursionError):  # no agent of taskq has stored it
         value = None
     if not isinstance(value, dict):
         raise ResultLost(f"blob {digest} is no result, though a result refers to it")

@@ -1,7 +1,7 @@
-"""Follow the output of a task while it runs, with what its ended attempts have left of theirs.
+"""Follow the output of a task while it runs, after the stored output of its ended attempts.
 
-Who follows asks every two seconds, and the agent sends the end of the output for as long as
-somebody asks; see `sql/functions/follow.sql`.
+A follower asks every two seconds, and the agent sends the end of the output for as long as somebody
+asks; see `sql/functions/follow.sql`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from taskq.model.views import Attempt
 from taskq_agent.text import clean
 
 ASK_S: Final = 2.0
-#: Characters by which it is known where in a stored tail what was shown has ended.
+#: Last characters shown, by which to find in a stored tail where they end.
 _MARK_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class OutputPart:
-    """The next part of a task's output; empty, if only its state has changed.
+    """The next part of a task's output; empty if only its state has changed.
 
     status, attempt, host: of the task at this moment. skipped: bytes before `text` that were not
-    kept. ended: the attempt whose last part this is. text: without terminal escapes.
+    kept. ended: the attempt that ends with this part. text: without terminal escapes.
     """
 
     status: str
@@ -42,10 +42,10 @@ class OutputPart:
 
 
 def output_of(database: Queries, campaign: int, task: int) -> Iterator[OutputPart]:
-    """Yield the output of the attempt that runs, and of those after it, until the task is final.
+    """Yield the output of the running attempt, and of those after it, until the task is final.
 
-    Of an attempt that ends meanwhile, the last part comes out of what is stored of it. Of a task
-    that is final, the last attempt is all.
+    The last part of an attempt that ends meanwhile comes from its stored tail. A task that is final
+    yields only its last attempt.
     """
     shown: _Shown | None = None
     ended = 0
@@ -56,7 +56,7 @@ def output_of(database: Queries, campaign: int, task: int) -> Iterator[OutputPar
         if now != before:
             stored = database.rows("attempts", campaign=campaign, task=task)
             attempts = [Attempt(**one) for one in stored]
-            if before is None:  # those that ended before are told by who lists them
+            if before is None:  # callers list those that ended before
                 ended = len(attempts) - (status in FINAL)
             for one in attempts[ended:]:
                 yield _last_part(status, one, shown)
@@ -87,7 +87,7 @@ def _look(database: Queries, campaign: int, task: int) -> Row:
 
 
 class _Shown:
-    """What was shown of an attempt's output."""
+    """Keeps track of the output shown of an attempt."""
 
     def __init__(self, attempt: int) -> None:
         self.attempt = attempt
@@ -96,9 +96,9 @@ class _Shown:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def new(self, written: int, last: bytes) -> tuple[str, int]:
-        """Return what is new in the last of the bytes written; and how many before it are not kept.
+        """Return new text among the last of the bytes written, and the bytes before it not kept.
 
-        Fewer than before: it is another attempt, since this one was handed back.
+        Fewer bytes than before mean another attempt, since this one was handed back.
         """
         if written < self._bytes:
             self._bytes = 0
@@ -112,6 +112,6 @@ class _Shown:
         return text, skipped
 
     def rest(self, tail: str) -> str:
-        """Return what follows in a stored tail; all of it if nothing in it was shown."""
+        """Return the rest of a stored tail; all of it if nothing in it was shown."""
         place = tail.find(self._mark)
         return tail if place < 0 else tail[place + len(self._mark) :]

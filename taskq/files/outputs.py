@@ -17,7 +17,7 @@ from taskq_agent.transport import MAX_BLOB_BYTES
 
 
 class Outputs(TaskArchives):
-    """Saves and reads output files. Thread-safe. blobs: by default those of `open_blobs`."""
+    """Saves and reads output files. Thread-safe. blobs: by default see `open_blobs`."""
 
     KIND = OUTPUT
     SAVES = "save_output"
@@ -26,7 +26,7 @@ class Outputs(TaskArchives):
         super().__init__(database, open_blobs(database) if blobs is None else blobs)
 
     def find(self, campaign: int, tasks: Sequence[int]) -> dict[int, Input]:
-        """Return the archives of tasks; those that have left no files are missing."""
+        """Return the archives of tasks by task; tasks without output files are missing."""
         rows = self._database.rows("outputs_of", campaign=campaign, tasks=list(tasks))
         return {row["task_id"]: Input(row["digest"], row["size"]) for row in rows}
 
@@ -39,7 +39,7 @@ class Outputs(TaskArchives):
     def read(self, campaign: int, task: int, found: Input) -> list[Member]:
         """Return the files and folders of an archive, checked: no name leads out of a folder.
 
-        Raise `ResultLost` if it is missing, damaged, or made by no agent of taskq.
+        Raise `ResultLost` if it is missing, damaged, or not made by an agent of taskq.
         """
         data = bytearray()
         try:

@@ -1,4 +1,4 @@
-"""Store of blobs in S3, or in what speaks its protocol.
+"""Store of blobs in S3, or a server that speaks its protocol.
 
 The only module that imports obstore.
 """
@@ -20,14 +20,14 @@ from taskq.model.errors import NotFound, TaskqError, Unavailable, UsageError
 if TYPE_CHECKING:
     from obstore.store import S3Credential
 
-#: What is larger goes in parts of this size, two at a time: it bounds the memory that a blob takes.
+#: A larger blob goes in parts of this size, two at a time, which bounds the memory it takes.
 PART_BYTES: Final = 8 * CHUNK_BYTES
 PARTS_AT_A_TIME: Final = 2
 
 _ADDRESS: Final = re.compile(
     r"s3://([a-z0-9][a-z0-9._-]{1,253}[a-z0-9])((?:/[\w=+-][\w.=+-]*)*)/?", re.ASCII
 )
-#: For one request: until it is connected, until something comes, in all (1 GiB to a slow reader).
+#: Timeouts of a request: to connect, to the next data, in all (1 GiB to a slow reader).
 _TIMEOUTS: Final = {"connect_timeout": "5s", "read_timeout": "20s", "timeout": "1h"}
 _RETRIES: Final = {
     "max_retries": 4,
@@ -36,7 +36,7 @@ _RETRIES: Final = {
 }
 #: Files of credentials are read again after this time, since others rotate them.
 _CREDENTIALS_LAST: Final = timedelta(minutes=5)
-#: Where any of these is set, obstore finds the credentials; the files come after them.
+#: If one of these is set, obstore finds the credentials; the files come after them.
 _FOUND_BY_OBSTORE: Final = (
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -46,26 +46,26 @@ _FOUND_BY_OBSTORE: Final = (
 
 
 class S3Blobs(BlobStore):
-    """Keeps blobs under s3://bucket/prefix, named as `FolderBlobs` does.
+    """Keeps blobs under s3://bucket/prefix, with the names of `FolderBlobs`.
 
-    An object appears whole or not at all. What a killed process has begun to upload in parts is
-    never seen, and is removed by the bucket's rule for incomplete uploads. A request that fails is
-    made again some times, within 20 s.
+    An object appears whole or not at all. Parts that a killed process has uploaded are never
+    visible; the bucket's rule for incomplete uploads removes them. A request that fails is repeated
+    some times, within 20 s.
     """
 
     def __init__(self, url: str) -> None:
         """Raise `UsageError` if the address or the files of AWS are wrong, or obstore is missing.
 
-        Credentials, region and endpoint are those that AWS's own tools find in the environment,
-        the files of a profile (`AWS_PROFILE`), or on a machine of theirs; never in the address.
+        Credentials, region and endpoint come from the places that AWS's own tools read: the
+        environment, the files of a profile (`AWS_PROFILE`), or a machine of AWS; never the address.
         """
         address = _ADDRESS.fullmatch(url)
-        if address is None:  # which may have a password in it, so it is not repeated
+        if address is None:  # it may contain a password, so the error does not repeat it
             raise UsageError(
                 "an address in S3 is s3://bucket or s3://bucket/prefix, without credentials"
             )
         try:
-            # An extra that few need.
+            # An extra that few users need.
             import obstore  # noqa: PLC0415
             from obstore.exceptions import (  # noqa: PLC0415
                 PermissionDeniedError,
@@ -94,7 +94,7 @@ class S3Blobs(BlobStore):
 
     def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
         """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
-        if offset and offset >= self.size(digest):  # a range that S3 refuses
+        if offset and offset >= self.size(digest):  # S3 refuses such a range
             return
         if end is not None and offset >= end:
             return
@@ -160,7 +160,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _found() -> dict[str, Any]:
-    """Return the settings that obstore does not find by itself."""
+    """Return the settings that obstore does not find alone."""
     environ, profile = os.environ, _profile()
     options: dict[str, Any] = {"client_options": dict(_TIMEOUTS)}
     endpoint = (
@@ -184,7 +184,7 @@ def _found() -> dict[str, Any]:
 
 
 def _of_the_files() -> S3Credential:
-    """Return the credentials of the profile, as they are now."""
+    """Return the present credentials of the profile."""
     profile = _profile()
     return {
         "access_key_id": profile.get("aws_access_key_id", ""),
@@ -195,7 +195,7 @@ def _of_the_files() -> S3Credential:
 
 
 def _profile() -> dict[str, str]:
-    """Return what AWS's two files say of the profile; nothing where they do not know it."""
+    """Return the settings of the profile in AWS's two files; empty if they do not have it."""
     name = os.environ.get("AWS_PROFILE", "default")
     found: dict[str, str] = {}
     for variable, usual, section in (
