@@ -1,12 +1,12 @@
 """Campaign files: one TOML file describes a campaign and, if wanted, its tasks.
 
 path = "/wisdom/malaria/1lf3"
-weight = 2.0                  # see taskq.campaign.CampaignSpec
+weight = 2.0                  # see taskq.CampaignSpec
 requires = ["gpu", "mem>=16"]
 on_disconnect = "stop"
 late_results = "salvage"
 front = false                 # never leased ahead
-[handler]                     # see taskq.campaign.Handler
+[handler]                     # see taskq.Handler
 kind = "python"
 target = "dock:dock"
 [retry]                       # see RetryPolicy
@@ -49,7 +49,7 @@ _OPTIONS: Final = tuple(option.name for option in fields(SourceOptions))
 
 @dataclass(frozen=True, slots=True)
 class SeedPlan:
-    """Source of a campaign's tasks: a file, a sweep, or the product of both."""
+    """Source of a campaign's tasks: a file, a sweep, or the product of the two."""
 
     file: Path | None
     format: str | None
@@ -81,9 +81,9 @@ class CampaignFile:
 def read_campaign_file(path: str | Path) -> CampaignFile:
     """Read and check a campaign file.
 
-    Does not check that the files that it names exist. Raise `NotFound` if there is no
-    such file, `UsageError` if it cannot be read, `InvalidCampaign` or `InvalidPath`, naming
-    the key, if it does not describe a campaign.
+    Does not check that the named files exist. Raise `NotFound` if there is no campaign file,
+    `UsageError` if it cannot be read, `InvalidCampaign` or `InvalidPath`, which name the key, if it
+    does not describe a campaign.
     """
     path = Path(path).absolute()
     try:

@@ -1,7 +1,7 @@
 """Key conflicts: policies for keys that are stored with another payload, and their messages.
 
 The database alone decides whether payloads are equal (`sql/functions/seed_conflicts.sql`). This
-module turns what it reports into exceptions with messages for people, and compares as it does.
+module turns its reports into exceptions with messages for people, and compares as it does.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def check_choice(on_conflict: str) -> None:
 
 
 def comparable(text: str) -> Any:
-    """Return JSON as a value that equals another's if PostgreSQL finds the two equal.
+    """Return JSON as a value; two values are equal if PostgreSQL finds their texts equal.
 
-    To Python alone, true is 1, and 1e23 is not the whole number that PostgreSQL makes of it.
+    Python alone takes true for 1, and does not read 1e23 as the whole number that PostgreSQL reads.
     """
     return json.loads(text, parse_int=_number, parse_float=_number)
 
@@ -45,13 +45,13 @@ def _number(text: str) -> tuple[str, Decimal]:
 def reported_clashes(
     rows: Sequence[Mapping[str, Any]], numbers: Sequence[int]
 ) -> tuple[Clash, ...]:
-    """Return conflicts as `seed_again` reports them; numbers: the records' numbers by place."""
+    """Return the conflicts reported by `seed_again`; numbers: the records' numbers by place."""
     clashes = (Clash(one["key"], one["stored"], one["offered"], one["place"]) for one in rows)
     return tuple(_shown(clash, numbers[clash.number - 1]) for clash in clashes)
 
 
 def submit_conflict(error: KeyConflict) -> KeyConflict:
-    """Return the database's error about a single task, with a message for people."""
+    """Return the database's error for a single task, with a message for people."""
     clashes = tuple(_shown(clash, clash.number) for clash in error.clashes)
     return KeyConflict(
         "; ".join(map(describe_clash, clashes)),
@@ -62,7 +62,7 @@ def submit_conflict(error: KeyConflict) -> KeyConflict:
 
 
 def seeding_conflict(error: KeyConflict, numbers: Sequence[int], added: int) -> KeyConflict:
-    """Return the database's error about a chunk of records as the error of the seeding.
+    """Return the database's error for a chunk of records as the error of the seeding.
 
     numbers: the records' numbers by place. added: tasks that earlier chunks added.
     """
@@ -87,7 +87,7 @@ def describe_clash(clash: Clash) -> str:
 
 
 def remedies(error: KeyConflict) -> str:
-    """Return what the user can do, as a sentence that ends before the names of the choices."""
+    """Return the user's remedies, as a sentence that ends before the names of the choices."""
     reason = "a key is too long for a number behind it; " if error.too_long else ""
     return f"{reason}mend the records, take other fields for the key, or choose"
 

@@ -5,14 +5,14 @@ other tasks, and makes them claimable. So memory is bounded by a chunk, seeding 
 chunks that were committed before an interruption stay.
 
 The database compares the payloads of existing keys. Only these payloads are sent for that, so new
-tasks cost nothing more; see `key_conflicts`.
+tasks cost no more; see `key_conflicts`.
 
-COPY needs a right on the table, which only its owner has. For other logins a chunk is one call of
-`seed_tasks`, which does the same and takes the server a tenth longer. So it is over a gateway, in
+COPY needs a right on the table that only its owner has. For other logins a chunk is one call of
+`seed_tasks`, which does the same and takes the server a tenth longer. A gateway does so too, in
 smaller chunks.
 
-While the database stores a chunk, the next one is read and encoded. The records are read in the
-caller's thread, since they may be bound to it; the database is called in another thread.
+While the database stores a chunk, the next one is read and encoded. The caller's thread reads the
+records, since they may be bound to it; another thread calls the database.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from taskq.model.seed import MAX_PAYLOAD_BYTES, Encoded, Seed
 
 CHUNK: Final = 10_000
 CHUNK_CHARS: Final = 4_000_000
-#: ... of a chunk over a gateway, which others use too.
+#: Limits of a chunk over a gateway, which others use too.
 REMOTE_CHUNK: Final = 2_000
 REMOTE_CHUNK_CHARS: Final = 500_000
 #: The reading thread sleeps after this many records. Otherwise it holds the interpreter lock for
@@ -79,9 +79,9 @@ class Conflicts:
 
 @dataclass(slots=True)
 class _Chunk:
-    """Tasks by key; read, bad: counts of the seeding when the chunk's last record was read.
+    """Tasks by key. read, bad: counts of the seeding when the chunk's last record was read.
 
-    again: further records with the key of one of these tasks. text: the tasks as COPY takes them.
+    again: further records with the key of one of these tasks. text: the tasks in COPY's format.
     """
 
     tasks: dict[str, Numbered]
@@ -93,7 +93,7 @@ class _Chunk:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What became of a chunk in the database; clashes: some of its conflicts."""
+    """The outcome of a chunk in the database; clashes: some of its conflicts."""
 
     added: int
     conflicts: int = 0
@@ -158,13 +158,13 @@ def seed(
 
 
 def _begun(send: Callable[[], _Outcome]) -> Future[_Outcome]:
-    """Send a chunk in a thread that no end of a program waits for: the database may not answer."""
+    """Send a chunk in a thread that holds up no program's end: the database may not answer."""
     future = Future[_Outcome]()
 
     def run() -> None:
         try:
             future.set_result(send())
-        except BaseException as error:  # noqa: BLE001  # raised by whoever awaits it
+        except BaseException as error:  # noqa: BLE001  # the waiting thread raises it
             future.set_exception(error)
 
     threading.Thread(target=run, name="taskq-seed", daemon=True).start()
@@ -193,7 +193,7 @@ class _Progress:
             self._on_progress(self.count)
 
     def end(self, ahead: SeedCount) -> SeedCount:
-        """Return the final count, when all chunks are committed."""
+        """Return the final count, once all chunks are committed."""
         self._read(ahead.read, ahead.bad)
         return self.count
 
@@ -207,7 +207,7 @@ class _Progress:
 def _chunks(
     encoded: Iterable[Numbered], ahead: SeedCount, most: int, most_chars: int
 ) -> Iterator[_Chunk]:
-    """Yield chunks of records by key; of several records with one key the first is its task."""
+    """Yield chunks of records by key; the first of several records with a key is its task."""
     tasks: dict[str, Numbered] = {}
     again: list[Numbered] = []
     chars = 0
@@ -229,7 +229,7 @@ def _chunks(
 def _encoded(
     records: Iterable[Seedable], count: SeedCount, on_bad: Callable[[BadLine], None] | None
 ) -> Iterator[Numbered]:
-    """Encode and number records; pass bad ones to `on_bad`, or raise if it is None."""
+    """Encode and number records; pass bad ones to `on_bad`, or raise `InvalidTask` without it."""
     source = records if isinstance(records, Source) else None
     for number, record in enumerate(records, 1):
         count.read += 1
@@ -270,12 +270,12 @@ class _Sender:
         self._added = 0
 
     def prepare(self, chunk: _Chunk) -> None:
-        """Write a chunk's text, in the reader's thread: the database works on the one before."""
+        """Format a chunk for COPY in the reader's thread; the database stores the one before."""
         if self._may_copy is not False:
             chunk.text = _lines(self._campaign, chunk.tasks.values())
 
     def send(self, chunk: _Chunk) -> _Outcome:
-        """Write a chunk; raise `KeyConflict` if there are conflicts and the policy is "fail"."""
+        """Send a chunk; raise `KeyConflict` if there are conflicts and the policy is "fail"."""
         try:
             sent = self._transact(chunk)
         except KeyConflict as error:
@@ -338,23 +338,23 @@ class _Sender:
         return _Outcome(row.get("added", 0), row["conflicts"], clashes)
 
     def cancel(self) -> None:
-        """Cancel the chunk in flight, if there is one; none of it is added then."""
+        """Cancel the chunk in flight, if there is one; then none of it is added."""
         if self._running is not None:
             self._running.cancel()
 
 
 def _largest(chunk: _Chunk) -> int:
-    """Return how many bytes PostgreSQL writes at most for a payload of a chunk."""
+    """Return the most bytes that PostgreSQL writes for a payload of a chunk."""
     payloads = [one[1] for _, one in chain(chunk.tasks.values(), chunk.again)]
     longest = max(map(len, payloads), default=0)
-    # A character has three bytes in UTF-8, if it is not one of four that JSON may escape; Python
-    # writes exponents with a sign, and a number with one gets 60 times as long at most.
+    # A character has at most four bytes in UTF-8. Python writes exponents with a sign, and
+    # PostgreSQL writes a number with an exponent at most 60 times as long.
     grows = any("e-" in one or "e+" in one for one in payloads)
     return min(longest * (60 if grows else 4), MAX_PAYLOAD_BYTES)
 
 
 def _lines(campaign: int, tasks: Iterable[Numbered]) -> bytes:
-    """Return tasks in COPY's text format. Neither keys nor JSON have control characters."""
+    """Return tasks in COPY's text format. Keys and JSON have no control characters."""
     return "".join(
         [
             f"{campaign}\t{key.replace(_BACKSLASH, _TWICE)}\t"

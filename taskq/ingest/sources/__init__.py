@@ -1,8 +1,8 @@
 """Sources of tasks: seed files and parameter sweeps, as streams of records.
 
-`open_source` reads a file, `sweep` makes combinations of parameters, `cross` combines the
-two. Each returns a `Source`, which yields a `Seed` for each task and a `BadLine` for each
-piece of input that is no task; the caller decides whether to stop at bad lines or skip them.
+`open_source` reads a file, `sweep` makes combinations of parameters, `cross` combines the two. Each
+returns a `Source`, which yields a `Seed` for each task and a `BadLine` for each piece of input that
+is not a task; the caller decides whether to stop at bad lines or skip them.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ def seed_from(
     options: SourceOptions,
     key: str | None = None,
 ) -> Seed:
-    """Return the task of a payload; raise `InvalidTask` if it cannot be one.
+    """Return the task of a payload; raise `InvalidTask` if the task is not valid.
 
-    The options name the fields that hold key and priority; `key` is the key without them.
+    The options name the fields with key and priority; `key` is the key if they name none.
     """
     if options.key is not None:
         key = _key(options.key, fields)

@@ -47,21 +47,21 @@ def open_source(
 ) -> Source:
     """Open a seed file, plain or gzip, or standard input (`-`), which needs a format.
 
-    The format is guessed from the suffix: `ligands.smi.gz` is SMILES; whether it is gzip
-    shows in the first bytes, whatever the name.
+    The format is guessed from the suffix: `ligands.smi.gz` is SMILES. The first bytes show whether
+    it is gzip, whatever the name.
 
-    A pipe, or whatever else is no regular file, is opened when the first record is asked for, and
-    only then: what one opening takes from it no other will see, and a named pipe waits for its
-    writer. So a source may be made, looked at and closed, and made again.
+    A pipe, or any other file that is not regular, is opened only at the first record: what one
+    opening reads from it is lost to any other, and a named pipe waits for its writer. So a source
+    may be made, inspected and closed, and made again.
 
-    Raise `NotFound` if there is no such file, and `UsageError` for a directory, a file that
-    may not be read, an unknown suffix or format, and an option that the format does not know.
-    Reading the source yields a task or a `BadLine` per record; it raises `UsageError` where
-    nothing can be read (a table without a usable header) and `Unavailable` when the disk fails.
+    Raise `NotFound` if there is no such file, and `UsageError` for a directory, a file without the
+    right to read it, an unknown suffix or format, and an option that the format does not have.
+    Reading the source yields a task or a `BadLine` per record; it raises `UsageError` if nothing
+    can be read (a table without a usable header) and `Unavailable` if the disk fails.
 
-    Damaged gzip is a `Damage`, once, and every whole line before it a record. A regular file is
-    verified beforehand, at some 300 MB of text a second, and has its `Damage` as the first record.
-    From a pipe it comes last: only then is it known that the records before it are uncertain.
+    Damaged gzip yields one `Damage`, and every whole line before the damage is a record. A regular
+    file is verified beforehand, at some 300 MB of text a second, and yields its `Damage` first. A
+    pipe yields it last: only then does the reader know that the records before it are uncertain.
     """
     from_stdin = str(path) == "-"
     name = "standard input" if from_stdin else str(path)
@@ -74,7 +74,7 @@ def open_source(
 
 
 def check_read_once(paths: Sequence[str]) -> None:
-    """Raise `UsageError` if a pipe, or standard input, is named twice: it can be read once only."""
+    """Raise `UsageError` if a pipe or standard input is named twice: it can be read only once."""
     seen = set()
     for path in paths:
         try:
@@ -88,9 +88,9 @@ def check_read_once(paths: Sequence[str]) -> None:
 
 
 def choose_format(name: str, asked: str | None, options: SourceOptions) -> Format:
-    """Return the format that was asked for, or that a file's name shows.
+    """Return the format with the given name, or of a file's suffix.
 
-    Raise `UsageError` if there is none such, or one of the options does not apply to it.
+    Raise `UsageError` if there is none, or one of the options does not apply to it.
     """
     chosen = _by_suffix(name) if asked is None else FORMATS.get(asked)
     if chosen is None:
@@ -116,7 +116,7 @@ def _by_suffix(name: str) -> Format:
 
 
 def _is_regular(path: Path) -> bool:
-    """Return whether a file is regular; raise what opening it would raise, without opening it."""
+    """Return whether a file is regular; raise the errors of opening it, without opening it."""
     with _opening_errors(path):
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -150,7 +150,7 @@ def _stdin() -> ByteStream:
 
 
 class _FileSource(Source):
-    """A file to read; stream: of a regular file or standard input; None for a pipe."""
+    """A file to read. stream: of a regular file or standard input; None for a pipe."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class _FileSource(Source):
     ) -> None:
         self.name = name
         self.total_bytes = None if stream is None else _size(stream)
-        self._shared = shared  # standard input is not ours to close
+        self._shared = shared  # standard input must stay open
         self._stream = stream
         self._opens = opens
         self._lines: LineReader | None = None

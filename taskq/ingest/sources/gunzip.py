@@ -1,8 +1,8 @@
-"""Streaming gzip decompression that returns all data before a damage, and what is verified.
+"""Streaming gzip decompression that returns all data before a damage, and how much is verified.
 
-A member's checksum is at its end, so its data are verified only when it has been read completely.
-Python's `gzip` raises an error at a damage, so that a buffered reader loses the data before it;
-here the data end, and `damage` says why.
+A member's checksum is at its end, so its data are verified only after all of it was read. Python's
+`gzip` raises an error at a damage, so that a buffered reader loses the data before it. Here the
+data end, and `damage` gives the reason.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ MAGIC: Final = b"\x1f\x8b\x08"
 
 _INPUT_BYTES: Final = 65_536
 _OUTPUT_BYTES: Final = 1_048_576
-_ANY_MEMBER: Final = 16 + zlib.MAX_WBITS  # what zlib takes for gzip with a window of any size
+_ANY_MEMBER: Final = 16 + zlib.MAX_WBITS  # zlib's code for gzip with a window of any size
 
 
 class Some(io.RawIOBase):
-    """A stream for reading, made of a method that gives some bytes, none only at the end."""
+    """A stream for reading, made of a method that returns some bytes, none only at the end."""
 
     def readable(self) -> bool:
         """Return True."""
@@ -41,10 +41,10 @@ class Some(io.RawIOBase):
 class Gunzip(Some):
     """The decompressed bytes of one gzip member after the other, to the end or to a damage.
 
-    read1: gives at most so many compressed bytes, none only at their end.
-    lines, given: line ends and bytes given out so far. verified: those of the line ends that
-    checksums vouch for. damage: what ended the data early. whole: whether all that was given out is
-    verified, so that only what comes behind is damaged.
+    read1: returns at most so many compressed bytes, none only at their end.
+    lines, given: line ends and bytes returned so far. verified: line ends covered by checksums.
+    damage: the reason for an early end of the data. whole: whether all bytes returned are verified,
+    so that only what follows is damaged.
     """
 
     def __init__(self, read1: Callable[[int], bytes]) -> None:
@@ -83,7 +83,7 @@ class Gunzip(Some):
         return data
 
     def _next_member(self) -> bool:
-        """Go on to the next member, past the zeros that tapes put between; say if there is one."""
+        """Go to the next member, past the zeros that tapes insert; return whether there is one."""
         self.verified = self.lines
         head = self._input.lstrip(b"\0")
         while len(head) < len(MAGIC) and (more := self._read1(_INPUT_BYTES)):
@@ -99,10 +99,10 @@ class Gunzip(Some):
 
 
 def _before_damage(member: zlib._Decompress, data: bytes) -> bytes:
-    """Return what data that are damaged somewhere decompress to before that place.
+    """Return the decompressed data before a damage in compressed data.
 
-    zlib keeps back what it made in the call that fails. So the calls are made smaller, down to the
-    byte, and there one byte of output is asked for at a time.
+    zlib keeps back the output of the call that fails. So the calls shrink, down to one byte of
+    input, and then to one byte of output at a time.
     """
     found = []
     step = len(data)

@@ -39,7 +39,7 @@ def _object(line: str, *, cut: bool) -> dict[str, Any]:
         if cut:
             raise InvalidTask(f"the file ends within this line: {error.msg}") from None
         raise InvalidTask(f"not JSON: {error.msg} at character {error.pos + 1}") from None
-    except ValueError:  # the only other reason that int() has
+    except ValueError:  # int() raises it for no other reason
         raise InvalidTask("a whole number of thousands of digits") from None
     if not isinstance(value, dict):
         raise InvalidTask("the line must be an object of names and values, as {...}")
@@ -47,7 +47,7 @@ def _object(line: str, *, cut: bool) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; of two values under one name, readers differ in which one they take."""
+    """Return an object; refuse a name with two values, since readers differ in which they take."""
     value = dict(pairs)
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
@@ -64,9 +64,9 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_re
 
 
 def _decode(line: str) -> Any:
-    # `decode` also looks for white space, a quarter of its time, though there is hardly ever any.
+    # `decode` also skips white space, a quarter of its time, though there is hardly ever any.
     try:
         value, end = _DECODER.raw_decode(line)
     except json.JSONDecodeError:
-        value, end = None, -1  # said below, with the position
+        value, end = None, -1  # `decode` raises it, with the position
     return value if end == len(line) else _DECODER.decode(line)

@@ -30,13 +30,13 @@ _Found = TypeVar("_Found")
 
 
 class ByteStream(Protocol):
-    """The part of a buffered binary stream that reading lines needs."""
+    """The part of a buffered binary stream that `LineReader` needs."""
 
     def read1(self, size: int, /) -> bytes | None:
-        """Return at most that many bytes, nothing only at the end, None if it would block."""
+        """Return at most so many bytes, nothing only at the end, None if it would block."""
 
     def seek(self, position: int, /) -> int:
-        """Go to a position, where the stream is a regular file."""
+        """Go to a position, if the stream is a regular file."""
 
     def tell(self) -> int:
         """Return the position."""
@@ -52,10 +52,10 @@ class LineReader:
     """The lines of a stream, plain or gzip, as text without line ends.
 
     Iterating yields a `BadLine` in place of a line that is not UTF-8, contains NUL, is longer than
-    1 MiB or begins, though not the first, with a byte order mark; the mark of the first line and
-    the CR of CRLF are dropped. Where gzip data are damaged the lines end, after the last whole one,
-    and `damage` says so. It raises `UsageError` when the stream is UTF-16 or compressed otherwise,
-    and `Unavailable` when it cannot be read on; every line before that point was yielded.
+    1 MiB, or begins with a byte order mark, unless it is the first. The mark of the first line and
+    the CR of CRLF are dropped. The lines of damaged gzip data end after the last whole one, and
+    `damage` describes the damage. Iterating raises `UsageError` for a stream that is UTF-16 or
+    compressed otherwise, and `Unavailable` if reading fails; all lines before that were yielded.
     """
 
     def __init__(self, stream: ByteStream, name: str) -> None:
@@ -83,9 +83,9 @@ class LineReader:
 
     @property
     def bytes_read(self) -> int:
-        """Return how many bytes of the stream the lines so far are, before decompression.
+        """Return the bytes of the stream that the lines so far take, before decompression.
 
-        Of compressed data it is estimated from what was read ahead; it never falls.
+        For compressed data it is an estimate from the bytes read ahead; it never falls.
         """
         read_ahead = self._counted.count if self._gunzip is None else self._gunzip.given
         if read_ahead:
@@ -124,7 +124,7 @@ class LineReader:
             self.damage = _damage_in(self._gunzip)
 
     def _is_torn(self) -> bool:
-        """Return whether a line without an end is the beginning of one that is damaged."""
+        """Return whether a line without an end is the beginning of a damaged line."""
         return self._gunzip is not None and bool(self._gunzip.damage) and not self._gunzip.whole
 
     def _read(self) -> bytes:
@@ -153,14 +153,14 @@ class LineReader:
 
 
 def is_gzip(stream: ByteStream, name: str) -> bool:
-    """Return whether a regular file begins as gzip does; its position stays."""
+    """Return whether a regular file begins as gzip; keep its position."""
     return _looked_at(stream, name, lambda counted: counted.head.startswith(MAGIC))
 
 
 def damage_ahead(stream: ByteStream, name: str) -> Damage | None:
-    """Return what is damaged in a regular gzip file, by reading it to its end; its position stays.
+    """Return the damage of a regular gzip file, which is read to its end; keep its position.
 
-    That takes a second for some 300 MB of text, and no memory.
+    It takes a second for some 300 MB of text, and no memory.
     """
     return _looked_at(stream, name, _damage_ahead)
 
@@ -183,7 +183,7 @@ def _looked_at(stream: ByteStream, name: str, look: Callable[[_Counted], _Found]
 
 
 def _damage_in(gunzip: Gunzip) -> Damage | None:
-    """Return what ended decompressed data early, if anything did."""
+    """Return the damage that ended decompressed data early, or None."""
     if gunzip.damage is None:
         return None
     first, last = gunzip.verified + 1, gunzip.lines
@@ -195,7 +195,7 @@ def _damage_in(gunzip: Gunzip) -> Damage | None:
 
 
 class _Counted(Some):
-    """A stream that counts what is read from it and shows its first bytes beforehand."""
+    """A stream that counts the bytes read from it and shows its first bytes beforehand."""
 
     def __init__(self, stream: ByteStream) -> None:
         self.count = 0
@@ -215,10 +215,10 @@ class _Counted(Some):
         return data
 
     def _later(self, size: int) -> bytes:
-        """Return what follows a read that gave nothing: nothing at the end, else what comes later.
+        """Return the data after an empty read: nothing at the end, else data that come later.
 
-        A buffered reader gives nothing as well where another process has made a pipe non-blocking
-        and there is no data yet; what is beneath it tells these two apart.
+        A buffered reader also returns nothing if another process has made a pipe non-blocking and
+        there is no data yet; the raw stream below it distinguishes the two.
         """
         beneath: Any = getattr(self._stream, "raw", None)
         data: bytes | None = b"" if beneath is None else beneath.read(size)

@@ -22,8 +22,8 @@ DELIMITERS: Final = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", 
 class BadLine:
     """A piece of a seed file that cannot become a task.
 
-    `number` is the line it starts at, from 1. `text` is its beginning, at most
-    200 characters, with everything unprintable escaped: it is safe to show on a terminal.
+    `number` is the line where it starts, from 1. `text` is its beginning, at most 200 characters,
+    with unprintable ones escaped: it is safe to show on a terminal.
     """
 
     number: int
@@ -33,11 +33,11 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True)
 class Damage(BadLine):
-    """The place in a compressed file at which it is damaged; nothing behind it is read.
+    """The place of the damage in a compressed file; nothing behind it is read.
 
-    `number` is the line in which it lies. `uncertain` are the first and the last of the whole lines
-    before it that no checksum vouches for: some may never have been in the file. None: all are
-    as they were written.
+    `number` is the line of the damage. `uncertain` are the first and the last of the whole lines
+    before it that no checksum covers: some may never have been in the file. None: all are as they
+    were written.
     """
 
     uncertain: tuple[int, int] | None
@@ -48,9 +48,9 @@ Record: TypeAlias = Seed | BadLine
 
 @cache
 def key_fields(key: str | None) -> tuple[str, ...]:
-    """Return the fields that a key is made of: names separated by commas, quoted as in CSV.
+    """Return the fields that form a key: names separated by commas, quoted as in CSV.
 
-    None: there are none. Raise `UsageError` if one is empty or comes twice.
+    Empty if key is None. Raise `UsageError` if a name is empty or comes twice.
     """
     if key is None:
         return ()
@@ -71,15 +71,15 @@ def key_fields(key: str | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """How to read a seed file, where its format leaves a choice.
+    """How to read a seed file, if its format leaves a choice.
 
-    key        column or field whose value becomes the task's key, or several as a,b
-               (CSV, TSV, JSON Lines, SDF); they stay in the payload; see `sources.fields`
+    key        column or field whose value becomes the task's key, or several, such as a,b
+               (CSV, TSV, JSON Lines, SDF); they stay in the payload; see `fields`
     priority   the same for the priority, a whole number
-    types      what a CSV or TSV value that looks like a number becomes: a number
-               ("guess") or text ("text"); `taskq.ingest.sources.values` says what looks like one
+    types      whether a CSV or TSV value that looks like a number becomes a number
+               ("guess") or stays text ("text"); see `values`
     delimiter  one character or its name: tab, space, comma, semicolon, pipe (SMILES, CSV)
-    header     whether a SMILES file starts with a line of titles; None: when its first
+    header     whether a SMILES file starts with a line of titles; None means if its first
                word contains "smiles", which no molecule can
     """
 
@@ -107,7 +107,7 @@ class SourceOptions:
             )
 
     def separator(self, default: str) -> str:
-        """Return the delimiter as a character, the default if none was chosen."""
+        """Return the delimiter as a character, or the default if none was chosen."""
         if self.delimiter is None:
             return default
         return DELIMITERS.get(self.delimiter, self.delimiter)
@@ -119,9 +119,8 @@ DEFAULT_OPTIONS: Final = SourceOptions()
 class Source(AbstractContextManager["Source"]):
     """A stream of records that is read once and in bounded memory.
 
-    `total_bytes` and `total` are the sizes that are known beforehand, None when not:
-    of the file as it lies on disk, and in records. `checked_first`: whether it is read through
-    before it gives its first record.
+    `total_bytes` and `total`: the sizes known beforehand, of the file on disk and in records; None
+    if unknown. `checked_first`: whether it is read through before it yields its first record.
     """
 
     name: str
@@ -131,12 +130,12 @@ class Source(AbstractContextManager["Source"]):
 
     @property
     def bytes_read(self) -> int:
-        """Return how much of `total_bytes` is read so far."""
+        """Return how many of `total_bytes` were read so far."""
         return 0
 
     @property
     def line(self) -> int:
-        """Return the number of the last line read; 0 where there are no lines."""
+        """Return the number of the last line read; 0 if there are no lines."""
         return 0
 
     @abstractmethod

@@ -23,9 +23,9 @@ _FIELD: Final = re.compile(r">.*?<([^<>]+)>")
 def read(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
     """Yield a task per molecule: `{"molblock": ..., "name": ..., "fields": {...}}`.
 
-    The key is the name; a digest of the payload where the name is empty, too long, or that of
-    the molecule before, as conformers have it. The values of fields are text. A molecule that
-    contains a bad line, has no `M  END`, or no `$$$$` because the file was cut, is bad.
+    The key is the name, or a digest of the payload if the name is empty, too long, or that of the
+    molecule before, as with conformers. Values of fields are text. A molecule is bad if it contains
+    a bad line, has no `M  END`, or has no `$$$$` because the file was cut.
     """
     last_name = ""
     for block in _blocks(lines):
@@ -75,7 +75,7 @@ def _blocks(lines: LineReader) -> Iterator[_Block]:
             yield block
             block = _Block(lines.number + 1)
             if line.rstrip() != "$$$$":
-                # It is the first line of the next molecule, whose other lines would be shifted.
+                # It is the first line of the next molecule, whose other lines would shift.
                 reason = "the line is not $$$$ alone: were files joined without a line end?"
                 block.spoil(lines.number, reason)
         else:
@@ -86,7 +86,7 @@ def _blocks(lines: LineReader) -> Iterator[_Block]:
 
 
 def molecule(lines: list[str]) -> dict[str, Any]:
-    """Return a molecule as it is in a payload; raise `InvalidTask` if it is none."""
+    """Return a molecule as a payload; raise `InvalidTask` if it is not valid."""
     end = next((i for i, line in enumerate(lines) if line.startswith("M  END")), None)
     if end is None:
         raise InvalidTask("the molecule has no 'M  END' line")
@@ -98,7 +98,7 @@ def molecule(lines: list[str]) -> dict[str, Any]:
 
 
 def _fields(lines: list[str]) -> dict[str, str]:
-    """Return the data fields; an empty line within a value, though not allowed, stays in it."""
+    """Return the data fields; an empty line within a value stays in it, though not allowed."""
     found: list[tuple[str, list[str]]] = []
     value: list[str] | None = None
     after_gap = True

@@ -10,10 +10,10 @@ from taskq.ingest.sources.lines import MARK, MARK_WITHIN, LineReader
 from taskq.ingest.sources.records import BadLine, Record, SourceOptions, checked, excerpt
 from taskq.model.seed import MAX_KEY_CHARS, Seed, derived_key
 
-# JSON makes at most six bytes of a character, so a payload from a line this short keeps every
+# JSON takes at most six bytes for a character, so a payload from a line this short keeps every
 # limit of tasks. Checking each seed instead would take more than half of the reading time.
 _SURELY_SHORT: Final = 8_000
-#: What SMILES are made of outside of brackets (opensmiles.org, and dative bonds): atoms, bonds,
+#: Characters of SMILES outside of brackets (opensmiles.org, and dative bonds): atoms, bonds,
 #: branches, ring closures, the dot and the arrow of reactions.
 _ALLOWED: Final = "BCNOPSFIbcnops*0123456789()=#$:/\\~.<>-%"
 _BAD: Final = re.compile(f"[^{re.escape(_ALLOWED)}]")
@@ -23,12 +23,12 @@ _LABELS: Final = "1234567890"
 
 
 def read(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
-    """Yield a task per line: `{"smiles": ..., "name": ...}`, with its name for a key.
+    """Yield a task per line: `{"smiles": ..., "name": ...}`, with its name as its key.
 
-    Without a delimiter, the name is what follows the first white space, up to a tab or the
-    end of the line; with one, it is the second field. Payloads of molecules without a name
-    have no `name`, and their SMILES for a key; where name or SMILES is too long for a key,
-    the key is a digest of the payload. Empty lines and those that start with `#` are skipped.
+    Without a delimiter, the name follows the first white space, up to a tab or the end of the line;
+    with a delimiter, it is the second field. The payload of a molecule without a name has no
+    `name`, and its key is the SMILES. If the name or SMILES is too long for a key, the key is a
+    digest of the payload. Empty lines and those that start with `#` are skipped.
     """
     delimiter = None if options.delimiter is None else options.separator("\t")
     first = True
@@ -72,9 +72,9 @@ def _record(number: int, line: str, smiles: str, name: str) -> Record:
 
 
 def _wrong(smiles: str) -> str | None:
-    """Return what no molecule can have; chemistry (valences, aromatic rings) is not looked at.
+    """Return a fault of the text; None if there is none. Chemistry (valences, rings) is unchecked.
 
-    Each step takes time in proportion to the text, whatever that is.
+    Each step takes time in proportion to the text, for any text.
     """
     plain = _BRACKETS.sub(lambda atom: "*" * len(atom[0]), smiles) if "[" in smiles else smiles
     plain = plain.replace("Cl", "C*").replace("Br", "B*")

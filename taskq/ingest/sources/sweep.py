@@ -43,17 +43,17 @@ def sweep(specs: Sequence[str]) -> Sweep:
 def cross(source: Source, over: Sweep) -> Source:
     """Return each record of a source with each combination of a sweep, record by record.
 
-    The payload is that of the record and the parameters; the key is the record's, a
-    semicolon and the combination's. While it is read, it raises `UsageError` for a record
-    that has a field named like a parameter. Closing it closes the source.
+    The payload has the fields of the record and the parameters; the key is the record's, a
+    semicolon and the combination's. Reading it raises `UsageError` for a record that has a field
+    with the name of a parameter. Closing it closes the source.
     """
     return _Crossed(source, over)
 
 
 class Sweep(Source):
-    """All combinations of parameters: those of the last parameter change fastest.
+    """All combinations of parameters; the last parameter changes fastest.
 
-    A combination's key reads `seed=1,temperature=280`. Iterating again begins again.
+    A combination's key reads `seed=1,temperature=280`. Iterating again starts again.
     """
 
     def __init__(self, axes: Sequence[_Axis]) -> None:
@@ -133,7 +133,7 @@ class _Crossed(Source):
 
 
 class _Grid:
-    """Evenly spaced numbers, as fractions of whole numbers: each is rounded once."""
+    """Evenly spaced numbers, as fractions of whole numbers: each is rounded only once."""
 
     def __init__(self, first: Fraction, step: Fraction, count: int) -> None:
         self._divisor = math.lcm(first.denominator, step.denominator)
@@ -159,7 +159,7 @@ class _Axis:
 
     @property
     def width(self) -> int:
-        """Return the bytes of `"name": value, ` in JSON, at most."""
+        """Return the most bytes of `"name": value, ` in JSON."""
         longest = _NUMBER_WIDTH
         if isinstance(self.values, tuple):
             longest = max(len(json.dumps(value)) for value in self.values)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def read_csv(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
     """Yield a task per row of a CSV file (RFC 4180): a payload of column names and values.
 
-    Rows that are empty or hold only empty cells are skipped. Raise `UsageError` if the
-    header names a column twice or not at all, or lacks the key or priority column.
+    Empty rows, and rows of empty cells, are skipped. Raise `UsageError` if the header names a
+    column twice or not at all, or lacks the key or priority column.
     """
     feed = _Feed(lines)
     separator = options.separator(",")
@@ -32,8 +32,8 @@ def read_csv(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
 def read_tsv(lines: LineReader, options: SourceOptions) -> Iterator[Record]:
     """Yield a task per row of a TSV file, like `read_csv`; quotes are ordinary characters.
 
-    So says the registration of text/tab-separated-values. A file whose tabs are quoted is
-    read as CSV with the delimiter tab.
+    The registration of text/tab-separated-values defines it so. Read a file with quoted tabs as CSV
+    with the delimiter tab.
     """
     feed = _Feed(lines)
     reader = csv.reader(feed, strict=True, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -94,17 +94,16 @@ def _record(feed: _Feed, header: list[str], row: list[str], options: SourceOptio
 
 
 class _Feed:
-    """The lines for a csv reader, watched: where a row starts and how long it grows.
+    """The lines for a csv reader, which notes where a row starts and how long it grows.
 
-    A row over several lines in which something is wrong has most likely a quote that was left open
-    in its first line, so that it has swallowed rows which are whole. So only its first line is bad,
-    and the others are read again.
+    A faulty row over several lines has most likely an open quote in its first line, and so has
+    swallowed whole rows. So only its first line is bad, and the others are read again.
     """
 
     def __init__(self, lines: LineReader) -> None:
         self.name = lines.name
         self._row: list[str | BadLine] = []  # the lines of the current row
-        self._again: deque[str | BadLine] = deque()  # lines that are to be read again
+        self._again: deque[str | BadLine] = deque()  # lines to read again
         self._number = 0  # of the last line of the current row
         self._size = 0
         self._iterator = iter(lines)
@@ -121,7 +120,7 @@ class _Feed:
         return first if isinstance(first, str) else first.text
 
     def next_row(self, reader: Reader) -> list[str] | BadLine | None:
-        """Return the next row, what is wrong with it, or None at the end."""
+        """Return the next row, or its fault as a bad line, or None at the end."""
         self._size = 0
         self._row.clear()
         try:
@@ -134,7 +133,7 @@ class _Feed:
             return self.bad(self._reason(str(error)))
 
     def bad(self, reason: str) -> BadLine:
-        """Return what is wrong with the row, as that of its first line; read the others again."""
+        """Return the fault of a row as a bad first line; make the other lines read again."""
         start, last, text = self.start, self._number, self.text
         if last > start:
             reason = f"a quote is left open, or the row up to line {last} is wrong: {reason}"

@@ -18,12 +18,11 @@ _NUMBER: Final = re.compile(
 
 
 def number_or_text(text: str) -> int | float | str:
-    """Return the number that a text plainly is, white space around it aside, else the text.
+    """Return a text as the number that it plainly is, or else the text; ignore white space around.
 
-    Numbers: 8, -3, 0.25, 1.5e6, 1e-4. Text: what a catalogue or a person may have meant as
-    a name: leading zeros (007), a plus sign, more than 15 digits before the point, nan, inf,
-    and exponents without point or minus sign, because 1E10 is an entry of the Protein Data
-    Bank.
+    Numbers: 8, -3, 0.25, 1.5e6, 1e-4. Text, since a catalogue or a person may have meant a name:
+    leading zeros (007), a plus sign, more than 15 digits before the point, nan, inf, and exponents
+    without point or minus sign, because 1E10 is an entry of the Protein Data Bank.
     """
     found = _NUMBER.fullmatch(text.strip())
     if found is None:
