@@ -1,4 +1,4 @@
-"""Channels of a keeper: what it may send, and how, as who runs it says in options and files."""
+"""Channels of a keeper: what it may send, and how, by its operator's options and files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PREFIX: Final = "whsec_"
 
 @dataclass(frozen=True, slots=True)
 class SmtpServer:
-    """A mail server. encrypted: TLS from the first byte. user: None: it asks for no password."""
+    """A mail server. encrypted: TLS from the first byte. user: None if it needs no password."""
 
     host: str
     port: int
@@ -49,7 +49,7 @@ class SmtpServer:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A webhook of whoever runs the keeper: any address, and the key that signs what is sent."""
+    """A webhook of a keeper's operator: any address, and the key that signs messages to it."""
 
     url: str
     key: bytes | None
@@ -57,11 +57,11 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """What a keeper sends besides webhooks to public addresses.
+    """Channels of a keeper apart from webhooks to public addresses.
 
-    smtp, mail_from: the mail server and the sender of mail; None: it sends no mail. webhooks: a
+    smtp, mail_from: the mail server and the sender of mail; None if it sends no mail. webhooks: a
     folder of files, each with the address of a webhook and, in a second line, the secret that signs
-    what it gets. programs: a folder of programs that rules may have run.
+    messages to it. programs: a folder of programs that rules may run.
     """
 
     smtp: SmtpServer | None = None
@@ -70,7 +70,7 @@ class Channels:
     programs: Path | None = None
 
     def reaches(self) -> list[str]:
-        """Return what this keeper can do, as `take_messages` takes it; folders are read anew."""
+        """Return what this keeper can send, in the words of `take_messages`; reads folders anew."""
         return [
             "webhook",
             *(["mail"] if self.smtp is not None else []),
@@ -80,7 +80,7 @@ class Channels:
 
 
 def read_webhook(file: Path) -> Webhook:
-    """Read the file of a webhook; raise `UsageError` or `OSError`, which tell no secret."""
+    """Read the file of a webhook; raise `UsageError` or `OSError`, which show no secret."""
     with file.open("rb") as opened:
         content = opened.read(_MAX_FILE + 1)
     lines = [line.strip() for line in content.decode("utf-8", "replace").strip().splitlines()]
@@ -106,7 +106,7 @@ def read_webhook(file: Path) -> Webhook:
 
 
 def _names(folder: Path | None, *, executable: bool = False) -> Iterable[str]:
-    """Yield the names of the files in a folder that rules may name, at most `_MAX_NAMED`."""
+    """Return the names of the files in a folder that rules may name, at most `_MAX_NAMED`."""
     if folder is None:
         return []
     try:

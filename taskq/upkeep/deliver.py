@@ -1,7 +1,7 @@
-"""Process that delivers one message by mail or webhook, and says why if it could not.
+"""Process that delivers one message by mail or webhook, and reports why if it could not.
 
-A process of its own, since only a process can be stopped for certain, whatever a receiver or the
-resolver of names does. Its standard input is the order, its standard output the reason.
+It is a separate process, since only a process can surely be stopped, whatever a receiver or name
+resolver does. Its standard input is the order, its standard output the reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from taskq.upkeep.webhook import post
 
 
 def main() -> int:
-    """Do what standard input orders; return the exit code."""
+    """Carry out the order of standard input; return the exit code."""
     order = json.load(sys.stdin)
     try:
         _deliver(order)

@@ -22,7 +22,7 @@ from taskq_agent.handlers.environment import own
 
 DEADLINE_S: Final = 20.0
 _MAX_WORDS: Final = 2_000
-# Not -m, which would search the working folder before the standard library.
+# Not -m, which searches the working folder before the standard library.
 _BOOT: Final = (
     "import sys; sys.path[:1] = [p for p in sys.path[:1] if p]\n"
     "from taskq.upkeep.deliver import main; sys.exit(main())"
@@ -32,13 +32,13 @@ _BOOT: Final = (
 class MessageDelivery:
     """A message that a process delivers. Close it when it has ended, or to end it.
 
-    rule, events: whose message it is, and the ids of its events.
+    rule, events: the rule of the message, and the ids of its events.
     """
 
     def __init__(
         self, rule: str, target: str, message: Mapping[str, Any], channels: Channels
     ) -> None:
-        """Start the process; raise `UsageError` or `OSError` if that cannot be."""
+        """Start the process; raise `UsageError` or `OSError` if it cannot start."""
         self.rule = rule
         self.events = [event["id"] for event in message["events"]]
         where = Target.parsed(target)
@@ -46,7 +46,7 @@ class MessageDelivery:
         argv, words, environment = _prepared(where, message, channels)
         self._said: IO[bytes] = tempfile.TemporaryFile(prefix="taskq-notify-")  # noqa: SIM115  # until closed
         try:
-            # A file and not a pipe: who reads nothing keeps nobody waiting.
+            # A file, not a pipe: a program that does not read holds up nobody.
             with tempfile.TemporaryFile(prefix="taskq-notify-") as given:
                 given.write(json.dumps(words).encode())
                 given.seek(0)
@@ -64,13 +64,13 @@ class MessageDelivery:
         self._deadline = time.monotonic() + DEADLINE_S
 
     def ended(self) -> bool:
-        """Return whether it has ended; at its deadline it does."""
+        """Return whether it has ended; kill it at its deadline."""
         if self._process.poll() is None and time.monotonic() >= self._deadline:
             self._kill()
         return self._process.poll() is not None
 
     def trouble(self) -> str | None:
-        """Return why the message was not delivered; None: it was."""
+        """Return why the message was not delivered; None if it was."""
         code = self._process.poll()
         if code == 0:
             return None
@@ -83,7 +83,7 @@ class MessageDelivery:
         return said(words) or f"its process ended with code {code}"
 
     def close(self) -> None:
-        """End the process, with all that it started, if it still runs."""
+        """End the process and all processes that it started, if it still runs."""
         if self._process.poll() is None:
             self._kill()
         self._said.close()

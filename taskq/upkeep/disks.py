@@ -1,4 +1,4 @@
-"""Disks that are nearly full, as a keeper sees them."""
+"""Disks that are nearly full, as seen by a keeper."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import socket
 from collections.abc import Iterable
 from typing import Any, Final
 
-#: A disk is nearly full where less than a tenth of it, and less than this many bytes, are free.
+#: A disk is nearly full if less than a tenth of it, and less than this many bytes, are free.
 FREE_SHARE: Final = 0.1
 FREE_BYTES: Final = 20 * 10**9
 
 
 def nearly_full(folders: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the folders whose disk is nearly full, with what is free there, in bytes.
+    """Return the folders whose disk is nearly full, with free and total bytes.
 
-    A folder that cannot be looked at is left out.
+    A folder that cannot be checked is left out.
     """
     found = []
     for folder in folders:

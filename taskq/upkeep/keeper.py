@@ -1,12 +1,11 @@
 """The keeper: the upkeep loop of a queue.
 
 It expires sessions, promotes delayed tasks, folds counters, pauses campaigns in which nearly
-everything fails, hedges attempts that are slow, and removes checkpoints and output files that are
-of no use.
+everything fails, hedges slow attempts, and removes checkpoints and output files that are of no use.
 
 Any number of keepers may run. In each term one of them acts; when it ends, another takes over
-within a term. `taskq keeper` runs one by itself; each agent with a connection of its own to
-PostgreSQL, and each gateway, runs one as well.
+within a term. `taskq keeper` runs only a keeper; each agent with a connection of its own to
+PostgreSQL, and each gateway, also runs one.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from taskq.db.connections import Database, Statements
 from taskq.files.archives import Sweeper
 from taskq.model.errors import TaskqError
 
-#: Seconds that the thread of `keeping` has to end.
+#: Seconds that the thread of `keeping` gets to end.
 END_S: Final = 5.0
-#: Seconds between the rounds of the keeper that acts.
+#: Seconds between the rounds of the acting keeper.
 PERIOD_S: Final = 1.0
 #: Seconds for which a keeper acts without renewing its term.
 TERM_S: Final = 10.0
-#: Seconds between the tries of a keeper that does not act, up to doubled at random.
+#: Seconds between the tries of a keeper that does not act, times 1 to 2 at random.
 TAKE_OVER_S: Final = 5.0
 
 log = logging.getLogger(__name__)
@@ -41,11 +40,11 @@ log = logging.getLogger(__name__)
 class Round:
     """The outcome of one round: whether this keeper acts, and what it did.
 
-    lost: attempts lost with their agents. promoted: delayed tasks that are waiting now. folded:
-    deltas added to counters. held: silent agents whose tasks are not handed out again, since so
-    many cannot all be dead; 0: expiry is as usual. paused: the campaigns that paused themselves.
-    suspects: the hosts that are throttled from now on, since more fails there than on others.
-    hedged: tasks that take far longer than others, and wait for a second attempt from now on.
+    lost: attempts lost with their agents. promoted: delayed tasks that now wait. folded: deltas
+    added to counters. held: silent agents whose tasks are not handed out again, since so many
+    cannot all be dead; 0 if expiry is as usual. paused: campaigns that paused themselves. suspects:
+    hosts throttled from now on, since more fails there than on others. hedged: tasks that take far
+    longer than others, and wait for a second attempt from now on.
     """
 
     acting: bool
@@ -64,12 +63,12 @@ class Keeper:
     def __init__(self, database: Database) -> None:
         self._connection = database.dedicated_connection()
         self._holder = str(uuid.uuid4())
-        # How many rounds the database had seen when it answered last, and when that was.
+        # The number of rounds when the database last answered, and the time of that answer.
         self._known, self._known_at = 0, 0.0
         self._sweepers = [Sweeper(database, name) for name in ("end_checkpoints", "end_outputs")]
 
     def round(self) -> Round:
-        """Do one round of upkeep, if this keeper is the one that acts or can become it."""
+        """Do one round of upkeep, if this keeper acts or can become the one that acts."""
         with self._connection.connected() as statements:
             rounds = self._rounds_seen(statements)
             (row,) = statements.rows("keep", holder=self._holder, term_s=TERM_S)
@@ -88,7 +87,7 @@ class Keeper:
         )
 
     def _rounds_seen(self, statements: Statements) -> int:
-        """Return the rounds that the database has seen; it notes it if it had seen more before."""
+        """Return the rounds that the database has seen; note a set-back if they have fallen."""
         ago_s = time.monotonic() - self._known_at
         (row,) = statements.rows("note_set_back", known=self._known, ago_s=ago_s)
         if row["gone_s"] is not None:
@@ -100,7 +99,7 @@ class Keeper:
         return int(row["rounds"])
 
     def _sweep(self) -> None:
-        """Remove archives; whatever prevents that keeps nobody's tasks from being handed out."""
+        """Remove archives; a failure must not keep tasks from being handed out."""
         try:
             with self._connection.connected() as statements:
                 for sweeper in self._sweepers:
@@ -111,11 +110,11 @@ class Keeper:
     def run(self, stop: threading.Event) -> None:
         """Do rounds until `stop` is set: each second while acting, each 5 to 10 s otherwise.
 
-        While PostgreSQL does not answer, it goes on trying.
+        If PostgreSQL does not answer, it keeps trying.
         """
         held = 0
         while not stop.is_set():
-            pause_s = TAKE_OVER_S * random.uniform(1.0, 2.0)  # noqa: S311  # spreads the askers
+            pause_s = TAKE_OVER_S * random.uniform(1.0, 2.0)  # noqa: S311  # spreads the keepers
             try:
                 done = self.round()
                 if done.acting:

@@ -21,14 +21,14 @@ def send_mail(
 ) -> None:
     """Hand a message to a mail server; raise `Unavailable`, `OSError` or `SMTPException`.
 
-    The connection is encrypted if the server can; without that it is told no password.
+    The connection is encrypted if the server supports it; otherwise no password is sent.
     """
     letter = EmailMessage(policy=SMTP)
     letter["Subject"] = message["subject"]
     letter["From"] = sender
     letter["To"] = to
     letter["Date"] = formatdate()
-    # By the id of the message, so that a mail server that got it twice can drop one.
+    # From the id of the message, so that a mail server that got it twice can drop one.
     letter["Message-ID"] = f"<{message['id']}@{sender.rpartition('@')[2]}>"
     letter["Auto-Submitted"] = "auto-generated"
     ids = [

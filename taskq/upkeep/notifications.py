@@ -1,4 +1,4 @@
-"""Notification rules as they are stored: made, looked at and tested by managers."""
+"""Stored notification rules: managers make, read and test them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LATEST: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class NotifyRule:
-    """A rule: which events of a campaign, and all below it, are told, and to whom.
+    """A rule: which events of a campaign, and all below it, go to which target.
 
-    after_s: for how long it must be so before it is told; None: each event has its own time.
-    attempts: how often the message that waits has failed, trouble: why, the last time. waiting,
-    given_up: numbers of events. reached: whether a keeper that runs can send to this target.
+    after_s: how long a state must last before it is reported; None: each event has its own time.
+    attempts: how often the waiting message has failed; trouble: why, the last time. waiting,
+    given_up: numbers of events. reached: whether a running keeper can send to this target.
     """
 
     name: str
@@ -45,7 +45,7 @@ class NotifyRule:
 
 @dataclass(frozen=True, slots=True)
 class NotifyEvent:
-    """An event that a rule tells.
+    """An event that a rule reports.
 
     subject: the campaign, or the disk. status: waiting, sent or given up.
     """
@@ -74,9 +74,9 @@ class Notifications:
         *,
         after_s: float | None = None,
     ) -> None:
-        """Store a rule; keepers (`taskq keeper`) send what it tells from then on.
+        """Store a rule; keepers (`taskq keeper`) send its events from then on.
 
-        events: of `EVENTS`. target: see `taskq.upkeep.targets`. Raise `UsageError` for an invalid
+        events: of `EVENTS`. target: see `targets`. Raise `UsageError` for an invalid
         value, `NotFound` if there is no such campaign, `Conflict` if the name is taken.
         """
         wanted = list(dict.fromkeys(events))
@@ -97,7 +97,7 @@ class Notifications:
         return [NotifyRule(**row) for row in self._database.rows("notify_rules", rule=None)]
 
     def rule(self, name: str) -> NotifyRule:
-        """Return a rule; raise `NotFound`."""
+        """Return a rule; raise `NotFound` if there is none."""
         row = self._database.row("notify_rules", rule=name)
         if row is None:
             raise NotFound(f"no notification rule {name}; `taskq notify list` shows what there is")
@@ -109,14 +109,14 @@ class Notifications:
         return [NotifyEvent(**row) for row in rows]
 
     def remove(self, name: str) -> bool:
-        """Remove a rule, with what waits to be sent; return whether there was one."""
+        """Remove a rule, with its waiting events; return whether there was one."""
         return bool(self._database.value("remove_notify_rule", name=name))
 
     def test(self, name: str) -> str:
-        """Have a test event sent by a rule at once; return its id. Raise `NotFound`."""
+        """Let a rule send a test event at once; return its id. Raise `NotFound`."""
         return str(self._database.value("test_notify_rule", name=name))
 
     def status(self, event_id: str) -> str | None:
-        """Return the status of an event; None: it is forgotten, or its rule was removed."""
+        """Return the status of an event; None if it is forgotten, or its rule was removed."""
         status: str | None = self._database.value("notify_event", event=event_id)
         return status

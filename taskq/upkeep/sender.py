@@ -1,8 +1,8 @@
-"""Sender of a keeper: finds events, takes messages, delivers them, writes down what became of them.
+"""Sender of a keeper: finds events, takes messages, delivers them, and stores their outcomes.
 
 It has a connection and a thread of its own: whatever receivers do, upkeep goes on. All senders of a
-queue share its messages, each those that it is able to send. A message that was sent, and whose
-sender died before that was written down, is sent again, with the same ids.
+queue share its messages; each takes those that it can send. If a sender dies after it sent a
+message and before it stored that, the message is sent again, with the same ids.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from taskq.upkeep.texts import message, said
 
 #: Messages under way at a time.
 MOST: Final = 8
-#: Seconds between two rounds; while something is under way; after an error; without the rights.
+#: Seconds between rounds; with messages under way; after an error; without the rights.
 PERIOD_S: Final = 1.0
 BUSY_S: Final = 0.1
 TROUBLE_S: Final = 5.0
 REFUSED_S: Final = 60.0
-#: Seconds that messages under way have to end when the keeper does.
+#: Seconds that messages under way get to end when the keeper ends.
 END_S: Final = 5.0
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What has become of a message, until it is written down. trouble: None: it was sent."""
+    """The outcome of a message, until it is stored. trouble: None if it was sent."""
 
     rule: str
     events: Sequence[str]
@@ -51,7 +51,7 @@ class Sender:
     """The notifications of a keeper."""
 
     def __init__(self, database: Database, channels: Channels, disks: Sequence[str] = ()) -> None:
-        """disks: folders; rules tell when the disk of one is nearly full."""
+        """disks: folders; rules report when the disk of one is nearly full."""
         self._connection: Connection = database.dedicated_connection()
         self._channels = channels
         self._disks = disks
@@ -61,7 +61,7 @@ class Sender:
         self._outcomes: list[_Outcome] = []
 
     def round(self) -> None:
-        """Do one round: write down, send, and find what there is."""
+        """Do one round: store outcomes, take and send messages, find events."""
         self._collect()
         with self._connection.connected() as statements:
             self._write_down(statements)
@@ -77,14 +77,14 @@ class Sender:
             statements.value("note_events", disks=json.dumps(nearly_full(self._disks)))
 
     def run(self, stop: threading.Event) -> None:
-        """Do rounds until `stop` is set; what is under way then has 5 s to end."""
+        """Do rounds until `stop` is set; messages under way then get 5 s to end."""
         refused = False
         while not stop.is_set():
             pause_s = BUSY_S if self._under_way else PERIOD_S
             try:
                 self.round()
                 refused = False
-            except ServerUnsuitable as error:  # no right to do it, which may come
+            except ServerUnsuitable as error:  # the right is missing, and may be granted
                 if not refused:
                     log.warning("notifications are not sent: %s", error)
                 refused, pause_s = True, REFUSED_S
@@ -98,7 +98,7 @@ class Sender:
         self._end()
 
     def close(self) -> None:
-        """End what is under way, which is sent again later, and close the connection."""
+        """End deliveries under way, which are repeated later, and close the connection."""
         for one in self._under_way:
             one.close()
         self._connection.close()
@@ -117,7 +117,7 @@ class Sender:
             self._under_way.append(one)
 
     def _collect(self) -> None:
-        """Note what has become of the messages that have ended."""
+        """Note the outcomes of the messages that have ended."""
         for one in [one for one in self._under_way if one.ended()]:
             self._under_way.remove(one)
             self._outcomes.append(_Outcome(one.rule, one.events, one.trouble()))
@@ -153,7 +153,7 @@ class Sender:
 
 
 def _log_outcome(one: _Outcome, *, gave_up: bool) -> None:
-    """Log what operators should know of a message: not to whom, nor what it said."""
+    """Log what operators should know of a message, without its receiver and text."""
     what = counted(len(one.events), "event")
     if one.trouble is None:
         log.info("%s of the rule %s told", what, one.rule)

@@ -17,9 +17,9 @@ _HOW: Final = "write mail:ADDRESS, webhook:https://..., webhook:NAME or command:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where messages of a rule go. channel: mail, webhook (an address), named-webhook or command.
+    """The receiver of a rule. channel: mail, webhook (an address), named-webhook or command.
 
-    to: the mail address, the URL, or the name of a file of whoever runs the keeper.
+    to: the mail address, the URL, or the name of a file of the keeper's operator.
     """
 
     channel: str
@@ -48,7 +48,7 @@ class Target:
 
 
 def check_mail_address(text: str) -> str:
-    """Return a mail address; raise `UsageError` if it is none."""
+    """Return a mail address; raise `UsageError` if it is not one."""
     return Target.parsed(f"mail:{text}").to
 
 

@@ -1,4 +1,4 @@
-"""Events in words, and the messages that are made of them; pure."""
+"""Events in words, and the messages that consist of them; pure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from taskq.model.words import command, counted
 GB: Final = 10**9
 _MAX_SAID: Final = 300
 _IDS: Final = uuid.UUID("8f7c6e0c-4d1b-5f0e-9a55-0f6f9a3b1d27")
-#: Angle brackets are mark-up and mentions to chat services, and what nodes say is in the text.
+#: Chat services take angle brackets for mark-up and mentions, and the text holds words of nodes.
 _HARMLESS: Final = str.maketrans("<>", "()")
 
 
 def said(text: object) -> str:
-    """Return the beginning of a text that came from elsewhere, as one harmless line."""
+    """Return the beginning of a text from outside, as one harmless line."""
     line = " ".join(str(text).split()).translate(_HARMLESS)
     line = "".join(c if c.isprintable() else "?" for c in line)
     return line if len(line) <= _MAX_SAID else f"{line[:_MAX_SAID]}..."
 
 
 def sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
-    """Return what has happened, in a sentence."""
+    """Return an event as a sentence."""
     try:
         return _sentence(event, subject, figures)
     except (KeyError, TypeError, ValueError):  # of another release
@@ -60,7 +60,7 @@ def _sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
 
 
 def commands(event: str, subject: str, figures: Mapping[str, Any]) -> list[str]:
-    """Return what to type next."""
+    """Return the commands to type next."""
     if event == "finished":
         failures = [command("failures", subject)] if figures.get("failed") else []
         return [command("status", subject), *failures]
@@ -78,9 +78,9 @@ def commands(event: str, subject: str, figures: Mapping[str, Any]) -> list[str]:
 def message(
     rule: str, path: str, events: Sequence[Mapping[str, Any]], *, host: str
 ) -> dict[str, Any]:
-    """Return a message that tells some events of a rule, as webhooks and programs get it.
+    """Return the message of some events of a rule, in the form for webhooks and programs.
 
-    id: the same for the same events, however often it is sent. host: where it is sent from.
+    id: the same for the same events, however often they are sent. host: the sender's.
     """
     told = [
         {

@@ -1,4 +1,4 @@
-"""Messages as webhooks: one POST, signed as standardwebhooks.com has it, no redirects."""
+"""Messages as webhooks: one POST, signed by standardwebhooks.com's rules, without redirects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from taskq.upkeep.channels import Webhook
 _TIMEOUT_S: Final = 15.0
 _SUCCESS: Final = range(200, 300)
 _REDIRECT: Final = range(300, 400)
-#: Addresses in which an IPv4 address is hidden, that may be a private one: NAT64, 6to4, Teredo.
+#: Networks whose addresses contain an IPv4 address, which may be private: NAT64, 6to4, Teredo.
 _WRAPPED: Final = tuple(
     ipaddress.ip_network(net)
     for net in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")
@@ -29,7 +29,7 @@ _WRAPPED: Final = tuple(
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is one of the public internet."""
+    """Return whether an IP address is in the public internet."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         if ip.ipv4_mapped is not None:
@@ -42,9 +42,9 @@ def is_public(address: str) -> bool:
 def post(webhook: Webhook, message: Mapping[str, Any], *, public_only: bool) -> None:
     """Send a message; raise `Unavailable`, `OSError` or `HTTPException` unless it is accepted.
 
-    public_only: connect to no private address, whatever the name of the host resolves to: the
-    address that is connected to is the one that was checked. Nothing of the answer is read but its
-    head. A redirect is not followed.
+    public_only: connect to no private address, whatever the host's name resolves to: the address
+    that was checked is the one connected to. Only the head of the answer is read. A redirect is not
+    followed.
     """
     parts = urlsplit(webhook.url)
     host, encrypted = parts.hostname or "", parts.scheme == "https"
@@ -91,7 +91,7 @@ def _headers(
 
 
 def _connect(host: str, port: int, *, public_only: bool) -> socket.socket:
-    """Connect to the first address of a host that may be connected to, and answers."""
+    """Connect to the first allowed address of a host that answers."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     allowed = [one for one in found if not public_only or is_public(str(one[4][0]))]
     if not allowed:
