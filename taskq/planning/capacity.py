@@ -13,13 +13,13 @@ from taskq.planning.costs import Costs
 DAY_S: Final = 86_400
 BEAT_S: Final = LEASE_S / 4
 AMGA_ACCESSES: Final = 10
-"""Catalogue accesses for a docking in the study with AMGA, each a request of its own."""
+"""Catalogue accesses for a docking in the study with AMGA, each a separate request."""
 AGENTS_OF_GATEWAY: Final = 10_000
-"""Agents that one gateway serves with ease; two were seen to serve 20,000."""
+"""Agents that one gateway serves with ease; two have served 20,000."""
 COMFORTABLE: Final = 0.5
 """Share of the cores above which waits grow and no room is left for seeding and reading."""
 BACKUP_MB_S: Final = 200.0
-"""What a base backup copies a second, where nobody says otherwise; an assumption."""
+"""Assumed speed of a base backup, in MB a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Need:
     """Load to plan for: agents that run one task at a time, of `task_s` seconds each.
 
     batch: tasks that an agent claims and reports at once. tasks: size of the campaign; by default
-    what they do in a day. cores: of the server.
+    the number that these agents do in a day. cores: of the server.
     """
 
     agents: int
@@ -46,9 +46,9 @@ class Capacity:
     """Result of the computation.
 
     together: exchanges that share a statement. exchange_cores, beat_cores: cores of the server at
-    work for exchanges and heartbeats; share: of all its cores. most_agents: agents at which half
-    of them are at work. amga_per_s: requests that the same agents would make to AMGA. disk_bytes:
-    of the campaign when it has ended, with vacuum_s and backup_s for as much.
+    work for exchanges and heartbeats; share: of all its cores. most_agents: agents at which half of
+    the cores are at work. amga_per_s: requests that the same agents would make to AMGA. disk_bytes:
+    of the campaign when it has ended; vacuum_s, backup_s: seconds for so many bytes.
     """
 
     tasks_per_s: float
@@ -70,7 +70,7 @@ class Capacity:
 
 
 def capacity(need: Need, costs: Costs) -> Capacity:
-    """Return the capacity that a need takes on a server with these costs."""
+    """Return the capacity that meets a need on a server with these costs."""
     tasks_per_s = need.agents / need.task_s
     exchanges_per_s = tasks_per_s / need.batch
     beats_per_s = need.agents / BEAT_S

@@ -1,7 +1,7 @@
 """Load clients: each reports its last tasks and claims the next ones in one exchange.
 
-They do all that agents do: each report is fenced and has a result, the attempt is recorded, and
-the counts are kept.
+They do the full work of agents: each report is fenced and has a result, the attempt is recorded,
+and the counts are kept.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ RESULT: Final = {"score": -9.1}
 class Load:
     """Number of processes, and of clients (asyncio tasks) in each.
 
-    want: tasks in an exchange. path: the campaign, or one above those that are served.
+    want: tasks in an exchange. path: the campaign to serve, with those below it.
     outcomes: outcomes of attempts, in turn. batched: whether the clients of a process share
     connections and their exchanges share statements; otherwise each has a connection of its own.
     pooled: whether the address is that of a pooler.
@@ -78,7 +78,7 @@ class _SharedState:
 
 
 class Clients(ProcessGroup):
-    """Clients at work; the block begins when each holds its first tasks."""
+    """Clients at work; the block begins when each of them holds its first tasks."""
 
     who = "clients"
 
@@ -113,7 +113,7 @@ class Clients(ProcessGroup):
         return (after - before) / (ended - began)
 
     def stop(self) -> None:
-        """Tell the clients to stop."""
+        """Signal the clients to stop."""
         self._board.stop.value = 1
 
 
@@ -183,7 +183,7 @@ class _Client:
             await self._turn(outcomes)
 
     async def work(self, board: _Board) -> None:
-        """Report and claim until the board says stop."""
+        """Report and claim until the board signals the end."""
         outcomes = itertools.cycle(self.load.outcomes)
         while not board.stop.value:
             if not self.tasks:

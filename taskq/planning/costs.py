@@ -1,4 +1,4 @@
-"""Costs of the server: what exchanges, heartbeats and tasks take of CPU, log and disk."""
+"""Costs of the server: CPU, log and disk that exchanges, heartbeats and tasks take."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Costs:
 
     A statement of n exchanges with b tasks each takes
     `statement_us + n * exchange_us + n * b * task_us`, a heartbeat `beat_us` among 1,000 of them.
-    A task's whole life in claims of b takes `log_task + log_claim / b` bytes of log, likewise of
-    disk. sync_us: what a commit waits for the disk. vacuum_mb_s: how fast a vacuum goes through
-    what a campaign leaves.
+    A task's whole life in claims of b takes `log_task + log_claim / b` bytes of log, and of disk
+    accordingly. sync_us: how long a commit waits for the disk. vacuum_mb_s: speed of a vacuum over
+    the rows that a campaign leaves.
     """
 
     statement_us: float
@@ -32,13 +32,13 @@ class Costs:
     vacuum_mb_s: float
 
     def exchanges_us(self, together: float, batch: int) -> float:
-        """Return what a statement takes of so many exchanges of `batch` tasks each."""
+        """Return the CPU time of a statement of so many exchanges of `batch` tasks each."""
         return self.statement_us + together * (self.exchange_us + batch * self.task_us)
 
     def together(self, per_s: float, batch: int) -> float:
-        """Return how many exchanges share a statement of a gateway that gets so many a second.
+        """Return how many exchanges share a statement of a gateway that gets `per_s` a second.
 
-        Those that arrive while one is under way go with the next: n = rate * time of n.
+        Exchanges that arrive while a statement is under way go with the next: n = rate * time of n.
         """
         per_us = per_s / 1e6
         rest = 1 - per_us * (self.exchange_us + batch * self.task_us)
@@ -47,7 +47,7 @@ class Costs:
         return min(max(1.0, per_us * (self.statement_us + self.sync_us) / rest), MOST_IN_BATCH)
 
 
-#: Seen on a virtual machine of two cores that did nothing else (docs/planning.md).
+#: Measured on an otherwise idle virtual machine of two cores (docs/planning.md).
 SEEN: Final = Costs(
     statement_us=85.0,
     exchange_us=7.0,

@@ -27,7 +27,7 @@ class ProcessGroup(ABC):
     """Name of the processes in messages."""
 
     def __init__(self, count: int, ready_s: float) -> None:
-        """ready_s: seconds that they may take to be ready, and to end."""
+        """ready_s: seconds that the processes get to be ready, and to end."""
         self.context = multiprocessing.get_context("spawn")
         self.ready = self.context.Barrier(count + 1)
         self.troubles: SimpleQueue[str] = self.context.SimpleQueue()
@@ -40,7 +40,7 @@ class ProcessGroup(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Tell the processes to stop."""
+        """Signal the processes to stop."""
 
     def __enter__(self) -> Self:
         """Start the processes; return when all of them are ready."""
@@ -71,7 +71,7 @@ class ProcessGroup(ABC):
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes."""
+        """The process ids."""
         return tuple(process.pid for process in self._processes if process.pid is not None)
 
     def check(self) -> None:

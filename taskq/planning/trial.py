@@ -1,7 +1,7 @@
-"""A short measurement of a server on this machine: what its processes work, write and keep.
+"""A short measurement of a server on this machine: its CPU time, log and disk.
 
-In a scratch database one connection does exchanges of known sizes, one after the other. The model
-of `costs` is fitted to some, and checked with others.
+In a scratch database one connection does exchanges of known sizes, one after the other. Some of
+them fit the model of `costs`, others check it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ BATCHED: Final = Load(1, 8, 1, CAMPAIGN, batched=True)
 """8 clients, one task at a time, whose exchanges share statements."""
 
 MEASURED_S: Final = 2.0
-#: Tasks of a measurement, at most; and of all.
+#: Most tasks of a measurement; and of all.
 MOST_TASKS: Final = 50_000
 TASKS: Final = 320_000
-#: Statements before a measurement begins, so that plans are made.
+#: Statements before a measurement begins, so that plans are cached.
 WARM: Final = 20
 BEATS: Final = 1_000
 LEASE_S: Final = 86_400.0
-#: Exchanges in a statement, and tasks of each: what the model is fitted to, and checked with.
+#: Exchanges in a statement, and tasks of each: three sizes fit the model, the others check it.
 ALONE: Final = (1, 1)
 CROWD: Final = (64, 1)
 BATCH: Final = (1, 100)
@@ -51,7 +51,7 @@ CHECKED: Final = ((16, 1), (1, 10), (8, 10))
 
 @dataclass(frozen=True, slots=True)
 class StatementCost:
-    """What a statement took: microseconds of the server's CPU and of waiting, bytes kept."""
+    """The cost of a statement: microseconds of the server's CPU and of waiting, bytes kept."""
 
     cpu_us: float
     waits_us: float
@@ -61,7 +61,7 @@ class StatementCost:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What the model says that a statement takes, and what it took."""
+    """The CPU time of a statement by the model (`said_us`), and as measured (`seen_us`)."""
 
     together: int
     batch: int
@@ -70,14 +70,14 @@ class Check:
 
     @property
     def error(self) -> float:
-        """How much too high the model is, as a share of what was seen."""
+        """The excess of the model, as a share of the measured time."""
         return self.said_us / self.seen_us - 1
 
 
 def measured_costs(server: Database) -> tuple[Costs, list[Check]]:
-    """Return the costs of a server, and checks of their model. It should do nothing else.
+    """Return the costs of a server, and checks of their model. The server should be idle otherwise.
 
-    In a scratch database, which is dropped afterwards: the login must be allowed to create one.
+    Works in a scratch database, which it drops afterwards: the login must be allowed to create one.
     Takes half a minute. Raise `UsageError` if the server is not on this machine.
     """
     with server.scratch() as database:
@@ -89,7 +89,7 @@ def measured_costs(server: Database) -> tuple[Costs, list[Check]]:
         campaign.seed(sample_seeds(TASKS))
         after = _written(database)
         seeded = [(after[n] - before[n]) / TASKS for n in range(2)]
-        database.execute("vacuum")  # so that the server does not begin with it meanwhile
+        database.execute("vacuum")  # so that autovacuum does not start during a measurement
         seen = {size: _run(database, size) for size in (ALONE, CROWD, BATCH, *CHECKED)}
         beat = _beats(database)
         began = time.perf_counter()
@@ -100,7 +100,7 @@ def measured_costs(server: Database) -> tuple[Costs, list[Check]]:
 
 
 def sample_seeds(count: int) -> Iterator[Seed]:
-    """Yield seeds with a payload of about 100 bytes, each with a key that was never used."""
+    """Yield seeds with a payload of about 100 bytes, each with a new key."""
     start = time.time_ns()
     for number in range(start, start + count):
         yield Seed(
@@ -123,7 +123,7 @@ def _fitted(
     alone, crowd, batch = seen[ALONE], seen[CROWD], seen[BATCH]
     task_us = (batch.cpu_us - alone.cpu_us) / (BATCH[1] - 1)
     further_us = (crowd.cpu_us - alone.cpu_us) / (CROWD[0] - 1)
-    # Bytes for a task of those that are claimed alone, and of those claimed together.
+    # Bytes for a task that was claimed alone, and for one of those claimed together.
     log = [alone.log, batch.log / BATCH[1]]
     disk = [alone.disk, batch.disk / BATCH[1]]
     log_claim, disk_claim = (
@@ -190,7 +190,7 @@ def _request(session: int, tasks: tuple[Task, ...], want: int, lease: str) -> Re
 
 
 def _beats(database: Database) -> StatementCost:
-    """Beat for a thousand agents at a time, of which each holds a task."""
+    """Send heartbeats for a thousand agents at a time, each with a task."""
     sessions = _sessions(database, BEATS)
     held = asyncio.run(_claimed(database, sessions))
     beats = [
@@ -208,7 +208,7 @@ def _beats(database: Database) -> StatementCost:
 
 
 class _Meter:
-    """Measures from its making on."""
+    """Measures from its creation on."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -218,7 +218,7 @@ class _Meter:
         self.ends_at = self._began + MEASURED_S
 
     def spent(self, statements: int) -> StatementCost:
-        """Return what was spent for each of so many statements."""
+        """Return the cost of each of so many statements."""
         took_us = (time.monotonic() - self._began) * 1e6
         own_us = (time.process_time_ns() - self._own_ns) / 1e3
         cpu_us = (_cpu_ns(self._database) - self._cpu_ns) / 1e3
@@ -242,9 +242,9 @@ def _check_here(database: Database) -> None:
 
 
 def _cpu_ns(database: Database) -> int:
-    """Return how long the processes that serve a database's clients have been at work.
+    """Return the CPU time of the processes that serve a database's clients, in nanoseconds.
 
-    Not those that write and vacuum for all databases: they work when it suits them.
+    It leaves out processes that write and vacuum for all databases: they work at other times.
     """
     mark = f" {database.rows('server')[0]['database']} [local]".encode()
     total = 0
