@@ -72,7 +72,7 @@ class Executor(concurrent.futures.Executor):
                 agents.append(self._agents)
             self._watcher = Watcher(self._database, agents)
         except BaseException:
-            self._end()  # the caller has no executor to shut down
+            self._end()  # nobody has the executor, to shut it down
             raise
 
     @property
