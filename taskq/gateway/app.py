@@ -197,7 +197,7 @@ class App:
         gives=CheckpointAnswer,
     )
     async def checkpoint(self, request: Request) -> Response:
-        """Find the checkpoint of a task that the session works on, or make a blob that."""
+        """Find or save the checkpoint of a task that the session works on."""
         agent = await self._service.agent(_token(request))
         message = await self._message(request, messages.read_checkpoint)
         return _json(await self._management.checkpoint(agent.session, message))
@@ -210,7 +210,7 @@ class App:
         gives=CheckpointAnswer,
     )
     async def output(self, request: Request) -> Response:
-        """Make a blob the output files of a task that the session works on."""
+        """Save a blob as the output files of a task that the session works on."""
         agent = await self._service.agent(_token(request))
         message = await self._message(request, messages.read_checkpoint)
         return _json(await self._management.output(agent.session, message))
@@ -263,7 +263,7 @@ class App:
         parameters=(openapi.QUERY, openapi.REST),
     )
     async def manage(self, request: Request) -> Response:
-        """Run one of the statements that are offered, by its name."""
+        """Run one of the offered statements, by its name."""
         await self._manager(request)
         name = request.path_params["query"]
         try:
@@ -317,7 +317,7 @@ class App:
         read: Callable[[bytes], Message],
         most: int = messages.MAX_BODY_BYTES,
     ) -> Message:
-        """Return the message of a request, which is decoded when its turn comes."""
+        """Decode the message of a request when its turn comes, and return it."""
         token, large = _token(request), self._service.large_bodies
         if (size := length_of(request)) <= most:
             large.check(token, size)
@@ -325,7 +325,7 @@ class App:
         return await large.decoded(body, read, token=token, is_gone=request.is_disconnected)
 
     async def _identity(self, request: Request, *, anew: bool = False) -> Identity:
-        # anew: for requests without a statement that would find out that the session has ended.
+        # anew: for requests that run no statement that checks whether the session has ended.
         return await self._service.identities.admit(_token(request), anew=anew)
 
     async def _manager(self, request: Request) -> Manager:

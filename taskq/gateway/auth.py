@@ -1,10 +1,10 @@
-"""Authentication: tokens are looked up in batches, and the results are cached.
+"""Authentication: looks up tokens in batches, and caches the results.
 
-A cached result says only which session a token names, and that never changes. Whether the session
-still lives is checked in the database by each statement that uses it: revoking a token ends its
-sessions, so no cache entry can outlive a revocation. A manager's token has no session, so it is
-looked up again after some seconds. A standby that has taken over may lack a session, and may give
-its number to another one: then the whole cache is dropped.
+A cached result says only which session a token names, and that never changes. Each statement that
+uses a session checks in the database that it still lives. Revoking a token ends its sessions, so no
+cache entry can outlive a revocation. A manager's token has no session, so it is looked up again
+after some seconds. A standby that takes over may lack a session and give its number to another one,
+so a takeover drops the whole cache.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from taskq.gateway.token_rates import TokenRate
 from taskq.model.errors import Unauthorized
 from taskq_agent.errors import SessionLost
 
-#: Seconds for which a manager's token is cached; a revocation is promised to work within 30 s.
+#: Seconds for which a manager's token is cached; a revocation must work within 30 s.
 MANAGER_FRESH_S: Final = 10.0
-#: Requests of a token for managers' verbs and blobs, which take threads and look-ups: at once, and
-#: a second in the long run; and the seconds for which one more waits at most.
+#: Limits on a token's requests for managers' verbs and blobs, which take threads and look-ups:
+#: requests at once, requests a second in the long run, and the most seconds that one more waits.
 ASKED_AT_ONCE: Final = 200
 ASKED_PER_S: Final = 100.0
 ASKED_WAIT_S: Final = 5.0
@@ -50,8 +50,8 @@ class AgentSession:
     def scope_for(self, lifetime_s: float | None, without: Without = ()) -> Scope:
         """Return the session's scope for a claim.
 
-        lifetime_s: seconds that the agent has left; None: unlimited. without: campaigns that the
-        claim leaves out, with revisions.
+        lifetime_s: seconds that the agent has left; None means no limit. without: campaigns that
+        the claim leaves out, with revisions.
         """
         if lifetime_s is None and not without:
             return self.scope
@@ -76,8 +76,8 @@ Identity: TypeAlias = AgentSession | Manager
 class TokenCache:
     """The identities of the tokens that this gateway has seen. The key is the whole token.
 
-    takeovers: returns how often another server has answered, which may not know a session, or know
-    another one by its number.
+    takeovers: returns how often another server has taken over. Such a server may not know a
+    session, or may know another one by its number.
     """
 
     def __init__(self, statements: StatementPool, takeovers: Callable[[], int]) -> None:
@@ -112,7 +112,7 @@ class TokenCache:
         self._known.pop(token, None)
 
     async def admit(self, token: str, *, anew: bool = False) -> Identity:
-        """Identify a token when it may ask again, if it has asked very often; see `identify`.
+        """Identify a token, after a wait if it has asked very often; see `identify`.
 
         Raise `Busy` if it would wait for longer than `ASKED_WAIT_S`.
         """
@@ -124,7 +124,7 @@ class TokenCache:
         try:
             return await self.identify(token, anew=anew)
         except Unauthorized:
-            self._rate.forget(token)  # nobody without a token takes room here
+            self._rate.forget(token)  # unknown tokens take no room here
             raise
 
     async def identify(self, token: str, *, anew: bool = False) -> Identity:
@@ -161,7 +161,7 @@ class TokenCache:
                         asked.set_exception(identity)
                         asked.exception()  # mark as retrieved: all callers may have gone
                     else:
-                        # Otherwise the answer may be of a server that was replaced meanwhile.
+                        # Otherwise the answer may come from a server that has been replaced.
                         if self._known_since == known_on:
                             self.remember(token, identity)
                         asked.set_result(identity)

@@ -1,10 +1,10 @@
-"""Bindings of tasks from the front to the sessions that they were handed out to.
+"""Binding of tasks from the front to the sessions that got them.
 
 A claim in the database checks that its session lives, and binds the tasks to it; a claim from the
-front does neither. Both are done here afterwards, in batches: a session that has ended gets no more
-tasks, and a task that is still worked on after some seconds is bound to its session, so that it
-counts as lost if the agent is lost. Agents also name what they hold in their heartbeats, so nothing
-depends on this.
+front does neither. This module does both afterwards, in batches. A session that has ended gets no
+more tasks. A task that still runs after some seconds is bound to its session, so that it counts as
+lost if the agent is lost. Nothing depends on this: agents also name what they hold in their
+heartbeats.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from taskq_agent.protocol import Task
 
 log = logging.getLogger(__name__)
 
-#: Seconds between checks: for so long at most a session that has ended still gets tasks.
+#: Seconds between checks; a session that has ended gets tasks for at most this long.
 CHECK_S: Final = 2.0
 #: Seconds after which a task is bound; shorter tasks never are.
 NAMED_S: Final = 10.0
@@ -53,17 +53,17 @@ class Bindings:
         return session in self._ended
 
     def note(self, session: int, tasks: Iterable[Task]) -> None:
-        """Note the tasks that a session was given."""
+        """Note the tasks that a session got."""
         self._claimants.add(session)
         now = time.monotonic()
         for task in tasks:
             if len(self._unnamed) < _MOST_UNNAMED:
-                # If two sessions were given one task, it is the first one's.
+                # If two sessions got one task, it belongs to the first.
                 fence = Fence(task.campaign, task.task, task.lease)
                 self._unnamed.setdefault(fence, (session, now))
 
     def reported(self, fences: Iterable[Fence]) -> None:
-        """Forget the tasks that were reported on."""
+        """Forget the tasks that agents have reported."""
         for fence in fences:
             self._unnamed.pop(fence, None)
 
@@ -82,7 +82,7 @@ class Bindings:
             await self._look_up()
             await self._name(time.monotonic() - NAMED_S)
         except (TaskqError, Busy):
-            pass  # the database is away, and is asked again
+            pass  # the database is away; the next turn asks again
         except Exception:
             log.exception("looking after tasks that were handed out failed")
 

@@ -2,8 +2,8 @@
 
 uvicorn does not bound how long a request takes to arrive, how large its head is, how many requests
 come ahead of their answers, what is read after a refusal, or how long an answer waits to be taken.
-Here all of that is bounded, and data that are no HTTP get an error in the common form. The private
-parts of uvicorn that this relies on are named in tests/unit/test_uvicorn_parts.py.
+This module bounds all of that, and answers data that are not HTTP with an error in the common form.
+tests/unit/test_uvicorn_parts.py names the private parts of uvicorn that it relies on.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from taskq.gateway.lingering import LINGER_BYTES, LINGER_S, half_close
 from taskq.gateway.service import Service
 
 JSON: Final = b"application/json"
-#: Seconds in which the head of a request must arrive, from its first byte or, for the first one,
-#: from the connection's begin. A body has more time, if it comes at `LEAST_BYTES_PER_S`.
+#: Seconds in which the head of a request must arrive, counted from its first byte; for the first
+#: request, from the start of the connection. A body has more time, if it comes at
+#: `LEAST_BYTES_PER_S`.
 ARRIVAL_S: Final = 30.0
 LEAST_BYTES_PER_S: Final = 8_192
 #: Seconds within which a client must take more of its answer.
@@ -57,9 +58,9 @@ class Cycle(RequestResponseCycle):
 
 
 class ClientConnection(HttpToolsProtocol):
-    """One connection. `deadline`: when to give the client up; inf while the client waits for us.
+    """One connection. `deadline`: when to give up the client; inf while the client waits for us.
 
-    It is the transport of its request cycles, since it ends connections in the right way.
+    It is the transport of its request cycles, so that they end the connection in the right way.
     """
 
     def __init__(
@@ -78,11 +79,11 @@ class ClientConnection(HttpToolsProtocol):
         self._refusal: ErrorAnswer | None = None
         # An error to be sent when all earlier requests are answered; later data are not parsed.
         self._final_error: ErrorAnswer | None = None
-        # Bytes still to be read and discarded before the end; None: the connection is not ending.
+        # Bytes still to be read and discarded before the end; None if the connection is not ending.
         self._linger_left: int | None = None
-        self._in_request = False  # a request has begun that has not arrived in full
-        self._begun = 0  # requests that began in the data that came last
-        self._is_large = False  # the data that came last may hold a head that is too long
+        self._in_request = False  # a request has begun and not arrived in full
+        self._begun = 0  # requests that began in the latest data
+        self._is_large = False  # the latest data may hold a head that is too long
         self._head_bytes = self._body_bytes = self._frame_bytes = 0
         self._began = time.monotonic()
         self.deadline = self._began + ARRIVAL_S
@@ -134,7 +135,7 @@ class ClientConnection(HttpToolsProtocol):
     def _count_frame(self, size: int, body_before: int) -> None:
         """Bound the bytes of a request outside its body: head, chunk framing, trailer.
 
-        size: of data that all belong to one request.
+        size: bytes of data that belong to one request only.
         """
         if self.in_head:
             self._head_bytes += size
@@ -167,7 +168,7 @@ class ClientConnection(HttpToolsProtocol):
         self.deadline = self._began + ARRIVAL_S
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a line of the head; ignore trailer lines behind a body."""
+        """Keep a line of the head; ignore trailer lines after a body."""
         if not self.in_head:
             return
         name = name.lower()
@@ -277,7 +278,7 @@ class ClientConnection(HttpToolsProtocol):
             return
         self.service.metrics.failures[known.code] += 1
         self._final_error = known
-        arriving: Any = self.cycle  # which uvicorn says is never None
+        arriving: Any = self.cycle  # uvicorn declares that it is never None
         if arriving is not None and arriving.more_body:
             if self.pipeline:
                 self.pipeline.popleft()

@@ -1,4 +1,4 @@
-"""Sessions of agents that come and of those that leave, opened and ended in batches."""
+"""Arrival and departure of agents: sessions are opened and ended in batches."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from taskq.model.errors import BY_SQLSTATE
 from taskq_agent.protocol import Hello
 from taskq_agent.text import clean
 
-#: Connections of their own, so that however many agents come keep nobody who is known from being
-#: served; and one for those who leave, whom claims keep waiting no more than those who come.
+#: Connections for arriving agents alone, so that any number of them delays no known agent; and one
+#: for leaving agents, so that neither claims nor arrivals delay them.
 CONNECTIONS: Final = 2
 END_CONNECTIONS: Final = 1
-#: Hellos of one token that are answered at once, and a second in the long run: a site of 20,000
-#: nodes may arrive within a minute, and twice; but each leaves a row.
+#: Hellos of one token that are answered at once, and a second in the long run. A site of 20,000
+#: nodes may arrive twice within a minute; but each hello leaves a row.
 OPENED_AT_ONCE: Final = 40_000
 OPENED_PER_S: Final = 100.0
 
@@ -57,17 +57,17 @@ class Enrolments:
         if waiting >= MOST_WAITING:
             raise Busy(self._pace.wait_s(waiting, self._hellos.served, self._clients()))
         values = session_values(hello, self._lease_s)
-        del values["lease_s"]  # that of all
+        del values["lease_s"]  # one value for all
         values["token_hash"] = f"\\x{hashed(token).hex()}"
         values["session_hash"] = f"\\x{hashed(session).hex()}"
         values["address"] = address
         row = await self._hellos.put(values)
-        # Only now, so that nobody without a token takes room here.
+        # Only now, so that unknown tokens take no room here.
         self._answered.count(token)
         return row
 
     async def close(self) -> None:
-        """Close the connections; nobody may wait any more."""
+        """Close the connections; no request may still wait."""
         await self._statements.close()
 
     async def _open(self, batch: Sequence[dict[str, Any]]) -> list[Row | Exception]:
@@ -81,9 +81,9 @@ class Enrolments:
 
 
 class Departures:
-    """Ends the sessions of agents that leave. Nobody is turned away: each client has one request.
+    """Ends the sessions of leaving agents. It refuses none: each client has one request.
 
-    A batch job that is killed has half a minute, so who leaves waits behind no claim.
+    A batch job that is killed has half a minute, so a leaving agent waits behind no claim.
     """
 
     def __init__(self, database: Database) -> None:
@@ -93,11 +93,11 @@ class Departures:
         )
 
     async def end(self, session: int, why: SessionEndMessage) -> None:
-        """End a session, whose tasks are handed out again."""
+        """End a session; its tasks are handed out again."""
         await self._ends.put((session, why))
 
     async def close(self) -> None:
-        """Close the connection; nobody may wait any more."""
+        """Close the connection; no request may still wait."""
         await self._statements.close()
 
     async def _end(self, batch: Sequence[tuple[int, SessionEndMessage]]) -> list[Exception | None]:

@@ -16,8 +16,9 @@ _NOT_NOW: Final = 503
 _UPGRADED: Final = (
     "the queue was upgraded; this gateway serves again when it is started anew with that release"
 )
-#: Clients a second that are asked to come back, so that a second try finds the gateway less busy;
-#: more only so that all are back within so many seconds, as long as they can be served then.
+#: Clients a second that are asked to come back, so that a second try finds the gateway less busy.
+#: With many clients the rate rises, so that all are back within `_SOON_S`; but only up to the last
+#: rate, which can be served.
 _BACK_PER_S: Final = 1_000
 _SOON_S: Final = 4.4
 _MOST_BACK_PER_S: Final = 10_000
@@ -55,7 +56,7 @@ class ErrorAnswer:
     """An answer that is an error.
 
     retry: whether the same request may succeed later. after_s: seconds until then, if known. kind,
-    details: the exception of `model.errors` that it is, and its fields, for taskq's own client.
+    details: the name of the exception in `model.errors`, and its fields, for taskq's own client.
     """
 
     status: int
@@ -93,8 +94,8 @@ def failure(error: Exception) -> ErrorAnswer:
 def retry_after_s(connections: int) -> float:
     """Return random seconds to stay away, so that clients come back spread over time.
 
-    An outage ends for all of them when they ask again, so none stays away for long; half of the
-    time at least, so that they do not ask more often than they must.
+    None stays away for long, since the outage ends for a client only when it asks again. Each stays
+    away for at least half of the time, so that it does not ask more often than it must.
     """
     spread_s = max(1.0, min(connections / _BACK_PER_S, _SOON_S), connections / _MOST_BACK_PER_S)
     return round(random.uniform(spread_s / 2, spread_s), 2)  # noqa: S311  # spreads them

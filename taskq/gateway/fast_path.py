@@ -129,7 +129,7 @@ class AgentConnection(ClientConnection):
                 call.task.cancel()
 
     def _is_small(self) -> bool:
-        """Tell whether the body is small: read before the token is checked, and decoded at once."""
+        """Tell whether the body may be read before the token is checked, and decoded at once."""
         headers = dict(reversed(self.headers))  # the first one counts, as for the application
         self._authorization = headers.get(b"authorization", b"")
         return int(headers.get(b"content-length", LARGE_BYTES + 1)) <= LARGE_BYTES

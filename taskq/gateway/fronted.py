@@ -1,9 +1,9 @@
 """Exchanges whose claims are served from the front, where it has tasks.
 
-Reports go to the database first, whose verdict is final; then the claim takes tasks leased ahead
-from the front. If the front has none, the claim goes to the database, so agents do not notice
-whether there is a front. While the database is away, claims are still served; reports then get no
-verdict and stay with the agent, which sends them again.
+Reports go to the database first: its verdict is final. Then the claim takes tasks leased ahead from
+the front. If the front has none, the claim goes to the database, so agents do not notice whether
+there is a front. While the database is away, claims are still served; reports then get no verdict
+and stay with the agent, which sends them again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from taskq_agent.protocol import Answer, CampaignTerms, Task
 
 log = logging.getLogger(__name__)
 
-#: Exchanges under way from which on claims go to the database with their reports: in a large batch
-#: they cost less than apart from it.
+#: From this many exchanges under way, claims go to the database with their reports: they cost less
+#: in a large batch than apart from it.
 CROWDED: Final = 16
-#: The result of the reports: an answer with their verdicts, or the error because of which there are
-#: none.
+#: The result of the reports: an answer with their verdicts, or the error that prevented them.
 Reported: TypeAlias = Answer | TransportFailed
 _NOTHING: Final = Answer()
 
@@ -53,7 +52,7 @@ class _Whole(Submitted):
 
 
 class Fronted:
-    """Exchanges of one asyncio loop by a batcher and a pool; the caller closes the batcher."""
+    """Runs exchanges of one asyncio loop by a batcher and a pool; the caller closes the batcher."""
 
     def __init__(self, batcher: Batcher, pool: Pool, statements: StatementPool) -> None:
         self._batcher = batcher
@@ -79,7 +78,7 @@ class Fronted:
 
     @property
     def heartbeat_s(self) -> float:
-        """Seconds between heartbeats with which tasks are named well before the pool's deadline."""
+        """Seconds between heartbeats that name tasks well before the pool's deadline."""
         return self.pool.pool_s / 4
 
     def submit(self, exchange: ExchangeRequest, callback: Callback) -> Submitted:
@@ -128,7 +127,8 @@ class Fronted:
     ) -> bool:
         """Claim from the front; tell whether it may have tasks.
 
-        otherwise: the answer if it turns out to have none; None: claim in the database then.
+        otherwise: the answer if the front turns out to have none; None means to claim in the
+        database.
         """
         exchange = submitted.exchange
         taken = partial(self._taken, submitted, reported, otherwise)

@@ -1,7 +1,7 @@
-"""Group commit for requests: those that wait together share a statement, each has its own answer.
+"""Group commit: requests that wait together share a statement, and each gets its own answer.
 
-What agents say when they come and when they leave costs the server less than its commit. So
-thousands that come or leave within a second are served at the rate of the server, not of its disk.
+To open or end a session costs the server less than the commit. So thousands of agents that come or
+leave within a second are served at the rate of the server, not of its disk.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Run: TypeAlias = Callable[[Sequence[One]], Awaitable[Sequence[Outcome | Exceptio
 class GroupCommit(Generic[One, Outcome]):
     """Runs requests in batches; for one asyncio loop.
 
-    run: runs some, and returns the outcome of each, in order. An error that it raises is that of
-    each; a `UsageError` that of one among them, which is found by halves. rounds: batches at a
-    time.
+    run: runs a batch, and returns the outcomes in order. If it raises an error, each request gets
+    it. After a `UsageError` the halves of the batch run apart, so that only the request at fault
+    gets it. rounds: batches at a time.
     """
 
     def __init__(self, run: Run[One, Outcome], rounds: int) -> None:
@@ -62,14 +62,14 @@ class GroupCommit(Generic[One, Outcome]):
                 most = min(MOST_TOGETHER, len(self._waiting))
                 await self._run_batch([self._waiting.popleft() for _ in range(most)])
         finally:
-            # At once: whoever comes next would wait for this round.
+            # At once: otherwise the next request would wait for this round.
             self._rounds = {one for one in self._rounds if one is not asyncio.current_task()}
 
     async def _run_batch(self, batch: Sequence[tuple[One, asyncio.Future[Outcome]]]) -> None:
         outcomes: Sequence[Outcome | Exception]
         try:
             outcomes = await self._run([one for one, _ in batch])
-        except Exception as error:  # noqa: BLE001  # each is told
+        except Exception as error:  # noqa: BLE001  # each request gets it
             if len(batch) > 1 and isinstance(error, UsageError):
                 half = len(batch) // 2
                 await self._run_batch(batch[:half])

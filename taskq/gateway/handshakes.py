@@ -1,11 +1,11 @@
 """TLS handshakes: accepts connections and bounds the number and time of handshakes under way.
 
-uvicorn learns of a client only when its handshake is over, so it counts no unfinished ones, and
-asyncio gives each a minute. Here each connection counts as a client from the moment in which it is
-accepted, its handshake has some seconds from then on, and the number under way is limited, for each
-address and in all: one more displaces the oldest. A client that opens connections and stays silent
-thus displaces its own, while others need a few milliseconds. Few connections are accepted at a
-time, so that handshakes under way proceed in between.
+uvicorn learns of a client only when its handshake is over, so it does not count unfinished ones,
+and asyncio gives each a minute. Here a connection counts as a client as soon as it is accepted, and
+its handshake then has some seconds. The number under way is limited, for each address and in all:
+one more displaces the oldest. A client that opens connections and stays silent displaces its own;
+the handshakes of others take a few milliseconds. Few connections are accepted at a time, so that
+handshakes under way proceed in between.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ PAUSE_S: Final = 0.5
 class Handshakes:
     """Connections of a listening socket, up to the end of their handshakes; for one asyncio loop.
 
-    make: makes the protocol of a client. has_room: tells, given the number of handshakes under way,
-    whether one more client can be accepted. displaced: called for each connection that is refused
+    make: makes the protocol of a client. has_room: returns whether one more client can be accepted,
+    given the number of handshakes under way. displaced: called for each connection that is refused
     or displaced.
     """
 

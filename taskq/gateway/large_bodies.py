@@ -1,8 +1,9 @@
-"""Large bodies: decoded one at a time, since nobody else is served meanwhile.
+"""Large bodies: decoded one at a time, since the gateway serves nothing else meanwhile.
 
-A body that has arrived waits for its turn undecoded. Its turn comes when the one before it has been
-decoded and the rest after that is over: whoever asks for little waits for one of them at most, and
-seldom. What waits is bounded in bytes, and a token has one place; what finds none is not read.
+A body that has arrived waits undecoded for its turn. The turn comes when the body before it is
+decoded and the rest after that is over. So a small request waits for one large body at most, and
+seldom. The bytes that wait are bounded, and a token has one place; a body without a place is not
+read.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from taskq.gateway.errors import Busy
 LARGE_BYTES: Final = 65_536
 #: Bytes of bodies that may wait.
 MOST_BYTES: Final = 64 << 20
-#: The rest after a large body, in durations of its decoding, and as many times longer as it is
-#: larger than `LARGE_BYTES`, up to a limit.
+#: The rest after a large body: this multiple of the time that it took to decode, times its size in
+#: units of `LARGE_BYTES`, up to a limit.
 REST_FACTOR: Final = 5.0
 MOST_TIMES: Final = 16.0
 
@@ -38,7 +39,7 @@ class LargeBodies:
         self._sizes: dict[str, int] = {}
 
     def check(self, token: str, size: int) -> None:
-        """Raise `Busy` if too much waits for a body of so many bytes, or one of its token does."""
+        """Raise `Busy` if there is no room for a body of this size, or one of its token waits."""
         if size > LARGE_BYTES and (
             token in self._sizes or sum(self._sizes.values()) + size > MOST_BYTES
         ):
@@ -54,9 +55,8 @@ class LargeBodies:
     ) -> Message:
         """Decode a body when its turn comes; a small one at once.
 
-        token: whose it is. is_gone: tells whether the client has left. Raise `Busy` if too much
-        waits or one of this token does, `ClientDisconnect` if the client has left meanwhile, and
-        what `read` raises.
+        token: the sender's. is_gone: returns whether the client has left. Raise `Busy` as `check`
+        does, `ClientDisconnect` if the client has left meanwhile, and what `read` raises.
         """
         if len(body) <= LARGE_BYTES:
             return read(body)

@@ -1,7 +1,7 @@
 """Lingering close: ends a connection on which a client still sends, so that it gets its answer.
 
 When a connection is closed while unread data arrive, the kernel resets it, and an answer that the
-client has not read yet may be lost. To read everything would let anybody keep the gateway busy. So
+client has not read yet may be lost. If the gateway read everything, anybody could keep it busy. So
 the gateway closes its own direction and reads a little more (RFC 9112, 9.6; lingering_close of
 nginx). A client on Linux that still sends after that gets EPIPE, since the other side has closed in
 good order, and then finds the answer; after a reset alone it would not know that there is one.
@@ -22,7 +22,7 @@ LINGER_S: Final = 5.0
 
 
 def half_close(transport: asyncio.Transport) -> None:
-    """Close the sending direction when everything that was written has been sent."""
+    """Close the sending direction once all written data are sent."""
     if transport.can_write_eof():
         transport.write_eof()
     elif transport.get_write_buffer_size() == 0:

@@ -1,4 +1,4 @@
-"""Verbs of campaign managers over HTTP, and archives of agents. Each runs in a thread."""
+"""Managers' verbs over HTTP, and agents' checkpoints and output files. Each runs in a thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from taskq_agent.protocol import Held, Input
 
 
 class Management:
-    """The verbs of managers, limited to the campaigns of their tokens; and archives of agents."""
+    """Managers' verbs, within their tokens' campaigns; agents' checkpoints and output files."""
 
     def __init__(self, client: Client, blobs: BlobStore) -> None:
         self._client = client
@@ -80,6 +80,6 @@ class Management:
 
 
 def check(manager: Manager, path: str) -> None:
-    """Raise `Forbidden` unless the token is for this path, `InvalidPath` if it is no path."""
+    """Raise `Forbidden` unless the token is for this path, `InvalidPath` if the path is invalid."""
     if not manager.may(check_path(path)):
         raise Forbidden(f"this token is not for {path}")

@@ -1,12 +1,12 @@
-"""Statements for managers: run by name, in threads, apart from what agents ask for.
+"""Managers' statements: run by name, in threads, apart from agents' requests.
 
-Each runs in a transaction that begins with `permit`, so the rights of the token are looked up and
-enforced in PostgreSQL, with nothing cached. Managers have a small pool of connections of their own;
-requests, answers, statements and the number of each are bounded (`manager_turns.py`), so that what
-they ask delays them and nobody else.
+Each runs in a transaction that begins with `permit`. So PostgreSQL looks up and enforces the rights
+of the token, and nothing is cached. Managers have a small pool of connections of their own.
+Requests, answers and statements are bounded in size and number (`manager_turns`), so that managers
+delay nobody but managers.
 
 A body is a JSON object with the parameters. One of them, named by a query string (`?rest=tasks`),
-may follow after the first line as it is: a chunk of tasks need not be decoded here. An answer is
+may follow the first line as it is, so that a chunk of tasks need not be decoded here. An answer is
 JSON Lines: the columns, as [name, type of PostgreSQL], then an array for each row.
 """
 
@@ -48,15 +48,16 @@ from taskq.model.errors import (
 )
 
 MAX_BYTES: Final = 8 << 20
-#: Bytes after which a page ends, and beyond which an answer that is no page is refused, compressed
-#: as it is kept until it is taken, and uncompressed.
+#: Limits of an answer, in bytes: a page ends after the first. Any other answer is refused beyond
+#: the second, compressed, as it is kept until the client takes it, or beyond the third,
+#: uncompressed.
 PAGE_BYTES: Final = 4 << 20
 MAX_KEPT_BYTES: Final = 8 << 20
 MAX_ANSWER_BYTES: Final = 256 << 20
 #: Inputs that are uploaded at a time; each is a temporary file meanwhile.
 MOST_UPLOADS: Final = 2
-#: How many times as long as it took a refused statement with a large body keeps its turn, and the
-#: most seconds of that: PostgreSQL reads all of the body before it finds what is wrong with it.
+#: A refused statement with a large body keeps its turn for this multiple of the time that it took,
+#: and for this many seconds at most: PostgreSQL reads the whole body before it finds the fault.
 REFUSED_REST_FACTOR: Final = 20.0
 REFUSED_REST_S: Final = 5.0
 
@@ -82,8 +83,9 @@ class ManagerQueries:
     async def answer(self, token: str, name: str, request: Request) -> Response:
         """Run a statement; answer with its columns and rows as JSON Lines, compressed by gzip.
 
-        Raise `NotOverGateway` if it is not offered, `Unauthorized` or `Forbidden` if it is not for
-        this token, `StatementTooLong` if it takes longer than it may, and what it raises.
+        Raise `NotOverGateway` if it is not offered, `Unauthorized` or `Forbidden` if the token does
+        not allow it, `StatementTooLong` if it exceeds its time limit, and what the statement
+        raises.
         """
         place = self._turns.admit(token)
         try:
@@ -100,7 +102,7 @@ class ManagerQueries:
         return PlacedAnswer(lines, place, headers, "application/jsonl")
 
     async def store(self, token: str, digest: str, blobs: BlobStore, request: Request) -> None:
-        """Store an input of at most 1 GiB, for a submitter's token; see `BlobStore.put`."""
+        """Store an input of at most 1 GiB, for a submitter's token; see `BlobStore.put_file`."""
         await self._run(lambda: self._check(token, Offer("submitter")))
         if self._uploads.locked():
             raise Busy
@@ -145,7 +147,7 @@ class ManagerQueries:
 
 @asynccontextmanager
 async def _rest_if_refused(is_large: bool) -> AsyncIterator[None]:
-    """After a statement that is refused, keep its turn for a rest, and its client waiting."""
+    """After a refused statement, keep its turn for a rest, while its client waits."""
     began = time.monotonic()
     try:
         yield
@@ -159,7 +161,7 @@ async def _rest_if_refused(is_large: bool) -> AsyncIterator[None]:
 
 
 def error_answer(known: ErrorAnswer, error: Exception) -> ErrorAnswer:
-    """Return an answer that also says which exception it is, and its fields."""
+    """Add the name of the exception and its fields to an answer."""
     if not isinstance(error, TaskqError):
         return known
     details: dict[str, Any] = {}
@@ -200,7 +202,7 @@ def _permitted(
 
 
 def _told(error: ServerUnsuitable | Unavailable, name: str, how: Offer) -> Exception:
-    """Return the error of a statement as a manager should hear it."""
+    """Translate the error of a statement for a manager."""
     state = getattr(error.__cause__, "sqlstate", None)
     if state in _TAKES_TOO_LONG:
         return StatementTooLong(
@@ -243,7 +245,7 @@ def _decompressed(body: bytes) -> bytes:
 def _compressed(
     columns: Sequence[tuple[str, str]], rows: Iterator[tuple[Any, ...]], *, paged: bool
 ) -> bytearray:
-    """Return columns and rows as JSON Lines by gzip: all rows, or if paged the first ones."""
+    """Return columns and rows as gzipped JSON Lines; if paged, the first rows only."""
     stream = zlib.compressobj(_FAST, zlib.DEFLATED, _GZIP)
     kept = bytearray(stream.compress(encode(columns) + b"\n"))
     size = 0

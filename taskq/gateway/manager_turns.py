@@ -1,8 +1,8 @@
-"""Which requests of managers are read, run and answered: bounded for each token and in all.
+"""Admission of managers' requests, bounded for each token and in all.
 
-A request keeps its place until its answer has been taken, and answers that are kept are counted.
-So who sends dear statements, or reads slowly, delays requests of his own token, and the memory that
-all answers need is bounded.
+A request keeps its place until the client has taken the answer, and the bytes of answers not yet
+taken are counted. So a client that sends costly statements or reads slowly delays requests of its
+own token, and the memory of all answers is bounded.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MOST_AT_ONCE_OF_TOKEN: Final = 2
 #: Requests that are read, wait, run, or are answered: in all, and of one token.
 MOST_ADMITTED: Final = 16
 MOST_OF_TOKEN: Final = 4
-#: Bytes of answers that are not taken yet, from which on no further statement begins: in all,
-#: and of one token.
+#: Bytes of answers not yet taken, from which on no further statement begins: in all, and of one
+#: token.
 MOST_KEPT_BYTES: Final = 64 << 20
 MOST_KEPT_BYTES_OF_TOKEN: Final = 8 << 20
 
@@ -44,7 +44,7 @@ class _Token:
 
 
 class AdmittedRequest:
-    """The place of an admitted request; `leave` it when the answer has been taken."""
+    """The place of an admitted request; `leave` it when the client has taken the answer."""
 
     def __init__(self, turns: ManagerTurns, name: str, token: _Token) -> None:
         self._turns = turns
@@ -54,13 +54,13 @@ class AdmittedRequest:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait until the token may have another statement run; raise `Busy` if it reads slowly."""
+        """Wait until the token may run another statement; raise `Busy` if it reads slowly."""
         async with self._token.turns:
             self._turns.check(self._token)
             yield
 
     def keep(self, size: int) -> None:
-        """Note that an answer has so many bytes, which are kept until it has been taken."""
+        """Count the bytes of an answer, which is kept until the client has taken it."""
         self._kept += size
         self._token.kept += size
         self._turns.kept += size
@@ -91,7 +91,7 @@ class ManagerTurns:
         return AdmittedRequest(self, name, token)
 
     def check(self, token: _Token) -> None:
-        """Raise `Busy` if answers that are not taken yet have too many bytes."""
+        """Raise `Busy` if answers not yet taken have too many bytes."""
         if self.kept >= MOST_KEPT_BYTES or token.kept >= MOST_KEPT_BYTES_OF_TOKEN:
             raise Busy
 
@@ -104,7 +104,7 @@ class ManagerTurns:
 
 
 class PlacedAnswer(Response):
-    """An answer that is sent as it is taken, and then gives up its place."""
+    """An answer that is sent as the client takes it, and then gives up its place."""
 
     def __init__(
         self, body: bytearray, place: AdmittedRequest, headers: dict[str, str], media_type: str

@@ -1,8 +1,8 @@
-"""Messages that may come in over HTTP, and their limits: all input is checked here, once.
+"""Incoming HTTP messages and their limits: all input is checked here, once.
 
-Requests are decoded into these types and no others; the refusal of anything else names the place
-and the reason. Unknown members are ignored, so that a newer agent can speak with an older gateway.
-The OpenAPI document is made of the same types.
+Requests are decoded into these types only. A refusal names the place and the reason. Unknown
+members are ignored, so that a newer agent can speak with an older gateway. The OpenAPI document is
+made from the same types.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class OutcomesMessage(Struct):
 
 
 class UpdateMessage(Struct, omit_defaults=True):
-    """What a running attempt tells; see `taskq_agent.update_messages.Update`.
+    """Progress and output of a running attempt; see `taskq_agent.update_messages.Update`.
 
     output: in base64. It is encoded as it was read, with the session.
     """
@@ -190,7 +190,7 @@ class NewTask(Struct):
     priority: Annotated[int, Meta(ge=-32_767, le=32_767)] = 0
 
     def seed(self) -> model.Seed:
-        """Return the task with its payload decoded, unless that is too large; or `BadRequest`."""
+        """Decode the payload; raise `BadRequest` if it is too large or nested too deeply."""
         text = bytes(self.payload)
         most, deep = model.MAX_PAYLOAD_BYTES, model.MAX_PAYLOAD_DEPTH
         if (fault := json_text.fault(text, most=most, deep=deep)) is not None:
@@ -206,7 +206,7 @@ class NewTasks(Struct):
     on_conflict: OnConflict = "fail"
 
 
-#: A value of a parameter of a statement; see `taskq.gateway.offered`.
+#: A value of a parameter of a statement; see `offered`.
 Value = bool | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | float | str | None
 Values = dict[str, Value | list[int | str]]
 
@@ -236,7 +236,7 @@ class Reader(Generic[Message]):
 
 
 read_hello: Final = Reader(HelloMessage).read
-# flat: many reports, and all that a heartbeat names, have so many brackets.
+# flat: many reports, or many attempts in a heartbeat, may have more brackets than `MAX_DEPTH`.
 read_exchange: Final = Reader(Exchange, flat=True).read
 read_heartbeat: Final = Reader(HeartbeatMessage, flat=True).read
 read_checkpoint: Final = Reader(CheckpointMessage).read
@@ -244,7 +244,7 @@ read_farewell: Final = Reader(SessionEndMessage).read
 read_state: Final = Reader(StateChange).read
 read_new_tasks: Final = Reader(NewTasks).read
 _read_payload: Final = Reader(dict[str, Any], flat=True).read
-# What PostgreSQL cannot store it refuses itself.
+# PostgreSQL itself refuses what it cannot store.
 read_values: Final = Reader(Values, flat=True).read
 
 encode: Final = msgspec.json.Encoder().encode

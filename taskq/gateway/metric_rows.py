@@ -1,4 +1,4 @@
-"""Rows of which metrics are made: about the campaigns that a token is for, so many at most."""
+"""Rows for the metrics of a token's campaigns, limited in number."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
 from taskq.model.errors import TaskqError
 
-#: Rows at most, each of which has series of its own: those with most unfinished tasks.
+#: Most rows, each with series of its own: those with the most unfinished tasks.
 MOST: Final = 200
-#: Seconds for which an answer serves all that ask for the same campaigns.
+#: Seconds for which an answer serves all requests for the same campaigns.
 FRESH_S: Final = 5.0
 _MOST_SCOPES: Final = 64
 #: Seconds for which metrics wait for what the database knows.
@@ -25,11 +25,11 @@ _ANSWER_S: Final = 2.0
 
 @dataclass(slots=True)
 class StoredNumbers:
-    """What of the metrics only the database knows.
+    """Numbers that only the database knows.
 
     troubles: the numbers of silent agents whose tasks are held, and of campaigns that paused
-    themselves; empty if it did not answer. campaigns, owners: what their metrics are made of; None:
-    it did not answer.
+    themselves; empty if the database did not answer. campaigns, owners: the rows for their metrics;
+    None if the database did not answer.
     """
 
     troubles: Sequence[int] = ()
@@ -38,7 +38,7 @@ class StoredNumbers:
 
 
 class MetricReader:
-    """Reads what of the metrics only the database knows."""
+    """Reads the numbers that only the database knows."""
 
     def __init__(self, statements: StatementPool) -> None:
         self._statements = statements
@@ -66,7 +66,7 @@ class _Rows:
         self._known: dict[tuple[str, ...], tuple[float, list[Row]]] = {}
 
     async def rows(self, paths: tuple[str, ...]) -> list[Row]:
-        """Return what it says of the campaigns at and below some paths; raise as it does."""
+        """Return the rows of the campaigns at and below some paths; raise as the statement does."""
         async with self._turn:
             at, rows = self._known.get(paths, (0.0, []))
             if time.monotonic() - at < FRESH_S and at:

@@ -42,8 +42,8 @@ _TROUBLES: Final = {
 class Metrics:
     """The numbers of one gateway. waiting: claims kept back until there is something to claim.
 
-    heard, throttled: by session, the time of the last heartbeat, and of the last one that said that
-    everything fails there.
+    heard, throttled: by session, the time of the last heartbeat, and of the last heartbeat that
+    reported a throttled agent.
     """
 
     exchanges: int = counter("Exchanges taken in")
@@ -69,7 +69,7 @@ class Metrics:
         self._buckets[bisect_left(BUCKETS, seconds)] += 1
 
     def note_heartbeat(self, session: int, *, throttled: bool) -> None:
-        """Note that a session was heard, and whether it said that it is throttled."""
+        """Note a heartbeat of a session, and whether it reports a throttled agent."""
         self.beats += 1
         self.heard[session] = at = time.monotonic()
         if throttled:
@@ -147,7 +147,7 @@ def text(
 ) -> bytes:
     """Return the numbers in Prometheus' text format.
 
-    pool: that of the front; None: there is none.
+    pool: the front's; None if there is no front.
     """
     families = list(metrics.families(connections, queued, pool))
     families += [

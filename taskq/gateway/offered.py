@@ -1,8 +1,8 @@
 """Statements that managers may run over a gateway: a closed list of names, no SQL.
 
-The header of a statement says whether it is one, see `catalogue`. What it is about, its parameters
-say: `path` and `scope` name campaigns by paths, `campaign` by id. `permit` checks them against the
-token in PostgreSQL.
+The header of a statement says whether it is offered; see `db.catalogue`. Its parameters name the
+campaigns that it is about: `path` and `scope` by path, `campaign` by id. `permit` checks them
+against the token in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def offered(name: str) -> Offer:
 
 
 def checked(name: str, values: dict[str, Any]) -> None:
-    """Raise `BadRequest`, or `InvalidPath`, unless these are the parameters of a statement."""
+    """Raise `BadRequest` or `InvalidPath` unless the values fit the parameters of a statement."""
     parameters = all_statements()[name].parameters
     wanted = parameters.keys()
     if values.keys() != wanted:

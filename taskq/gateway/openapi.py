@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the endpoints and the types that requests are decoded into."""
+"""The OpenAPI document, made from the endpoints and the types of their bodies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class HealthMessage(Struct):
 class Error(Struct):
     """An error: `code` for programs, `message` for people.
 
-    kind, details: of answers to managers' statements, the exception of taskq's library.
+    kind, details: in answers to managers' statements, the exception of taskq's library.
     """
 
     code: str
@@ -114,9 +114,9 @@ _TOKENS: Final = {
 class Endpoint:
     """A request that the gateway serves.
 
-    summary: for the document. needs: whose token; empty: none. takes, gives: the types of the
-    bodies, or for other than JSON their content as the document has it; None: without a body.
-    optional: the body may be missing. in_parts: the answer may begin in the midst.
+    needs: the kind of token; empty if none. takes, gives: the types of the bodies; if a body is not
+    JSON, its content as in the document; None if there is no body. optional: the body may be
+    missing. in_parts: a request may ask for a part of the answer.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""Metrics of owners for Prometheus: what their campaigns have, beside their quotas."""
+"""Metrics of owners for Prometheus: what their campaigns have, and their quotas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taskq.gateway.metric_rows import MOST
 
 
 def families(rows: Sequence[Row]) -> Iterator[Metric]:
-    """Yield the metrics of owners; what a quota does not limit has no series among the quotas."""
+    """Yield the metrics of owners; a quota has series only for what it limits."""
     number = rows[0]["owners"] if rows else 0
     title = f"Owners of campaigns, of which {MOST} have series of their own"
     yield GaugeMetricFamily("taskq_owners", title, number)

@@ -1,11 +1,11 @@
-"""Pace of a full queue: when clients that are turned away should come again.
+"""Pace of a full queue: when refused clients should come again.
 
-Ahead of a client that is turned away now are all that wait in the queue, and all that were turned
-away before and are still to come. The rate at which the queue has drained lately says how long that
-takes. So each client is asked to come when it is likely to be its turn; half of the queue is left
-then, so that nothing idles if clients come a little late, and there is room if they come early. The
-turns follow one another, so they need no random spread. (A virtual queue, as with numbered
-tickets at a counter: a turn is a number, not a time, so that a better known rate corrects it.)
+Ahead of a refused client are all clients in the queue, and all that were refused before and have
+yet to come. The rate at which the queue has drained lately says how long they take. So each client
+is asked to come when its turn is likely, with half of the queue left: nothing idles if clients come
+a little late, and there is room if they come early. The turns follow one another, so they need no
+random spread. (This is a virtual queue, such as numbered tickets at a counter: a turn is a number,
+not a time, so that a better known rate corrects it.)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRST_PER_S: Final = 1_000.0
 LEAST_PER_S: Final = 20.0
 #: Least and most seconds over which the rate is measured.
 FRESH_S: Final = (0.5, 2.0)
-#: Seconds without anybody turned away after which the rate is measured anew.
+#: Seconds without a refusal after which the rate is measured anew.
 APART_S: Final = 2.0
 LONGEST_S: Final = 120.0
 
@@ -31,10 +31,10 @@ class Pace:
         self._now = now
         self._per_s = FIRST_PER_S
         self._last_at = -APART_S
-        # The begin of this measurement and of the next: a time, and the number served by then.
+        # The start of this measurement and of the next: a time, and the number served by then.
         self._since: tuple[float, int] = (0.0, 0)
         self._next: tuple[float, int] = (0.0, 0)
-        # The turn that was given last: how many will have been served by then.
+        # The last turn given: how many clients will have been served by then.
         self._turn = 0.0
 
     def wait_s(self, waiting: int, served: int, most: int) -> float:
@@ -47,7 +47,7 @@ class Pace:
         if now - self._last_at >= APART_S:
             self._since = self._next = (now, served)
         if now - self._last_at >= LONGEST_S:
-            # Whoever was to come has come, or never will.
+            # All expected clients have come, or never will.
             self._turn = 0.0
         self._last_at = now
         self._measure(now, served)

@@ -1,8 +1,8 @@
-"""Pages for people, beside the agents: requests are passed on to a process of their own.
+"""Pages for people: the gateway passes their requests on to a process of their own.
 
-So rendering and reading keep no agent waiting: `taskq.web` runs in another process, of a lower
-priority, with connections and bounds of its own, and asks everybody for a manager's token. What is
-done here is to copy bytes, of `MOST` requests at a time.
+So rendering and reading delay no agent. `web` runs in that process, at a lower priority, with
+connections and bounds of its own, and asks every viewer for a manager's token. This module only
+copies bytes, of `MOST` requests at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from taskq.gateway.errors import Busy
 from taskq.gateway.log import log
 from taskq.gateway.requests import read_body
 
-#: Requests that are passed on at a time; each viewer of a page that is live has one.
+#: Requests that are passed on at a time; each viewer of a live page has one.
 MOST: Final = 64
 #: Bytes of a form, of the head of an answer, and of what is passed on at a time.
 MAX_FORM_BYTES: Final = 4_096
@@ -38,7 +38,7 @@ ANSWER_S: Final = 60.0
 AGAIN_S: Final = 10.0
 END_S: Final = 5.0
 LOOK_S: Final = 1.0
-#: Headers that are passed on; no other says anything to the pages.
+#: Headers that are passed on; the pages read no others.
 _THERE: Final = frozenset(
     {b"host", b"cookie", b"authorization", b"origin", b"sec-fetch-site", b"content-type"}
 )
@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class PagesProcess:
-    """The process that serves pages, and the way to it. dsn: of the queue.
+    """The process that serves pages, and the way to it. dsn: the queue's.
 
     secure: whether the gateway is reached over TLS, so that cookies are for TLS only.
     """
@@ -66,7 +66,7 @@ class PagesProcess:
         self._start()
 
     def _start(self) -> bool:
-        """Start the process if it does not run, but not again and again; tell whether it runs."""
+        """Start the process unless it runs, once in `AGAIN_S` at most; tell whether it runs."""
         if self._process is not None and self._process.poll() is None:
             return True
         if time.monotonic() < self._started_at + AGAIN_S:
@@ -77,7 +77,7 @@ class PagesProcess:
         number = self._listener.fileno()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "taskq.web.beside", f"{number}"],
-            stdin=subprocess.PIPE,  # its end tells that this process has ended
+            stdin=subprocess.PIPE,  # it closes when this process ends
             pass_fds=[number],
             start_new_session=True,  # Ctrl-C is for the gateway
             text=True,
@@ -90,7 +90,7 @@ class PagesProcess:
         return True
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         if self._process is not None:
             self._dismiss(self._process)
         self._listener.close()
@@ -110,7 +110,7 @@ class PagesProcess:
     async def answer(self, ending: Callable[[], bool], request: Request) -> Response:
         """Return the answer of the pages to a request; raise `Busy` if there are too many.
 
-        ending: whether the gateway is about to end, and with it pages that are live.
+        ending: returns whether the gateway is about to end; live pages then end too.
         """
         if self._under_way >= MOST or not self._start():
             raise Busy
@@ -143,7 +143,7 @@ class PagesProcess:
         return answer
 
     async def _while_it_runs(self, answer: Coroutine[Any, Any, T]) -> T:
-        """Wait for an answer; raise `TimeoutError` if none comes, or nobody is there to give it."""
+        """Wait for an answer; raise `TimeoutError` if none comes, or the process does not run."""
         ends_at = time.monotonic() + ANSWER_S
         waiting = asyncio.ensure_future(answer)
         try:
@@ -157,14 +157,14 @@ class PagesProcess:
 
 
 class _Answer(StreamingResponse):
-    """An answer that is passed on. end: called when it was, or the client is gone."""
+    """An answer that is passed on. end: called when it is complete, or the client is gone."""
 
     def __init__(self, body: AsyncIterator[bytes], status: int, end: Callable[[], None]) -> None:
         super().__init__(body, status)
         self._end = end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the answer."""
         try:
             await super().__call__(scope, receive, send)
         finally:

@@ -1,4 +1,4 @@
-"""Presence of a gateway: it says now and then that it is there, and how busy it is."""
+"""Presence of a gateway: it records from time to time that it lives, and how busy it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PERIOD_S: Final = 10.0
 
 
 class GatewayPresence:
-    """Notes a gateway in the database, for `taskq top` and the pages. name: where it is."""
+    """Notes a gateway in the database, for `taskq top` and the pages. name: its host and port."""
 
     def __init__(self, service: Service, name: str) -> None:
         self._service = service
@@ -26,7 +26,7 @@ class GatewayPresence:
         self._exchanges, self._at = 0, time.monotonic()
 
     async def run(self) -> None:
-        """Note it until this is cancelled, then that it has ended."""
+        """Note the gateway until cancelled; then note that it has ended."""
         try:
             while True:
                 await self._note(self._sessions())
@@ -35,7 +35,7 @@ class GatewayPresence:
             await self._note(None)
 
     def _sessions(self) -> int:
-        """Return how many are heard here: one that lives says so within a third of its lease."""
+        """Return how many sessions are heard here; a live one sends within a third of its lease."""
         metrics, lease_s = self._service.metrics, self._service.settings.lease_s
         metrics.forget_silent(time.monotonic() - lease_s)
         since = time.monotonic() - lease_s / 2

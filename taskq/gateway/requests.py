@@ -1,4 +1,4 @@
-"""Parts of requests, checked: where they come from, where they go, and their bodies."""
+"""Checked parts of requests: the client's address, the target, and the body."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ async def read_body(request: Request, most: int) -> bytes:
 
 
 def length_of(request: Request) -> int:
-    """Return the bytes of the body, as its head says."""
+    """Return the length of the body in bytes, according to the head."""
     return int(request.headers.get("content-length", 0))

@@ -50,9 +50,9 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 class Listening:
     """The address at which a gateway listens.
 
-    port 0: any that is free. shared: other processes may listen there too (SO_REUSEPORT); the
-    kernel then spreads the connections. proxies: addresses that are trusted to say where a request
-    comes from.
+    port 0: any free port. shared: other processes may listen there too (SO_REUSEPORT), and the
+    kernel spreads the connections. proxies: addresses of proxies that are trusted to name a
+    request's client.
     """
 
     host: str = "127.0.0.1"
@@ -88,11 +88,11 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class Duties:
-    """Tasks of a gateway besides serving.
+    """What a gateway does apart from serving.
 
-    drain_s: seconds after SIGTERM for which agents are still answered and sent elsewhere. upkeep:
-    the database in which it does the queue's upkeep; of many keepers one acts. None: none. With a
-    front it is refilled as well.
+    drain_s: seconds after SIGTERM in which the gateway still answers agents and sends them
+    elsewhere. upkeep: the database whose queue it keeps up, and whose front it refills, if there is
+    one; None means no upkeep. One of all keepers acts.
     """
 
     drain_s: float = 10.0
@@ -133,7 +133,7 @@ class Gateway:
 
     @contextmanager
     def _beside(self) -> Iterator[PagesProcess | None]:
-        """Yield the process that serves pages, if it is to."""
+        """Yield the process that serves pages; None if the gateway serves none."""
         if not self.pages:
             yield None
             return
@@ -165,7 +165,7 @@ class Gateway:
             timeout_keep_alive=round(IDLE_S),
             timeout_graceful_shutdown=LAST_ANSWERS_S,
         )
-        # Data that are no HTTP are counted, not logged: anybody can send any amount.
+        # Data that are not HTTP are counted, not logged: anybody can send any amount.
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
         server.prepare(config, service, partial(self._ready, listener, announce))
         await service.start()
@@ -229,7 +229,7 @@ class _Server(uvicorn.Server):
         return self.server_state.connections
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept clients; with TLS by `Handshakes`, not by uvicorn."""
+        """Begin to accept clients. With TLS, `Handshakes` accepts them, not uvicorn."""
         if self.config.ssl is None:
             await super().startup(sockets)
             return
@@ -264,7 +264,7 @@ class _Server(uvicorn.Server):
         loop.add_signal_handler(signal.SIGHUP, self._renew)
         watching = loop.create_task(self._watch_clients())
         try:
-            self._ready()  # only now: whoever learns the address may send a signal
+            self._ready()  # only now: a process that learns the address may send a signal
             yield
         finally:
             watching.cancel()
@@ -280,7 +280,7 @@ class _Server(uvicorn.Server):
         self._ends_at = time.monotonic() + self._duties.drain_s
 
     async def on_tick(self, counter: int) -> bool:
-        """Tell, ten times a second, whether to end: the clients have left, or had time to."""
+        """End if the clients have left or had time to; runs ten times a second."""
         if not self.connections or time.monotonic() >= self._ends_at:
             self.should_exit = self.should_exit or self.service.draining
         return await super().on_tick(counter)
@@ -298,7 +298,7 @@ class _Server(uvicorn.Server):
             return
         self._stamp = self._certificate.stamp()
         try:
-            # Try a separate context first: one that is half changed could serve nobody.
+            # Try a separate context first: a half-changed one could serve nobody.
             self._certificate.context()
             self._certificate.load(self.config.ssl)
         except TaskqError as error:

@@ -1,7 +1,7 @@
 """The gateway's service to agents, without HTTP.
 
-Under load, requests that free resources go first: an exchange with reports is accepted when one
-that only claims is turned away, and of an exchange with both the claim is put off.
+Under load, requests that free resources go first. The gateway still accepts an exchange with
+reports when it refuses one that only claims. If an exchange does both, only its claim is put off.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Hello, Orde
 if TYPE_CHECKING:
     from taskq.gateway.fronted import Fronted
 
-#: Exchanges that wait for a statement, beyond which claims and reports are turned away; and
-#: heartbeats that wait, beyond which more are.
+#: Limits on what waits for a statement: exchanges, from which on claims are refused; heartbeats,
+#: from which on more are refused; and exchanges, from which on reports are refused too.
 MOST_CLAIMS: Final = 4_096
 MOST_BEATS: Final = 8_192
 MOST_REPORTS: Final = 16_384
-#: Seconds after which a report comes again at the latest: its agent may have half a minute.
+#: Most seconds until a refused report comes again: its agent may have only half a minute.
 REPORT_AGAIN_S: Final = 5.0
 #: Connections for all but opening sessions and exchanges.
 OTHER_CONNECTIONS: Final = 3
@@ -57,7 +57,7 @@ NOTHING: Final = Answer()
 class Service:
     """Serves agents from a database; for one asyncio loop.
 
-    connections: returns how many clients are connected, over which retries are to be spread.
+    connections: returns the number of connected clients; retries are spread over them.
     """
 
     def __init__(
@@ -117,9 +117,9 @@ class Service:
         return self._database.takeovers
 
     def failed(self, error: Exception) -> ErrorAnswer:
-        """Return the answer for an error, which is counted, and logged if it is a defect.
+        """Return the answer for an error; count the error, and log it if it is a defect.
 
-        Where no queue says when there is room, it says for how long to stay away.
+        If a retry may help and no queue says when there is room, the answer says how long to wait.
         """
         known = failure(error)
         self.metrics.failures[known.code] += 1
@@ -174,7 +174,7 @@ class Service:
         """Report and claim, once; see `Batcher.submit`.
 
         If the claim has to be put off, `message.want` becomes 0. Raise `Busy` or `Draining` if the
-        whole exchange is turned away, `BadRequest` if a report cannot be stored.
+        whole exchange is refused, `BadRequest` if a report cannot be stored.
         """
         waiting = self._batcher.waiting
         if self.draining or (waiting >= MOST_CLAIMS and not self._has_tasks_for(agent, message)):
@@ -203,7 +203,7 @@ class Service:
         return self._batcher.submit(exchange, callback)
 
     def _wait_s(self) -> float:
-        """Return the seconds after which an exchange that is turned away should come again."""
+        """Return the seconds after which a refused exchange should come again."""
         waiting = self._batcher.waiting
         return self._pace.wait_s(waiting, self.metrics.exchanges - waiting, self._connections())
 
@@ -217,7 +217,7 @@ class Service:
         )
 
     def is_final(self, message: messages.Exchange, answer: Answer) -> bool:
-        """Tell whether an answer needs only its orders: nothing of `finish` is to be waited for."""
+        """Tell whether an answer needs only its orders, and `finish` would not wait."""
         return not (self.may_wait(message, answer) or _is_unchecked(message, answer))
 
     async def finish(
@@ -225,8 +225,8 @@ class Service:
     ) -> Answer:
         """Return an answer as it goes out.
 
-        Without tasks, wait for some as long as the agent would; raise `SessionLost` if nothing else
-        has checked that its session still lives, and it does not.
+        Without tasks, wait for some for as long as the agent allows. Raise `SessionLost` if the
+        session has ended; this is checked only if nothing else has checked it.
         """
         if self.may_wait(message, answer):
             answer = await self.wait_for_tasks(agent, message, answer)
@@ -260,11 +260,12 @@ class Service:
     ) -> Answer:
         """Claim again for an agent that found no task, until it gets some.
 
-        Return the last answer, with the acknowledgements of the first one: when it has tasks, when
-        the agent would wait no longer, or when it would leave since nothing is unfinished.
+        The wait ends when there are tasks, when the agent's time is up, or when the agent would
+        leave because nothing is unfinished. Return the last answer, with the acknowledgements of
+        the first.
 
         The wait counts as a heartbeat, so an idle agent needs no second connection for heartbeats.
-        It ends if the heartbeat finds that the session has ended, or that it is to drain.
+        It also ends if the heartbeat finds that the session has ended or has to drain.
         """
         acks, timeline = answer.acks, answer.timeline
         message.reports = ()
@@ -293,7 +294,7 @@ class Service:
         self, agent: AgentSession, message: messages.Exchange, answer: Answer
     ) -> Answer:
         """Claim whenever there may be a task, until there is one or the time is up."""
-        # Not so long that the session could expire before its agent is heard again.
+        # The limit keeps the session from expiring before its agent is heard again.
         deadline = time.monotonic() + min(message.wait_s, self.settings.lease_s / 3)
         scope = agent.scope_for(message.lifetime_s, message.without)
         unfinished = None if message.until_empty else 0  # an agent that stays ignores the end
@@ -334,7 +335,7 @@ class Service:
         self._long_poll.poll_soon()
 
     async def metrics_text(self, paths: tuple[str, ...]) -> bytes:
-        """Return the metrics in Prometheus' text format; paths: the campaigns to tell of.
+        """Return the metrics in Prometheus' text format; paths: the campaigns to include.
 
         Numbers that only the database knows are left out if it does not answer.
         """
@@ -380,7 +381,7 @@ def _timeline_of(heartbeat: asyncio.Task[HeartbeatAnswer]) -> int:
 
 
 def _ends_wait(heartbeat: asyncio.Task[HeartbeatAnswer]) -> bool:
-    """Tell whether a heartbeat has found that its session has ended, or is to drain."""
+    """Tell whether a heartbeat has found that its session has ended or has to drain."""
     error = heartbeat.exception()
     if error is None:
         return heartbeat.result().orders.drain

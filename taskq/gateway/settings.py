@@ -16,9 +16,9 @@ class Settings:
     """Settings of a gateway.
 
     lease_s: seconds of silence after which an agent's tasks are handed out again. gateways: the
-    addresses of all gateways, for agents to choose from. connections: those to the database for
-    exchanges. most_clients: connections of clients beyond which no more are accepted, so that file
-    descriptors are left. front: the Redis server of the front; None: there is no front.
+    addresses of all gateways, for agents to choose from. connections: connections to the database
+    for exchanges. most_clients: most connections of clients, so that file descriptors are left.
+    front: the Redis server of the front; None if there is no front.
     """
 
     lease_s: float = 120.0

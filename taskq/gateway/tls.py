@@ -25,7 +25,7 @@ class ServerCertificate:
         return context
 
     def load(self, context: ssl.SSLContext) -> None:
-        """Load the files as they are now; they count for all later connections."""
+        """Load the files as they are now, for all later connections."""
         try:
             context.load_cert_chain(self.chain, self.key)
         except ssl.SSLError as error:
@@ -40,5 +40,5 @@ class ServerCertificate:
         """Return the modification times of the files, zeros if one is missing."""
         try:
             return self.chain.stat().st_mtime, self.key.stat().st_mtime
-        except OSError:  # it may be just being replaced
+        except OSError:  # it may be in the middle of a replacement
             return 0.0, 0.0

@@ -1,7 +1,7 @@
-"""How often tokens ask: many times at once, and so many times a second in the long run.
+"""Rate limit for tokens: a number of requests at once, and a rate in the long run.
 
-One who asks without end, on however many connections, then takes a bounded share of what all have
-to share. Each count falls at that rate, so that who asks seldom never waits.
+A token that asks without end, on any number of connections, takes a bounded share of what all
+tokens share. Each count falls at the long-run rate, so a token that asks seldom never waits.
 
 Pure: times are seconds of a clock that rises.
 """
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-#: Tokens that are counted; beyond that, those are forgotten that may ask most again.
+#: Tokens that are counted; beyond that, those with the smallest counts are forgotten.
 MOST_COUNTED: Final = 10_000
 
 
@@ -29,7 +29,7 @@ class TokenRate:
         self._at_once = at_once
         self._per_s = per_s
         self._now = now
-        # Of each token: its count, and when it was so.
+        # By token: its count, and the time of that count.
         self._counts: dict[str, tuple[float, float]] = {}
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class TokenRate:
             }
 
     def forget(self, token: str) -> None:
-        """Forget a token, which is none."""
+        """Forget a token that turned out to be invalid."""
         self._counts.pop(token, None)
 
     def _counted(self, token: str) -> float:
