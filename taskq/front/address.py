@@ -1,4 +1,4 @@
-"""Address of the Redis or Valkey server of a front, or of the servers that say which one it is."""
+"""Address of the Redis or Valkey server of a front, or of the servers that name it."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class RedisNode(NamedTuple):
 class FrontAddress:
     """The address of a Redis or Valkey server, of nodes of a cluster, or of Sentinels.
 
-    nodes: where to begin; any that answers will do. master: the name under which Sentinels know the
-    server. display_name: names all of it in messages; holds no password.
+    nodes: where to begin; any node that answers will do. master: the name under which Sentinels
+    know the server. display_name: the address in messages, without a password.
     """
 
     parts: SplitResult = field(repr=False)
@@ -102,7 +102,7 @@ class FrontAddress:
     def url(self, node: RedisNode, *, sentinel: bool = False) -> str:
         """Return the URL of a server as redis-py reads it; it may hold a password.
 
-        sentinel: of a Sentinel, which is asked without a user and has no databases.
+        sentinel: whether the server is a Sentinel: its URL has no user and no database.
         """
         parts = self.parts
         if sentinel:
@@ -123,7 +123,7 @@ def _split(text: str) -> SplitResult:
 
 
 def _nodes(parts: SplitResult) -> tuple[RedisNode, ...]:
-    """Return the hosts of a URL with their ports; ValueError for what is none."""
+    """Return the hosts of a URL with their ports; raise `ValueError` if one is invalid."""
     if parts.scheme == "unix":
         return (RedisNode("", 0),)
     found = []

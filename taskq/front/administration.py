@@ -30,8 +30,8 @@ T = TypeVar("T")
 class FrontList:
     """The list of a campaign. entries and low_water: None if Redis has none or does not answer.
 
-    leased_ahead: tasks that are in the list, or were handed out and not yet named by an agent's
-    heartbeat.
+    leased_ahead: tasks in the list, and tasks that were handed out and that no heartbeat has named
+    yet.
     """
 
     campaign: str
@@ -42,11 +42,12 @@ class FrontList:
 
 @dataclass(frozen=True, slots=True)
 class FrontReport:
-    """The state of a front. epoch: 0 if there never was one. refilled: a refiller is at work.
+    """The state of a front.
 
-    pool_s: seconds for which a task stays leased to the pool. version: of the Redis or Valkey
-    server; None: it was not asked, or does not answer, and `trouble` says why. redis_epoch: None if
-    no epoch was begun there.
+    epoch: 0 if there never was one. refilled: whether a refiller is at work. pool_s: seconds for
+    which a task stays leased to the pool. version: of the Redis or Valkey server; None if it was
+    not asked, or does not answer: then `trouble` says why. redis_epoch: None if no epoch was begun
+    there.
     """
 
     epoch: int
@@ -63,7 +64,7 @@ class FrontReport:
 class Flushed:
     """The result of a flush. epoch: the new one. withdrawn: genuine entries taken out of the lists.
 
-    returned: tasks that wait again; the tasks of the other entries had been named or reported on.
+    returned: tasks that wait again; agents have named or reported the tasks of the other entries.
     """
 
     epoch: int
@@ -73,7 +74,7 @@ class Flushed:
 
 @dataclass(frozen=True, slots=True)
 class Refilled:
-    """The contents of the lists after a rebuild. entries: 0: none within the time given."""
+    """The contents of the lists after a rebuild. entries: 0 if none came in time."""
 
     lists: int
     entries: int

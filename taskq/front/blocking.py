@@ -42,7 +42,7 @@ class BlockingPool:
         self._running: _Running | None = None
 
     def claim(self, session: int, lease: str, want: int, scope: Scope) -> list[Task]:
-        """Return up to `want` tasks of one campaign within `CLAIM_S`; none: claim in PostgreSQL.
+        """Return up to `want` tasks of one campaign within `CLAIM_S`; if none, claim in PostgreSQL.
 
         Errors are logged, and the claim gets no tasks. A session's last claim, if repeated with its
         lease id, gets the same tasks for as long as they may be handed out.
@@ -52,7 +52,7 @@ class BlockingPool:
                 self._running = _Running(self._database, self._address, self._campaign_cache)
             tasks = self._running.claim(session, lease, want, scope)
             for task in tasks:
-                payload: Any = task.payload  # JSON text, and to be read as psycopg reads it
+                payload: Any = task.payload  # JSON text, read here as psycopg reads it
                 task.payload = loads(bytes(payload))
         except Exception:
             log.exception("a defect in claiming from the front")

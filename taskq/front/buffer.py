@@ -28,7 +28,7 @@ KEEP_S: Final = 0.25
 _LEARN_S: Final = 0.1
 
 
-#: Returns the entry in some bytes if it is genuine, of a campaign, and not too old at a time.
+#: Returns the entry in some bytes if it is genuine, of this campaign, and not too old at this time.
 Open: TypeAlias = Callable[[bytes, int, float], "Entry | None"]
 
 

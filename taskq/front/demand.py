@@ -62,9 +62,9 @@ class Demand:
         return now - self._asked_at < self._fresh_s
 
     def target(self, now: float) -> int:
-        """Return how many entries the list should hold; 0: nobody asks."""
+        """Return how many entries the list should hold; 0 if nobody asks."""
         if not self.lasts(now):
             return 0
-        # Where little is asked for, a list of the least length would be too old at its end.
+        # With little demand, the last entries of a list of the least length would be too old.
         least = min(LEAST, math.ceil(self.rate * self._fresh_s / 2))
         return min(MOST, max(1, least, math.ceil(self.rate * AHEAD_S)))

@@ -57,12 +57,12 @@ class Depths:
             self._depths.pop(campaign, None)
 
     def wait_s(self, now: float) -> float | None:
-        """Return how long to wait before looking at lists again; None: until one is wanted."""
+        """Return how long to wait before looking at lists again; None if none is wanted."""
         due_at = min((one.due_at for one in self._wanted.values()), default=None)
         return None if due_at is None else max(0.0, due_at - now)
 
     def due(self, now: float) -> list[int]:
-        """Return the campaigns whose lists should be looked at now; each is due later again."""
+        """Return the campaigns whose lists should be looked at now; each is due again later."""
         due: list[int] = []
         for campaign, one in list(self._wanted.items()):
             if now - one.asked_at > WANTED_S:

@@ -2,8 +2,8 @@
 
 An entry is 32 hex digits and a JSON array, as PostgreSQL wrote it (sql/functions/lease_ahead.sql).
 The digits are the first half of an HMAC-SHA256 over the array. The second half gives the lease id,
-which is not in Redis. So whoever can write there can repeat, move and drop entries, but not forge
-one; and whoever can read there learns no lease.
+which is not in Redis. So anybody who can write there can repeat, move and drop entries, but not
+forge one; anybody who can read there learns no lease.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Keys:
         return self._tasks % campaign
 
 
-#: Seconds after which a task that was leased ahead, and that no agent names, waits again: the
-#: default until PostgreSQL's own value is known.
+#: Seconds after which a task leased ahead waits again if no agent names it: the default until
+#: PostgreSQL's own value is known.
 POOL_S: Final = 120.0
 _TAG: Final = 32
 
@@ -70,7 +70,7 @@ class FrontState:
     """The state of the front in PostgreSQL.
 
     epoch: 0 as long as there is no front. pool_s: seconds for which a task stays leased to the
-    pool. offset_ms: to be added to the local monotonic clock to get PostgreSQL's.
+    pool. offset_ms: PostgreSQL's clock minus the local monotonic clock.
     """
 
     name: str
@@ -81,10 +81,11 @@ class FrontState:
 
     @classmethod
     def from_row(cls, row: Row, asked_at: float) -> FrontState:
-        """Make a state from a row of the statement `front` or `begin_front`.
+        """Make a state from a row of the statement `front_state` or `begin_front`.
 
         asked_at: monotonic seconds when the statement was sent. PostgreSQL reads its clock later
-        than that, so its time is never underestimated, and an entry never taken for too young.
+        than that, so the offset never underestimates its time, and no entry seems younger than it
+        is.
         """
         offset_ms = row["now_ms"] - asked_at * 1000
         return cls(row["name"], row["epoch"], bytes(row["secret"]), row["pool_s"], offset_ms)
@@ -112,7 +113,7 @@ class Entry(NamedTuple):
 
 
 def open_entry(raw: bytes, state: FrontState) -> Entry | None:
-    """Verify and decode an entry of this epoch, of whatever age; None if it is not genuine.
+    """Verify and decode an entry of this epoch, of any age; None if it is not genuine.
 
     The payload stays JSON text (`msgspec.Raw`), which msgspec writes unchanged; decode it with
     `msgspec.json.decode` where an object is needed.

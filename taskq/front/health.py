@@ -118,7 +118,7 @@ class Health:
                 self.fail(error, began)
 
     def _pause_s(self) -> float | None:
-        """Return the seconds until the next look; None: until woken."""
+        """Return the seconds until the next look; None means until woken."""
         now = time.monotonic()
         if self._state_cache.state is None:
             return None

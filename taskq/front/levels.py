@@ -1,7 +1,7 @@
 """Levels of the lists of a front as its refiller knows them, and what to lease next.
 
 Pure: times are seconds on any clock that only goes forward. A rank is a negated priority, so the
-least goes first; the rank of a list is the largest of its entries'.
+least goes first; the rank of a list is the largest rank of its entries.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UNKNOWN_RANK: Final = -32_768
 
 
 class Lease(NamedTuple):
-    """The next lease: up to `most` tasks; ahead: only those of a lower rank than this."""
+    """The next lease: up to `most` tasks. ahead: only of a lower rank than this; None: of any."""
 
     campaign: int
     most: int
@@ -45,7 +45,7 @@ class Level:
     """The level of one campaign's list.
 
     servable: tasks may be leased, and the last lease found some. overtaken: some waiting tasks go
-    before some that are in the list.
+    before some in the list.
     """
 
     def __init__(self, fresh_s: float, now: float) -> None:
@@ -64,7 +64,7 @@ class Level:
 
     @property
     def oldest_at(self) -> float | None:
-        """The time at which the oldest entry was pushed; None: the list is empty."""
+        """The time at which the oldest entry was pushed; None if the list is empty."""
         return min((batch.pushed_at for batch in self._batches), default=None)
 
     def put(
@@ -177,7 +177,7 @@ class Levels:
         self._asked_for.clear()
 
     def next(self, now: float) -> Lease | None:
-        """Return what to lease next: for the list that would be empty first."""
+        """Return the next lease, for the list that would be empty first; None if none is needed."""
         urgent: tuple[float, int, Level, int] | None = None
         for campaign, level in self._levels.items():
             missing = level.missing(now)

@@ -12,7 +12,7 @@ from taskq.front.redis import Argument, FrontDown, RedisLink
 
 #: Bytes of entries in one push, so that it ends within its time limit.
 PUSH_BYTES: Final = 1 << 20
-#: Calls after which `withdraw` leaves a list alone that never gets empty.
+#: Calls after which `withdraw` gives up on a list that never gets empty.
 _MOST_CALLS: Final = 1_000
 _MOST_BEGINNINGS: Final = 5
 
@@ -37,11 +37,11 @@ class Lists:
 
     @property
     def connected(self) -> bool:
-        """Whether the connection is open; after an error: the server refused, nothing was done."""
+        """Whether the connection is open; if so after an error, the server has done nothing."""
         return self._link.connected
 
     async def survey(self, campaigns: Sequence[int]) -> Survey | None:
-        """Measure the lists; None: Redis has another epoch, or a key is not of its kind."""
+        """Measure the lists; None if Redis has another epoch, or a key has a wrong type."""
         keys = [self._keys.state, self._keys.wanted, self._keys.wake]
         keys += map(self._keys.tasks, campaigns)
         answer = await self._link.run("survey", keys, [self.state.epoch])
@@ -57,7 +57,7 @@ class Lists:
         return found
 
     async def known(self) -> list[int]:
-        """Return the campaigns that have lists, also those that another refiller has filled."""
+        """Return the campaigns that have lists, even if another refiller has filled them."""
         answer = await self._link.run("contents", [self._keys.state], ())
         try:
             _, marks, _ = answer
@@ -68,7 +68,7 @@ class Lists:
     async def push(
         self, campaign: int, low_water: int, entries: Sequence[bytes], *, first: bool = False
     ) -> bool:
-        """Add entries in the order in which they are to be popped; False: Redis has another epoch.
+        """Add entries in the order of their pops; return False if Redis has another epoch.
 
         first: before all others. See `parts` for how many to add in one call.
         """
@@ -156,11 +156,11 @@ class Popped(NamedTuple):
 async def pop(
     link: RedisLink, state: FrontState, counts: Sequence[tuple[int, int]]
 ) -> list[Popped] | None:
-    """Pop up to so many entries from the list of each campaign; 0 only asks for the length.
+    """Pop entries from the lists of some campaigns, and signal the refiller if a list runs low.
 
-    Return one answer for each campaign, in order; None: Redis has another epoch. The refiller is
-    signalled if a list runs low. Raise `FrontDown`; tasks popped in that case, if any, wait again
-    after the pool's deadline.
+    counts: campaigns, each with the most entries to pop; 0 only asks for the length. Return one
+    answer for each campaign, in order; None if Redis has another epoch. Raise `FrontDown`; tasks
+    popped in that case, if any, wait again after the pool's deadline.
     """
     keys = [state.keys.state, state.keys.wanted, state.keys.wake]
     args: list[Argument] = [state.epoch]

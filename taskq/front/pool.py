@@ -1,9 +1,9 @@
 """Claims from the front. The tasks in its lists were leased in PostgreSQL before.
 
-Where many claims come, more is popped than they ask for, and most claims are answered at once from
-a buffer (see `buffer`). Claims that find it empty wait for a pop, which they share with all that
-come meanwhile (see `popper`). If anything fails, a claim gets no task here without delay, and is
-made in PostgreSQL instead.
+When many claims come, the pool pops more than they ask for, and answers most claims at once from a
+buffer (see `buffer`). Claims that find it empty wait for a pop, and share it with all claims that
+come meanwhile (see `popper`). If anything fails, a claim gets no task here, without delay, and goes
+to PostgreSQL instead.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Popper:
         opened: Open,
         resolve: Resolve,
     ) -> None:
-        """free: the connections without a pop under way; taken out of it and put back here."""
+        """free: the connections without a pop under way; each pop takes one and puts it back."""
         self.served: dict[int, Buffer] = {}
         self.closing = False
         self._state_cache = state_cache
@@ -116,7 +116,7 @@ class Popper:
             for campaign, count in waiting.items():
                 self._answer(self.served[campaign], count)
             self._free.append(link)
-            self.soon()  # after those just answered have claimed again
+            self.soon()  # after the answered agents have claimed again
 
     def _answer(self, served: Buffer, waiting: int) -> None:
         """Answer the claims that this pop was made for, from the buffer that it filled."""
@@ -143,7 +143,8 @@ class EntryCheck:
     def opened(self, raw: bytes, campaign: int, now: float) -> Entry | None:
         """Return an entry that may be handed out; None if it is not genuine, or too old.
 
-        The lease of one that is too old is given back, since no refiller has withdrawn it in time.
+        The lease of an entry that is too old is given back, since no refiller has withdrawn it in
+        time.
         """
         state = self._state_cache.state
         entry = None if state is None else open_entry(raw, state)
@@ -162,7 +163,7 @@ class EntryCheck:
         return entry
 
     def tasks(self, entries: Iterable[bytes]) -> list[Task]:
-        """Return the tasks of those entries that are genuine, however old."""
+        """Return the tasks of the genuine entries, of any age."""
         state = self._state_cache.state
         opened = [open_entry(raw, state) for raw in entries] if state is not None else []
         return [one.task for one in opened if one is not None]

@@ -1,8 +1,8 @@
 """Connection to Redis or Valkey; the one module that imports redis.
 
 Errors of redis-py and timeouts are translated here into `FrontDown`. There are no retries: the
-caller knows better what to do instead. redis-py's clients of clusters and of Sentinels are not
-used: they keep a connection to each node, and raise errors that are no `RedisError`.
+caller knows better what to do instead. This module does not use redis-py's clients of clusters and
+of Sentinels: they keep a connection to each node, and raise errors that are not `RedisError`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ else:
 CONNECT_S: Final = 1.0
 #: A script is answered within this time, or the front counts as down.
 ANSWER_S: Final = 0.25
-#: Servers asked for one answer: the one so far, the one that it names, and one more.
+#: Servers asked for one answer: the current one, the one that it names, and one more.
 _MOST_SERVERS: Final = 3
 
 Argument = bytes | str | int
@@ -96,7 +96,7 @@ def _abort(writer: Any) -> None:
 
 
 class _Elsewhere(Exception):
-    """The server refuses, since another is to be asked."""
+    """The server refuses, since another server has to be asked."""
 
 
 class RedisLink:
@@ -130,7 +130,7 @@ class RedisLink:
         return await self._asked(self._answer_s, lambda wire: _evaluate(wire, name, keys, args))
 
     async def wait(self, key: bytes, seconds: float) -> bool:
-        """Wait for an element of a list and take it; False: there was none within `seconds`."""
+        """Wait for an element of a list and take it; return False if none came within `seconds`."""
         command = "BLPOP", key, f"{seconds:.3f}"
         limit_s = seconds + self._answer_s
         return await self._asked(limit_s, lambda wire: wire.send(*command)) is not None
@@ -151,7 +151,7 @@ class RedisLink:
             await wire.close()
 
     async def _asked(self, seconds: float, ask: Callable[[_Wire], Awaitable[Any]]) -> Any:
-        """Ask the server; where it says that another is to be asked, ask that one."""
+        """Ask the server; if it refers to another server, ask that one."""
         refusal = ""
         for _ in range(_MOST_SERVERS):
             wire = await self._opened()
@@ -222,7 +222,7 @@ class RedisLink:
 
 
 def _refusal(error: BaseException) -> str | None:
-    """Return what a server refuses with, beginning with its code; None: it is no refusal."""
+    """Return the text of a refusal, beginning with its code; None if the error is no refusal."""
     if not isinstance(error, ResponseError):
         return None
     # Releases of redis-py differ in whether they leave the code in the text.

@@ -25,9 +25,9 @@ from taskq.front.lists import Lists
 from taskq.front.redis import FrontDown, RedisLink
 from taskq.model.errors import TaskqError, Unavailable
 
-#: Seconds for which the refiller that acts acts without renewing its term.
+#: Seconds for which the acting refiller may go on without renewing its term.
 TERM_S: Final = 5.0
-#: Seconds between statements that renew the term: while the lists hold entries, and while not.
+#: Seconds between statements that renew the term: while lists hold entries, and while none does.
 KEEP_S: Final = 0.25
 IDLE_S: Final = 0.5
 #: The pause between two looks for higher priorities: a multiple of the duration of one look, and
@@ -194,10 +194,10 @@ class Refiller:
         self._restarted = False
 
     async def _withdraw_all(self) -> None:
-        """Take out what the lists hold, and give it back: it would wait for the pool's deadline.
+        """Withdraw all entries and give back their leases, which would last to the pool's deadline.
 
-        What a replica or a snapshot still holds although it was handed out a moment ago is given
-        back as well: it may run twice, and counts once.
+        A replica or a snapshot may still hold tasks that were handed out a moment ago. They are
+        given back as well: such a task may run twice, and counts once.
         """
         state = FrontState.from_row(await self._row("front_state"), time.monotonic())
         if state.epoch:
@@ -208,14 +208,14 @@ class Refiller:
             await self._lease_returns.give_back()
 
     async def _back_off_from(self, error: Exception) -> None:
-        """Log a new trouble once, give up the term if it is Redis that fails, and back off."""
+        """Log a new trouble once, give up the term if Redis fails, and back off."""
         trouble = type(error).__name__
         if trouble != self._trouble:
             self._trouble = trouble
             known = isinstance(error, TaskqError)
             log.warning("refilling must wait: %s", error, exc_info=None if known else error)
         if isinstance(error, FrontDown) and self._acting:
-            with suppress(Exception):  # otherwise the term ends by itself
+            with suppress(Exception):  # otherwise the term ends on its own
                 await self._keep("[]")
             self._acting = False
         await self._back_off()

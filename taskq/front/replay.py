@@ -1,4 +1,4 @@
-"""Answers to recent claims, for claims that are repeated since their answer got lost."""
+"""Answers to recent claims, for agents that lose an answer and repeat the claim."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Replay:
             self._drop(next(iter(answered)))
 
     def get(self, session: int, lease: str, now: float) -> Sequence[bytes] | None:
-        """Return the entries of a claim if it was the session's last; None: it is not known.
+        """Return the entries of a claim if it was the session's last; None if it is unknown.
 
         Return an empty sequence once the entries are too old to be handed out.
         """

@@ -1,7 +1,7 @@
 """Route to the server: the one of the address, or the one that a cluster or Sentinels name.
 
 All keys of a queue are in one slot of a cluster, so one connection to one node is enough. Any other
-node names that one in a refusal, which is remembered for the next connection.
+node refuses and names that one; the route remembers it for the next connection.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final
 
 from taskq.front.address import FrontAddress, RedisNode
 
-#: `MOVED` is followed by a slot and a node; without a host, the node that refuses has it.
+#: A slot and a node follow `MOVED`; an empty host means the node that refuses.
 _MOVED: Final = re.compile(r"MOVED \d{1,5} (\S{0,255}):(\d{1,5})", re.ASCII)
-#: Refusals of a server that is not, or not any more, the one that takes writes.
+#: Refusals of a server that takes no writes, or no more.
 _ELSEWHERE: Final = {
     "single": (),
     "cluster": ("CLUSTERDOWN", "MASTERDOWN"),
@@ -30,15 +30,15 @@ class RedisRoute:
         self._named: RedisNode | None = None
 
     def nodes(self) -> list[RedisNode]:
-        """Return where to try to connect, in order: the node named last, then those to begin with.
+        """Return the nodes to try, in order: the node named last, then those of the address.
 
-        The order is random, so that one of them that is dead does not keep everybody up.
+        The latter are in random order, so that a dead node does not delay every connection.
         """
         nodes = random.sample(self._address.nodes, len(self._address.nodes))
         return nodes if self._named is None else [self._named, *nodes]
 
     def leads_on(self, refusal: str, node: RedisNode) -> bool:
-        """Tell whether to connect anew after a refusal by a node, as another is to be asked."""
+        """Tell whether to connect to another node after a refusal by this one."""
         moved = _MOVED.match(refusal)
         if moved is not None and self._address.kind == "cluster":
             self._named = RedisNode(moved[1].strip("[]") or node.host, int(moved[2]))
@@ -49,6 +49,6 @@ class RedisRoute:
         return elsewhere
 
     def lost(self, node: RedisNode) -> None:
-        """Note that a node does not answer: it is not tried first any more."""
+        """Note that a node does not answer, so that it is no longer tried first."""
         if node == self._named:
             self._named = None

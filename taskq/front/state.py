@@ -30,8 +30,8 @@ _LEAST_PAUSE_S: Final = 1.0
 #: Seconds without use after which a scope is no longer refreshed, and after which it is forgotten.
 _USED_S: Final = 5.0
 _KEPT_S: Final = 60.0
-#: Scopes refreshed in one turn, and scopes kept. With more than the first, each is refreshed less
-#: often.
+#: Scopes refreshed in one turn, and scopes kept. With more scopes than a turn refreshes, each is
+#: refreshed less often.
 _MOST_REFRESHED: Final = 32
 _MOST_KEPT: Final = 1_000
 #: Least seconds between turns, so that new scopes share a turn.
@@ -60,7 +60,7 @@ class StateCache:
     ) -> None:
         """Open nothing yet.
 
-        renewed: called when another epoch has begun, while `state` still is of the old one.
+        renewed: called when another epoch has begun, while `state` still has the old one.
         campaign_cache: receives the terms of campaigns before anybody claims in them.
         """
         self.state: FrontState | None = None
