@@ -1,8 +1,8 @@
 """Pages for people: `taskq web`, a server of its own next to the queue, read-only.
 
-It reads what the commands read, by the same functions, and writes nothing. `pages` reads,
-`templates/` lays out, `charts` draws; pages work without scripts and load nothing from elsewhere.
-What is live comes from one ticker for all viewers (`diagnosis.ticker`); what takes more than a few
-milliseconds is kept for some seconds (`diagnosis.shared_readings`), so many viewers cost what one
-does. `access` says who may look.
+It reads with the functions of the commands, and writes nothing. `pages` reads, `templates/` lays
+out, `charts` draws; pages work without scripts and load nothing from elsewhere. One ticker sends
+live figures to all viewers (`diagnosis.ticker`). Readings that take more than a few milliseconds
+are kept for some seconds (`diagnosis.shared_readings`). So many viewers cost as much as one.
+`access` decides who may look.
 """

@@ -1,14 +1,14 @@
-"""Access to pages: for who knows the address that was printed, or has a manager's token.
+"""Access to pages: by the printed address, or with a manager's token.
 
-Without tokens, the address has a secret of this process. Requests from this machine alone prove
-nothing: other users of it make them, and so does a proxy that sends its own name for the host's.
-Requests that name another host, or say that they came through a proxy, are refused all the same:
-a stranger's page, in a browser here, asks under a name of the stranger's that leads here (DNS
+Without tokens, the address has a secret of this process. The secret is needed even on this machine:
+other users of it may send requests, and so may a proxy that sends its own name for the host's.
+Requests that name another host, or say that they came through a proxy, are refused all the same: a
+stranger's page, in a browser here, may send requests under a stranger's name that leads here (DNS
 rebinding).
 
-A browser gets a cookie for the secret or token that was signed in with. The cookie is random; what
-it stands for is kept in this process only. A token is asked anew every few seconds, so that one
-that was revoked or has expired shows nothing any more.
+A browser that signs in with the secret or a token gets a cookie. The cookie is random; only this
+process knows what it stands for. A token is looked up again every few seconds, so that a revoked or
+expired token shows nothing more.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from taskq.db.connections import Database
 from taskq.db.tokens import hashed
 from taskq.model.errors import Forbidden, Unauthorized
 
-#: Seconds for which it is known that a token is valid; a revocation works within 30.
+#: Seconds between look-ups of a token; a revocation works within 30.
 FRESH_S: Final = 10.0
-#: Seconds without a request after which one has to sign in again.
+#: Seconds without a request after which a viewer has to sign in again.
 IDLE_S: Final = 12 * 3_600.0
 MOST_SIGNED_IN: Final = 10_000
 MAX_TOKEN_CHARS: Final = 200
@@ -37,7 +37,7 @@ _PROXIED: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host")
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Somebody who looks. paths: the campaigns that may be seen, each with all below it."""
+    """A viewer of pages. paths: the campaigns that may be seen, each with all below it."""
 
     paths: tuple[str, ...]
 
@@ -63,7 +63,7 @@ class _SignedIn:
 
 
 class Access:
-    """Who has signed in. Used by threads, one at a time for each cookie."""
+    """The viewers who have signed in. Threads use it, one at a time for each cookie."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Access:
         port: int = 0,
         fresh_s: float = FRESH_S,
     ) -> None:
-        """secret: that of the address; None: tokens are needed. secure: whether over TLS.
+        """secret: the address's; None if tokens are needed. secure: whether over TLS.
 
         port: of the address; browsers send a cookie to all ports of a host.
         """
@@ -88,7 +88,7 @@ class Access:
         self._signed_in: OrderedDict[str, _SignedIn] = OrderedDict()
 
     def viewer(self, headers: Mapping[str, str], cookie: str | None) -> Viewer:
-        """Return who sent a request; raise `Unauthorized` or `Forbidden`."""
+        """Return the sender of a request; raise `Unauthorized` or `Forbidden`."""
         if not self.tokens:
             check_local(headers)
         scheme, _, token = headers.get("authorization", "").partition(" ")

@@ -1,4 +1,4 @@
-"""ASGI application of the pages: routes, access, headers, errors, and what is live."""
+"""ASGI application of the pages: routes, access, headers, errors, and live figures."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-#: What the secret is called in the address that is printed.
+#: The name of the secret in the printed address.
 SECRET: Final = "secret"  # noqa: S105  # a name
 MAX_FORM_BYTES: Final = 4_096
 MAX_QUERY_CHARS: Final = 8_192
-#: Viewers that are told what is live, and the seconds between signs of life.
+#: Viewers who get live figures, and the seconds between signs of life.
 MOST_VIEWERS: Final = 256
 SILENT_S: Final = 15.0
 _STATUS: Final = (
@@ -99,7 +99,7 @@ class WebApp:
         return shown
 
     async def _admitted(self, request: Request) -> Response:
-        """Sign in by the printed address, and go on at one without the secret."""
+        """Sign in by the printed address, and redirect to the address without the secret."""
         check_local(request.headers)
         address = request.url.remove_query_params(SECRET)
         target = address.path + (f"?{address.query}" if address.query else "")
@@ -225,7 +225,7 @@ class WebApp:
 
 
 def _check_origin(request: Request) -> None:
-    """Raise `Forbidden` if a form comes from the page of somebody else."""
+    """Raise `Forbidden` if a form comes from somebody else's page."""
     origin = request.headers.get("origin")
     same = origin is None or urlsplit(origin).netloc == request.headers.get("host")
     if not same or request.headers.get("sec-fetch-site", "same-origin") not in {

@@ -1,7 +1,7 @@
-"""Pages beside a gateway: a process that a gateway starts, with a socket at which it serves.
+"""Pages of a gateway: a process that the gateway starts, with a socket to serve at.
 
-Everybody needs a manager's token. The first line of its standard input says where the queue is; the
-end of that says that the gateway has ended.
+Every viewer needs a manager's token. The first line of standard input says where the queue is. The
+end of standard input means that the gateway has ended.
 """
 
 from __future__ import annotations

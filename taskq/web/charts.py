@@ -1,7 +1,7 @@
 """Charts as SVG text, drawn on the server: lines over time, and a histogram.
 
 Colours and lines are classes of the style sheet. Each chart says in words what it shows; the page
-has the figures in a table besides.
+also has the figures in a table.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Line:
 def timeline(name: str, words: str, lines: Sequence[Line], show: Callable[[float], str]) -> Markup:
     """Return a chart of lines over time; empty without parts.
 
-    name: what it shows. words: the same for whoever does not see it. show: a value as its label.
+    name: what it shows. words: the same for those who cannot see it. show: returns a value's label.
     """
     parts = [part for line in lines for part in line.parts]
     if not parts:
@@ -78,7 +78,7 @@ def histogram(
     ends: tuple[float, float],
     show: Callable[[float], str],
 ) -> Markup:
-    """Return a histogram of counts in equal parts of what is between two ends."""
+    """Return a histogram of counts in equal parts of the range between two ends."""
     low, high = ends
     top = _round_up(max(bins))
     width = _PLOT_W / len(bins)
@@ -131,7 +131,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _round_up(value: float) -> float:
-    """Return the next number that is 1, 2, 4 or 8 times a power of ten, at least a tiny one."""
+    """Return the next number that is 1, 2, 4 or 8 times a power of ten; 1 if it is not positive."""
     if value <= 0:
         return 1.0
     power: float = 10.0 ** math.floor(math.log10(value))
@@ -139,7 +139,7 @@ def _round_up(value: float) -> float:
 
 
 def _times(begin: datetime, end: datetime) -> Iterator[datetime]:
-    """Yield round instants in a span of time, some at most."""
+    """Yield round instants in a span of time, about `_MOST_TIMES` at most."""
     minutes = max((end - begin).total_seconds() / 60, 1)
     fitting = [step for step in _STEPS_MIN if minutes / step <= _MOST_TIMES]
     step = fitting[0] if fitting else _DAY_MIN * math.ceil(minutes / _DAY_MIN / _MOST_TIMES)

@@ -1,7 +1,7 @@
 """The process that draws molecules for pages: SMILES in, pictures out, a line of JSON each.
 
-SMILES come from strangers, and RDKit is C++. So it is a process beside, with limits that it sets
-itself: what it cannot do within them ends it, and takes nothing else with it; see `molecules.py`.
+SMILES come from strangers, and RDKit is C++. So this is a process of its own, with limits that it
+sets itself. A molecule that exceeds them ends this process and nothing else; see `molecules`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from rdkit.Chem.Draw import rdMolDraw2D
 WIDTH: Final = 240
 HEIGHT: Final = 160
 MOST_ATOMS: Final = 150
-#: Of a picture.
+#: Characters of a picture.
 MOST_CHARS: Final = 100_000
-#: Of address space; RDKit itself takes some hundred megabytes.
+#: Bytes of address space; RDKit itself takes some hundred megabytes.
 _MOST_BYTES: Final = 2 << 30
-#: Agents, and who waits for a page, go first.
+#: Agents, and viewers who wait for a page, go first.
 _NICENESS: Final = 15
 
 
 def drawn(smiles: str) -> str | None:
-    """Return a picture as SVG; None: this is no molecule, or too large a one."""
+    """Return a picture as SVG; None if this is no molecule, or too large a one."""
     words = Chem.SmilesParserParams()
-    # Whatever comes behind the SMILES is names, labels and coordinates.
+    # Only names, labels and coordinates come after the SMILES.
     words.allowCXSMILES = False  # type: ignore[assignment]  # its stub is wrong
     words.parseName = False  # type: ignore[assignment]  # likewise
     molecule: Chem.Mol | None = Chem.MolFromSmiles(smiles, words)
@@ -43,7 +43,7 @@ def drawn(smiles: str) -> str | None:
 
 
 def main() -> None:
-    """Draw what standard input asks for until it ends; the first line out says that this begins."""
+    """Draw what standard input asks for until it ends; the first line out means ready."""
     os.nice(_NICENESS)
     for kind, most in (
         (resource.RLIMIT_AS, _MOST_BYTES),
@@ -60,7 +60,7 @@ def main() -> None:
 def _drawn_or_none(smiles: str) -> str | None:
     try:
         return drawn(smiles)
-    except (ValueError, RuntimeError):  # what RDKit raises of some molecules
+    except (ValueError, RuntimeError):  # RDKit raises these for some molecules
         return None
 
 

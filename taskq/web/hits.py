@@ -1,4 +1,4 @@
-"""Best results of a campaign by a number in them, and its distribution, from a bounded sample."""
+"""Best results of a campaign by a number in them, and its distribution, in a bounded sample."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Final
 from taskq.db.access import Queries
 from taskq.web.molecules import smiles_of
 
-#: Parts of a campaign that are looked at, and attempts that are read of each.
+#: Parts of a campaign to look at, and attempts to read of each.
 STRETCHES: Final = 50
 EACH: Final = 200
-#: Results whose fields can be chosen: of so many parts, so many attempts.
+#: The same for the results whose fields a viewer can choose.
 _FIELDS_OF: Final = (4, 5)
 MOST_FIELDS: Final = 50
 _DEEPEST: Final = 5
@@ -22,7 +22,7 @@ BINS: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A result among the best. key: of its task. smiles: a molecule that it is about, or empty."""
+    """A result among the best. key: its task's. smiles: a molecule of its task, or empty."""
 
     key: str
     host: str
@@ -32,10 +32,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """The best of a sample of a campaign's results, and how the numbers in it are distributed.
+    """The best of a sample of a campaign's results, and the distribution of their numbers.
 
-    seen: results in the sample; numbers: those with a number in the field. bins: how many numbers
-    are in each of as many equal parts of low to high.
+    seen: results in the sample. numbers: results with a number in the field. bins: the count of
+    numbers in each equal part of the range from low to high.
     """
 
     field: str
@@ -59,7 +59,7 @@ def numeric_fields(database: Queries, campaign: int) -> list[str]:
 
 
 def read_hits(database: Queries, campaign: int, field: str, *, ascending: bool) -> Hits | None:
-    """Read a sample of a campaign's results; None: none has a number there."""
+    """Read a sample of a campaign's results; None if no result has a number there."""
     rows = database.rows(
         "result_sample", campaign=campaign, name=field, stretches=STRETCHES, each=EACH
     )

@@ -1,7 +1,7 @@
-"""Molecules on pages: which texts are SMILES, and their pictures, made by a process beside.
+"""Molecules on pages: texts that are SMILES, and their pictures, drawn by another process.
 
-Time, memory and size of a picture are bounded, and so is how many wait for one: whoever may seed
-tasks, or report results, chooses what is drawn.
+The time, memory and size of a picture are bounded, and so is the number of requests that wait:
+anybody who may seed tasks or report results chooses what is drawn.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ START_S: Final = 60.0
 #: Pictures that are kept, and that are waited for.
 MOST_KEPT: Final = 500
 MOST_WAITING: Final = 64
-#: Bytes of a line of the process, whose pictures have fewer.
+#: Bytes of a line of the process; its pictures have fewer.
 _LINE_BYTES: Final = 1 << 18
 _DEEPEST: Final = 3
-#: Without what the environment, the folder or the user would add.
+#: Isolated (`-I`) from what the environment, the folder or the user would add.
 _PROGRAM: Final = (sys.executable, "-I", str(Path(__file__).with_name("drawing.py")))
 _SMILES: Final = re.compile(rf"[A-Za-z0-9@+\-\[\]()=#$:/\\.%*~]{{1,{MOST_CHARS}}}")
 
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def smiles_of(*values: object) -> str:
-    """Return the first text, in fields whose names end with `smiles`, that can be one; or none."""
+    """Return the first possible SMILES in fields whose names end with `smiles`; empty if none."""
     return next((text for value in values for text in _texts(value, 0)), "")
 
 
@@ -55,8 +55,8 @@ def _texts(value: object, depth: int) -> Iterator[str]:
 class Drawer:
     """Draws molecules, one at a time, for one asyncio loop.
 
-    can_draw: whether RDKit is installed. A SMILES that ends the process, or takes it too long, is
-    not tried again while that is remembered.
+    can_draw: whether RDKit is installed. The drawer remembers for a while a SMILES that ends the
+    process or takes too long, and does not try it again.
     """
 
     def __init__(self, program: Sequence[str] = _PROGRAM) -> None:
@@ -68,7 +68,7 @@ class Drawer:
         self._kept: OrderedDict[str, bytes | None] = OrderedDict()
 
     async def draw(self, smiles: str) -> bytes | None:
-        """Return a picture as SVG; None: this cannot be drawn. Raise `Unavailable` if too busy."""
+        """Return a picture as SVG; None if it cannot be drawn. Raise `Unavailable` if too busy."""
         if not self.can_draw or not _SMILES.fullmatch(smiles):
             return None
         if smiles not in self._kept:
@@ -96,7 +96,7 @@ class Drawer:
             log.warning("the molecule %.100r cannot be drawn: %r", smiles, error)
             await self.close()
             return None
-        except BaseException:  # the answer may still come, and is not that of the next
+        except BaseException:  # a late answer would be taken for the next one's
             await self.close()
             raise
         return None if picture is None else str(picture).encode()

@@ -1,4 +1,4 @@
-"""Contents of each page: read by the functions that the commands use, bounded, kept for seconds."""
+"""Contents of each page: read with the functions of the commands, bounded, kept for seconds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOST_OWNERS: Final = 500
 MOST_CAUSES: Final = 10
 #: Failed attempts that are grouped: grouping reads each of them.
 MOST_GROUPED: Final = 10_000
-#: Times of which a page can show a trend.
+#: Spans of time for which a page can show a trend.
 SPANS: Final[Mapping[str, tuple[str, timedelta | None]]] = {
     "3h": ("3 hours", timedelta(hours=3)),
     "1d": ("a day", timedelta(days=1)),
@@ -112,7 +112,7 @@ class Pages:
         span = query.get("span", "1d")
         span = span if span in SPANS else "1d"
         failed = node.status.failures or node.status.losses
-        # An explanation reads a sample of the attempts, which is dear where there are many.
+        # An explanation reads a sample of the attempts, which is costly where there are many.
         tried = node.status.done + node.status.failures + node.status.losses
         explained_s = QUICK_S if tried < MANY_TRIED else SAMPLE_S
         whole = asked.viewer.may("/")
@@ -166,7 +166,7 @@ class Pages:
         )
 
     async def _tree(self, path: str) -> Tree:
-        """Return the tree, in which there is this campaign; raise `UnknownCampaign`."""
+        """Return a tree that has this campaign; raise `UnknownCampaign`."""
         tree = await self._ticker.tree()
         if path not in tree.nodes:
             await asyncio.to_thread(self._client.campaign, path)
@@ -256,7 +256,7 @@ class Pages:
     async def _hits(
         self, campaign: Campaign, node: CampaignNode, query: Mapping[str, str]
     ) -> dict[str, Any]:
-        """Return the best results and their distribution; they are of the campaign's own tasks."""
+        """Return the best results of the campaign's own tasks, and their distribution."""
         found: dict[str, Any] = {"fields": [], "field": "", "order": "highest", "hits": None}
         if not node.own.done:
             return found
@@ -286,13 +286,13 @@ class Pages:
 
 
 def levels_of(query: Mapping[str, str]) -> int | None:
-    """Return how many levels of campaigns are asked for; None: as many as usual."""
+    """Return how many levels of campaigns a query asks for; None means as many as usual."""
     text = query.get("levels", "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < _LONG else None
 
 
 def _below(tree: Tree, asked: Asked, page: str) -> dict[str, Any]:
-    """Return what is shown of the tree at and below a campaign."""
+    """Return what a page shows of the tree at and below a campaign."""
     counts = tree.levels(asked.path)
     levels = levels_of(asked.query) or usual_levels(counts)
     nodes, more = tree.shown(asked.path, levels)
@@ -312,7 +312,7 @@ async def _nothing() -> list[Any]:
 
 
 def _above(path: str, viewer: Viewer) -> list[str]:
-    """Return the paths above one that may be seen, from the top."""
+    """Return the paths above this one that the viewer may see, from the top."""
     found = []
     above = parent(path)
     while above is not None and viewer.may(above):
@@ -350,6 +350,6 @@ def _charts(points: Sequence[Point]) -> list[Any]:
 
 
 def _thinned(points: Sequence[Point]) -> list[Point]:
-    """Return some points for a table, evenly, the last first."""
+    """Return evenly spaced points for a table, the last first."""
     step = max(1, -(-len(points) // _TABLE_ROWS))
     return list(islice(reversed(points), 0, None, step))

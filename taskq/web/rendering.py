@@ -1,4 +1,4 @@
-"""Pages as text: the templates, in which everything that is put in is escaped."""
+"""Pages as text, from templates that escape every value."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def static(name: str) -> bytes | None:
-    """Return a file that pages load; None: there is none."""
+    """Return a file that pages load; None if there is none."""
     known = {
         file.name: file
         for file in importlib.resources.files(__package__).joinpath("static").iterdir()
@@ -45,7 +45,7 @@ def static(name: str) -> bytes | None:
 
 
 def address(page: str, **query: object) -> str:
-    """Return the address of a page; what is None or empty is left out."""
+    """Return the address of a page; leave out parameters that are None or empty."""
     kept = {name: value for name, value in query.items() if value not in {None, ""}}
     return page + ("?" + urlencode(kept) if kept else "")
 
@@ -73,7 +73,7 @@ def pretty(value: object) -> str:
 
 
 def visible(value: object) -> object:
-    """Return a text with characters escaped that are not seen or turn round what follows."""
+    """Escape characters of a text that are invisible or reverse what follows."""
     if isinstance(value, str) and not hasattr(value, "__html__"):
         return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], value)
     return value

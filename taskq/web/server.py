@@ -25,10 +25,10 @@ from taskq.web.app import SECRET, WebApp
 from taskq.web.molecules import Drawer
 from taskq.web.pages import Pages
 
-#: Connections that are served at a time; others are answered that this is too busy.
+#: Connections that are served at a time; others get the answer that the server is too busy.
 MOST_CONNECTIONS: Final = 1_000
 BACKLOG: Final = 128
-#: Seconds that requests may go on at the end; what is live goes on for ever.
+#: Seconds that requests may go on at the end; live pages would go on for ever.
 LAST_ANSWERS_S: Final = 1
 _SECRET_BYTES: Final = 32
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
@@ -38,8 +38,9 @@ _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
 class Site:
     """Where pages are served, and to whom.
 
-    port 0: any that is free. tokens: whether one needs a manager's token; else the address has a
-    secret. certificate, key: files in PEM; None: no TLS. behind_tls: whether somebody else ends it.
+    port 0: any free port. tokens: whether viewers need a manager's token; else the address has a
+    secret. certificate, key: files in PEM; None means no TLS. behind_tls: whether another server
+    ends TLS.
     """
 
     host: str
@@ -91,7 +92,7 @@ def serve(client: Client, site: Site, announce: Callable[[str], None]) -> None:
 
 
 def serve_at(listener: socket.socket, client: Client, site: Site, *, ends: int) -> None:
-    """Serve pages with tokens at a socket that listens, as `serve`; until a file ends, too."""
+    """Serve pages with tokens at a listening socket, as `serve`, but at most until a file ends."""
     all_statements()
     asyncio.run(_serve(client, site, listener, lambda: None, secret=None, ends=ends))
 
