@@ -1,14 +1,14 @@
-"""Archives of a task's files, its checkpoint or its output: a folder as bytes, and back.
+"""Archives of a task's files (its checkpoint or its output): a folder as bytes, and back.
 
-An archive is a line that names its kind and its task, and an uncompressed tar file with nothing in
-it that may differ where the files do not: so an attempt that has changed nothing makes the same
-archive. Only folders and regular files count; names that begin with a dot are left out.
+An archive is a line that names its kind and its task, and an uncompressed tar file. The tar file
+holds nothing that could differ between equal files, so an attempt that has changed nothing makes
+the same archive. Only folders and regular files count; names that begin with a dot are left out.
 
-What is read may come from any agent that has had the task. Nothing is written but folders and
-regular files, all of them new and below the folder that is given.
+An archive may come from any agent that has had the task. Restoring it writes only folders and
+regular files, all of them new and below the given folder.
 
-No link is followed, wherever a payload puts one and whenever: each folder is opened from the one
-that it is in, see `folders`.
+No link is followed, wherever and whenever a payload puts one: each folder is opened from its
+parent, see `folders`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MAX_DEPTH = 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
-# Errors that say nothing about an archive; a name that is too long, say, does.
+# Errors that say nothing about an archive. A name that is too long, for example, says something.
 OF_THE_NODE = {
     errno.ENOSPC,
     errno.EDQUOT,
@@ -46,7 +46,7 @@ OF_THE_NODE = {
 }
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 
-#: Name, size, time of the last change, number: what tells whether an archive would be another.
+#: Name, size, time of the last change, inode number: an archive differs only if one of them does.
 Signature = Tuple[Tuple[str, int, int, int], ...]
 
 
@@ -55,11 +55,11 @@ class ArchiveRefused(Exception):
 
 
 class ArchiveUnreadable(ArchiveRefused):
-    """A folder that could not be read for want of something that the node may have again."""
+    """A folder that cannot be read now, for lack of something that the node may have again."""
 
 
 class Member(NamedTuple):
-    """A file of an archive, or a folder, whose content is None. parts: of its name."""
+    """A file or folder of an archive. parts: of its name. content: None for a folder."""
 
     parts: Tuple[str, ...]
     content: Optional[bytes]
@@ -67,12 +67,12 @@ class Member(NamedTuple):
 
 
 def heading(kind: str, campaign: int, task: int) -> bytes:
-    """Return how each archive of a task begins, and no other blob does."""
+    """Return the first line of each archive of a task; no other blob begins with it."""
     return f"taskq {kind} 1 {campaign}/{task}\n".encode()
 
 
 def signature(folder: str) -> Signature:
-    """Return what changes with each change of a folder, without reading any file.
+    """Return a value that changes with each change of a folder, without reading any file.
 
     Raise `ArchiveRefused` if it has too many files, or cannot be read.
     """
@@ -86,11 +86,11 @@ def signature(folder: str) -> Signature:
 
 
 def packed(folder: str, head: bytes, most: int) -> Optional[bytes]:
-    """Return the archive of a folder, with this heading; None if there is no file in it.
+    """Return the archive of a folder, with this heading; None if it contains no file.
 
-    A file that vanishes meanwhile is left out; one that is written meanwhile may be kept torn, so
-    payloads rename finished files. Raise `ArchiveRefused` if it is larger than `most` bytes, has
-    too many files, or cannot be read.
+    A file that vanishes meanwhile is left out. A file written meanwhile may be torn, so payloads
+    should rename finished files. Raise `ArchiveRefused` if it is larger than `most` bytes, has too
+    many files, or cannot be read.
     """
     out = io.BytesIO()
     out.write(head)
@@ -121,10 +121,10 @@ def packed(folder: str, head: bytes, most: int) -> Optional[bytes]:
 
 
 def restore(data: bytes, folder: str, head: bytes, most: int) -> None:
-    """Write the files of an archive into an empty folder, which must be there.
+    """Write the files of an archive into an existing empty folder.
 
-    Raise `ArchiveRefused` as `members` does, or if a name is no file's here; OSError if the disk is
-    of no use.
+    Raise `ArchiveRefused` as `members` does, or if a name cannot be a file's name here; OSError if
+    the disk is unusable.
     """
     try:
         with opened(folder) as top:
@@ -137,10 +137,10 @@ def restore(data: bytes, folder: str, head: bytes, most: int) -> None:
 
 
 def members(data: bytes, head: bytes, most: int) -> Iterator[Member]:
-    """Yield the files and folders of an archive, folders before what is in them.
+    """Yield the files and folders of an archive, folders before their content.
 
-    Raise `ArchiveRefused` if it has not this heading, or holds anything else than files and folders
-    of at most `most` bytes, or a name that leads elsewhere.
+    Raise `ArchiveRefused` if it lacks this heading, exceeds `most` bytes, or holds anything but
+    files and folders, or a name that leads elsewhere.
     """
     if not data.startswith(head):
         raise ArchiveRefused("it is not of this task")
@@ -153,7 +153,7 @@ def members(data: bytes, head: bytes, most: int) -> Iterator[Member]:
                 yield _member(archive, member, fits=seen <= MAX_ENTRIES and left >= 0)
     except (ArchiveRefused, GeneratorExit):
         raise
-    except Exception as error:  # tarfile raises whatever it comes upon in damaged headers
+    except Exception as error:  # in damaged headers tarfile raises anything
         raise ArchiveRefused(f"it is damaged: {error!r:.200}") from error
 
 
@@ -188,9 +188,9 @@ def _restore_one(member: Member, top: int) -> None:
 
 
 def _entries(folder: str) -> Iterator[Tuple[str, os.stat_result, int]]:
-    """Yield what counts in a folder, by name, folders before what is in them.
+    """Yield the entries of a folder that count, by name, folders before their content.
 
-    The last part: a descriptor of the folder that it is in, valid until the next one is asked for.
+    Last part: a descriptor of the folder that contains the entry, valid until the next iteration.
     """
     found = 0
     left: List[str] = [""]
@@ -211,7 +211,7 @@ def _entries(folder: str) -> Iterator[Tuple[str, os.stat_result, int]]:
 
 
 def _entries_in(top: int, name: str) -> Iterator[Tuple[str, os.stat_result, int]]:
-    """Yield what counts in one folder; nothing if it has vanished or become something else."""
+    """Yield the entries of one folder that count; none if it has vanished or is no folder now."""
     with ExitStack() as stack:
         try:
             fd = stack.enter_context(opened_below(top, name.split("/") if name else ()))

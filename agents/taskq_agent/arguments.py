@@ -21,7 +21,7 @@ _TIME = re.compile(r"([0-9.eE+-]+) ?(s|m|min|h|d|)")
 
 
 def text(word: str) -> str:
-    """Return text for the queue, which must be Unicode; only file names may be otherwise."""
+    """Return text for the queue, which must be Unicode; only file names may be anything else."""
     if not is_unicode(word):
         shown = os.fsencode(word).decode("ascii", "backslashreplace")
         raise argparse.ArgumentTypeError(f"'{shown}' is not UTF-8; only names of files may not be")
@@ -65,7 +65,7 @@ def _toml(data: bytes) -> Dict[str, Any]:
 
 
 def named_file(word: str) -> Tuple[str, Path]:
-    """Return name and path of `NAME=FILE`; without `NAME=`, the name is that of the file."""
+    """Return name and path of `NAME=FILE`; without `NAME=`, the name is the file's."""
     name, equals, path = word.partition("=")
     file = Path(path if equals else word)
     if not file.is_file():
@@ -74,9 +74,9 @@ def named_file(word: str) -> Tuple[str, Path]:
 
 
 def time_s(word: str) -> float:
-    """Return the seconds of a time: a number of them, or with a unit, as 90s, 30m, 2h or 7d.
+    """Return the seconds of a time: a number, alone or with a unit, such as 90s, 30m, 2h or 7d.
 
-    ValueError: it is none.
+    ValueError if it is no time.
     """
     found = _TIME.fullmatch(word.strip())
     if found is None:

@@ -1,9 +1,9 @@
-"""Arrays of NumPy as JSON, without a pickle: type of elements, shape, and their bytes as Base64.
+"""NumPy arrays as JSON, without a pickle: element type, shape, and bytes as Base64.
 
     ["<f8", [2, 3], "AAAA..."]    [[["n", "<i4"], ["x", "<f8"]], [1], "AAAA..."]
 
 The reader knows numbers, truth values, dates, text and bytes of fixed length, and records of them.
-There are exactly as many bytes as type and shape say, which is checked before room is made.
+It checks that there are exactly as many bytes as type and shape say before it allocates memory.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _MAX_CODE_POINT = 0x10FFFF
 
 
 def storable(dtype: Any) -> bool:
-    """Tell whether arrays of a type can be stored: neither objects nor elements without bytes."""
+    """Return whether arrays of a type can be stored: neither objects nor elements without bytes."""
     return dtype.kind in "biufcmMSUV" and not dtype.hasobject and dtype.itemsize > 0
 
 
 def encoded(array: Any) -> Any:
-    """Return an array as JSON, whose type is `storable`."""
+    """Return an array of a `storable` type as JSON."""
     return [described(array.dtype), list(array.shape), base64.b64encode(array.tobytes()).decode()]
 
 
 def decoded(stored: Any) -> Any:
-    """Return the array, which may be written to. ValueError if it is none."""
+    """Return the array, which is writable. ValueError if it is no array."""
     numpy = importlib.import_module("numpy")
     described_type, shape, text = stored
     dtype = dtype_of(described_type)
@@ -49,7 +49,7 @@ def decoded(stored: Any) -> Any:
 
 
 def of_objects(shape: Any, values: Any) -> Any:
-    """Return the array of objects; ValueError if there are not as many as its shape says."""
+    """Return the array of objects; ValueError if their number does not match the shape."""
     numpy = importlib.import_module("numpy")
     if math.prod(shape) != len(values):
         raise ValueError(f"{len(values)} objects are no array of {shape!r:.80}")
@@ -60,14 +60,14 @@ def of_objects(shape: Any, values: Any) -> Any:
 
 
 def described(dtype: Any) -> Any:
-    """Return a type of elements as JSON; it is `storable`, or that of objects."""
+    """Return an element type as JSON; it is `storable`, or the type of objects."""
     if dtype.kind == "O":
         return _OBJECT
     return importlib.import_module("numpy.lib.format").dtype_to_descr(dtype)
 
 
 def dtype_of(stored: Any) -> Any:
-    """Return the type of elements; ValueError if it is none of those that are stored."""
+    """Return the element type; ValueError if it is not a stored type."""
     if stored == _OBJECT:
         return importlib.import_module("numpy").dtype(_OBJECT)
     try:
@@ -77,7 +77,7 @@ def dtype_of(stored: Any) -> Any:
 
 
 def _checked(stored: Any) -> Any:
-    """Return what NumPy makes a type of: text, or the fields of a record."""
+    """Return the description that NumPy makes a type from: text, or the fields of a record."""
     if isinstance(stored, str) and _ELEMENT.fullmatch(stored):
         return stored
     if not isinstance(stored, list):
@@ -90,7 +90,7 @@ def _checked(stored: Any) -> Any:
 
 
 def _check(numpy: Any, array: Any) -> None:
-    """Refuse truth values and characters that NumPy trusts to be some, and that are none."""
+    """Refuse invalid truth values and characters, which NumPy does not check."""
     if array.dtype.names is not None:
         for name in array.dtype.names:
             _check(numpy, array[name])

@@ -1,9 +1,9 @@
-"""End of the batch job that an agent runs in, as the batch system tells it in the environment.
+"""End of the batch job that an agent runs in, as its environment shows it.
 
-Newer releases of Slurm tell the instant (`SLURM_JOB_END_TIME`; 22.05 does not yet), Torque the wall
-time (`PBS_WALLTIME`), HTCondor the longest time in the job's description (the file that
-`_CONDOR_JOB_AD` names). Where a batch system tells nothing, as OpenPBS, LSF and Kubernetes, a job
-script sets `TASKQ_END_TIME`.
+Newer releases of Slurm give the instant (`SLURM_JOB_END_TIME`; not yet 22.05), Torque the wall time
+(`PBS_WALLTIME`), HTCondor the longest time in the job's description (the file that
+`_CONDOR_JOB_AD` names). For batch systems that give nothing, such as OpenPBS, LSF and Kubernetes, a
+job script sets `TASKQ_END_TIME`.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def within_batch_job(
 ) -> AgentSettings:
     """Return the settings, with `max_seconds` no longer than what is left of the batch job.
 
-    begun: when this process began, for wall times, which are told without a beginning. now: by
-    default the present; both are seconds since 1970.
+    begun: when this process began; wall times come without a beginning, and count from it. now: by
+    default the present. Both are seconds since 1970.
     """
     now = time.time() if now is None else now
     ends = dict(_ends(environment, begun, now))
@@ -61,7 +61,7 @@ def within_batch_job(
 
 
 def _ends(environment: Mapping[str, str], begun: float, now: float) -> Iterator[Tuple[str, float]]:
-    """Yield each variable that tells the end of the job, and that instant."""
+    """Yield each variable that gives the end of the job, with that instant."""
     for name in _INSTANTS:
         end = _number(environment.get(name))
         if end is not None and end - now < _LONGEST_S:
@@ -88,7 +88,7 @@ def _number(text: Optional[str]) -> Optional[float]:
 
 
 def _job_ad(file: Path) -> Dict[str, float]:
-    """Return the numbers in a job's description; none if it cannot be read."""
+    """Return the numbers in a job's description; empty if it cannot be read."""
     try:
         with file.open("rb") as stream:
             text = stream.read(_MAX_AD_BYTES).decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Messages about one task that an agent holds, apart from exchanges: its checkpoint."""
+"""Messages, apart from exchanges, about one task that an agent holds: its checkpoint."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CheckpointRequest:
-    """Asks for the checkpoint of a task that the session works on; or saves it, or output files.
+    """Asks for the checkpoint of a task that the session works on, or saves it or output files.
 
-    digest, size: of the blob that is to be that; empty and 0 to ask.
+    digest, size: of the blob to be stored; empty and 0 to ask.
     """
 
     campaign: int
@@ -21,7 +21,7 @@ class CheckpointRequest:
 
 @dataclass(frozen=True)
 class CheckpointAnswer:
-    """The checkpoint of a task; empty and 0: there is none.
+    """The checkpoint of a task; digest empty and size 0 if there is none.
 
     held: whether the lease is the task's; if not, nothing was saved. memory_failures: how often the
     task has run out of memory.

@@ -7,7 +7,7 @@ HandlerError          raised by payload code to say how an attempt ended
 └── NodeBroken          not on this node: hand the task back, leave the campaign to other nodes
 TransportError        raised by a transport
 ├── TransportFailed     no answer: repeat the same request later
-│   └── AnswerUnreadable  one that the agent cannot read: repeat it once
+│   └── AnswerUnreadable  an answer that the agent cannot read: repeat the request once
 ├── SessionLost         the session is no longer valid: open another
 └── Refused             the request can never be served: shut down; for reports see `delivery`
 """
@@ -18,7 +18,7 @@ from typing import Optional
 
 
 class HandlerError(Exception):
-    """Base class of the exceptions by which payload code says how its attempt ended."""
+    """Base class of the exceptions with which payload code says how its attempt ended."""
 
 
 class Retry(HandlerError):
@@ -44,7 +44,7 @@ class TransportError(Exception):
 class TransportFailed(TransportError):
     """No answer came; the same request may be repeated and then gets the same answer.
 
-    retry_after_s: the queue asks for a pause of so many seconds; None: it did not.
+    retry_after_s: the pause in seconds that the queue asks for; None if it asks for none.
     """
 
     def __init__(self, text: str, retry_after_s: Optional[float] = None) -> None:
@@ -53,7 +53,7 @@ class TransportFailed(TransportError):
 
 
 class AnswerUnreadable(TransportFailed):
-    """The answer holds what cannot be read here, as a payload: a repetition may hold it again."""
+    """The agent cannot read the answer, such as a payload: a repetition may hold the same."""
 
 
 class SessionLost(TransportError):
@@ -63,6 +63,6 @@ class SessionLost(TransportError):
 class Refused(TransportError):
     """The queue will never serve this request: wrong campaign, rights or release.
 
-    The reports of a refused exchange are sent one at a time, to find the one that is the reason;
-    see `delivery`.
+    The agent sends the reports of a refused exchange one at a time, to find the cause; see
+    `core.delivery`.
     """

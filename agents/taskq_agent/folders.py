@@ -1,7 +1,7 @@
 """Folders that a payload may have replaced, opened without following any link.
 
 A payload in a container may write to the folder of its slot and sees nothing else of the node. The
-agent sees all: a link that the payload puts in place of a folder would lead it there.
+agent sees everything: a link that the payload puts in place of a folder would lead it astray.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _NO_LINK = _FOLDER | os.O_NOFOLLOW
 
 @contextmanager
 def opened(folder: str) -> Iterator[int]:
-    """Give a descriptor of a folder; neither it nor the folder that it is in may be a link.
+    """Give a descriptor of a folder; neither it nor its parent may be a link.
 
-    What is above is the slot's, which no payload can replace. Raises OSError.
+    Everything above is the slot's, and no payload can replace it. Raises OSError.
     """
     above, name = os.path.split(folder)
     root, parent = os.path.split(above)
@@ -33,7 +33,7 @@ def opened(folder: str) -> Iterator[int]:
 
 @contextmanager
 def opened_below(top: int, parts: Iterable[str]) -> Iterator[int]:
-    """Give a descriptor of a folder by its path below an open one, in which no part is a link.
+    """Give a descriptor of a folder by its path below an open one; no part may be a link.
 
     Raises OSError.
     """

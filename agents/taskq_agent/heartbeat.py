@@ -31,8 +31,8 @@ _FOLLOWED_S = 2.0
 class HeartbeatThread:
     """Sends heartbeats for the newest session: the first at once, then at its interval.
 
-    snapshot: returns the heartbeat to send, soon, or None to send none this time; takes the
-    attempts whose output is followed. post: takes events; must not block. check_loop: called at
+    snapshot: takes the attempts whose output is followed, and soon returns the heartbeat to send,
+    or None to send none this time. post: takes events; must not block. check_loop: called at
     least every `CHECK_S` seconds while no heartbeat is in flight.
 
     While somebody follows an attempt, heartbeats come every two seconds.
@@ -71,11 +71,11 @@ class HeartbeatThread:
             self._changed.notify()
 
     def is_hung(self, now: float) -> bool:
-        """Tell whether the thread has made no progress for too long; see `Watchdog`."""
+        """Return whether the thread has made no progress for too long; see `Watchdog`."""
         return self._watchdog.is_hung(now)
 
     def close(self, timeout_s: float) -> None:
-        """Send no more heartbeats; wait at most so long for one in flight."""
+        """Send no more heartbeats; wait at most so long for a heartbeat in flight."""
         with self._changed:
             self._stopped = True
             self._changed.notify()
@@ -138,5 +138,5 @@ class HeartbeatThread:
 
 
 def _spread(least: float) -> float:
-    """Return a random part, so that agents do not beat in step."""
+    """Return a random part, so that agents do not send heartbeats in step."""
     return random.uniform(least, 1.0)  # noqa: S311 - no secret

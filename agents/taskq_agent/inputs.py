@@ -1,13 +1,13 @@
 """Cache of shared inputs on disk: fetched once per node, verified, kept for later tasks and agents.
 
 All agents of a user on a node share one folder. A complete file is named by its SHA-256 and
-read-only. A file that is being fetched has the suffix `.part`; it stays when the transfer breaks or
-the process is killed, so that the next transfer resumes there.
+read-only. A file in transfer has the suffix `.part`. It stays when the transfer breaks or the
+process is killed, and the next transfer resumes there.
 
 Locks (flock) belong to open files and vanish with their processes. A process that fetches locks the
 partial file exclusively, and the others wait for it. A process that uses a file holds a shared lock
-on it, and only a file that can be locked exclusively is removed to make room. A lock counts only if
-the name still refers to the locked file.
+on it. Only files that can be locked exclusively are removed to make room. A lock counts only if the
+name still refers to the locked file.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class InputCache:
     """The inputs in one folder. Safe for any number of processes and threads."""
 
     def __init__(self, folder: Path, blobs: Blobs, *, max_bytes: int = CACHE_BYTES) -> None:
-        """Record the folder; it is made when it is needed.
+        """Note the folder, which is made when it is needed.
 
         max_bytes: beyond this, the files unused for longest are removed before a fetch. Files in
         use stay, even if they exceed it.
@@ -59,12 +59,12 @@ class InputCache:
         self._max_bytes = max_bytes
 
     def hold(self, wanted: Input, pause: Callable[[float], None]) -> Tuple[Path, int]:
-        """Return the path of an input, and a file descriptor: while it is open, the input stays.
+        """Return the path of an input, and a file descriptor that keeps the input while it is open.
 
         pause: called with seconds to wait, often with 0; an exception that it raises ends the wait.
 
-        Raises TransportFailed when the transfer broke, and resumes there when called again; Refused
-        if there is no such blob; OSError if the folder or the disk is unusable.
+        Raises TransportFailed if the transfer broke; calling again resumes it. Raises Refused if
+        there is no such blob, OSError if the folder or the disk is unusable.
         """
         if not _DIGEST.fullmatch(wanted.digest):
             raise Refused(f"{wanted.digest!r:.80} is no digest of an input")
@@ -83,7 +83,7 @@ class InputCache:
                     else:
                         self._make_room(wanted)
                         self._fetch(partial, wanted, pause)
-                        unfinished.rename(path)  # also over one of no use, which some may use
+                        unfinished.rename(path)  # also over an unusable file, which some may use
                         os.fchmod(partial, 0o400)
                         continue
                 finally:
@@ -104,7 +104,7 @@ class InputCache:
             )
 
     def _fetch(self, partial: int, wanted: Input, pause: Callable[[float], None]) -> None:
-        """Complete a partial file; the part that is there already is verified with the rest."""
+        """Complete a partial file; verify the existing part with the rest."""
         size = os.fstat(partial).st_size
         hashed = hashlib.sha256()
         while chunk := os.read(partial, _CHUNK):
@@ -147,7 +147,7 @@ def _open_complete(path: Path, size: int) -> Optional[int]:
     except FileNotFoundError:
         return None
     except OSError as error:
-        if error.errno != errno.ELOOP:  # not a symbolic link, which is of no use
+        if error.errno != errno.ELOOP:  # ELOOP: a symbolic link, which is unusable
             raise
         path.unlink(missing_ok=True)
         return None
@@ -194,7 +194,7 @@ def _open_partial(path: Path) -> Optional[int]:
 
 
 def _removed(path: Path) -> bool:
-    """Remove a file that is not in use; tell whether that was done."""
+    """Remove a file that is not in use; return whether it is gone."""
     try:
         file = _open_to_remove(path)
         try:
@@ -210,7 +210,7 @@ def _removed(path: Path) -> bool:
 
 
 def _open_to_remove(path: Path) -> int:
-    """Open a file for writing: NFS gives no exclusive lock on another."""
+    """Open a file for writing: NFS gives an exclusive lock on no other file."""
     try:
         return os.open(path, _TO_REMOVE)
     except PermissionError:  # it is complete, and so read-only
@@ -227,7 +227,7 @@ def _open_to_remove(path: Path) -> int:
 
 
 def _is_ours(file: int, path: Path) -> bool:
-    """Tell whether an open file still has this name; PermissionError unless regular and ours."""
+    """Return whether an open file still has this name; PermissionError unless regular and ours."""
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
         raise PermissionError(f"{path} is not an ordinary file of ours")

@@ -2,7 +2,7 @@
 
 PostgreSQL keeps `1e131000` in a few bytes and writes 131,001 digits, of which Python reads 4,300 at
 most. So a size counts with all numbers written out, and the digits of each are limited. Any double
-can be written. `sql/functions/json_fault.sql` says the same of what comes to PostgreSQL directly.
+can be written. `sql/functions/json_fault.sql` checks the same for JSON sent to PostgreSQL directly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SHAPE = bytes(
     for one in range(256)
 )
 _LONG = b"0" * (MAX_DIGITS + 1)
-#: Times as long as it is that a text gets at most, written out, if exponents have two digits.
+#: The factor by which writing out lengthens a text at most, if exponents have two digits.
 _SHORT_GROWTH = 21
 _EXPONENT = re.compile(rb"[eE][-+]?0*([0-9]+)")
 _LARGE = 1_000_000
@@ -28,11 +28,11 @@ _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def fault(text: bytes, *, most: int, deep: int) -> Optional[str]:
-    """Return how JSON text is beyond its limits, as "of 7 bytes; 5 at most", None if it is not.
+    """Return how JSON text exceeds its limits, such as "of 7 bytes; 5 at most", or None.
 
-    Whether it is JSON is open.
+    The text need not be JSON.
 
-    most: bytes, with numbers written out. deep: objects and arrays in each other.
+    most: bytes, with numbers written out. deep: nesting of objects and arrays.
     """
     if len(text) > most:
         return f"of {len(text)} bytes; {most} at most"
@@ -45,7 +45,7 @@ def number_fault(text: bytes, most: int) -> Optional[str]:
     suspect = b"0e0" if len(text) * _SHORT_GROWTH > most else b"0e000"
     if suspect not in shape and _LONG not in shape:
         return None
-    # Each step takes time in proportion to the text, whatever that holds.
+    # Each step takes time in proportion to the text, whatever the text holds.
     bare = _without_strings(text)
     shape = bare.translate(_SHAPE, b".+-")
     begin = shape.find(_LONG)
@@ -63,7 +63,7 @@ def number_fault(text: bytes, most: int) -> Optional[str]:
 
 
 def depth_fault(text: bytes, deep: int) -> Optional[str]:
-    """Return that a text is nested too deep; None: it is not."""
+    """Return a message if a text is nested too deep; else None."""
     if text.count(b"{") + text.count(b"[") <= deep:
         return None
     brackets = _without_strings(text).translate(_AS_ARRAYS, _NO_BRACKET)

@@ -1,4 +1,4 @@
-"""Blobs without a queue: inputs are local files, results are kept in memory."""
+"""Blobs without a queue: inputs are local files, results stay in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHUNK = 1 << 20
 
 
 class LocalBlobs:
-    """Implements `TaskBlobs` of the transport.
+    """Implementation of `transport.TaskBlobs`.
 
     written: the stored blobs, by digest. outputs: the archives of output files, by task.
     """
@@ -54,7 +54,7 @@ class LocalBlobs:
         self.written[digest] = data
 
     def find_checkpoint(self, held: Held) -> Optional[Input]:
-        """Return the checkpoint that was saved of a task."""
+        """Return the saved checkpoint of a task."""
         return self._checkpoints.get((held.campaign, held.task))
 
     def memory_failures(self, held: Held) -> int:  # noqa: ARG002

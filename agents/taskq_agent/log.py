@@ -19,7 +19,7 @@ def log_to_stderr(
 ) -> None:
     """Log to standard error from now on: INFO; with `verbose` DEBUG, with `quiet` WARNING.
 
-    shown: makes of a message one line that holds nothing that a terminal could obey. Tracebacks
+    shown: turns a message into one line without anything that a terminal could obey. Tracebacks
     keep their lines.
     """
     handler = logging.StreamHandler(sys.stderr)

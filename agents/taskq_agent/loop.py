@@ -2,10 +2,10 @@
 
     caller, heartbeats, slots (threads), signals --events--> loop --actions--> caller, slots, spool
 
-Only the loop calls the core, under a lock that the heartbeat thread takes as well, to copy what is
+Only the loop calls the core, under a lock. The heartbeat thread takes the same lock to copy what is
 held. The loop waits for nothing but events, and for a second at most, so it always makes progress.
-A part that does not is detected by a watchdog: the loop checks the other threads, the heartbeat
-thread checks the loop.
+Watchdogs detect a part that makes none: the loop checks the other threads, the heartbeat thread
+checks the loop.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def run_agent(
 class Agent:
     """An agent: works until there is a reason to shut down.
 
-    make_runner: makes the runner of a slot, numbered from 0. An exception that it raises is raised
-    by `run`, and nothing has been claimed then.
-    abandon: ends the process at once with an exit code; called when the loop itself hangs.
+    make_runner: makes the runner of a slot, numbered from 0. `run` passes its exceptions on, and
+    has claimed nothing then. abandon: ends the process at once with an exit code; called when the
+    loop itself hangs.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Agent:
         self._loop_watchdog = Watchdog(settings.watchdog_s)
 
     def terminate(self) -> None:
-        """Ask the agent to shut down; the second time, at once. May be called from any thread."""
+        """Ask the agent to shut down; a second call: at once. May be called from any thread."""
         self._events.put(ev.TermSignal())
 
     def run(self) -> AgentSummary:

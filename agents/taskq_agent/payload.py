@@ -13,7 +13,7 @@ _LINE_CHARS = 200
 
 
 def input_path(name: str) -> Path:
-    """Return the path of an input of the campaign on this node; the file must not be changed.
+    """Return the path of a campaign's input on this node; the file must not be changed.
 
     FileNotFoundError if the campaign has no input of that name.
     """
@@ -24,9 +24,9 @@ def input_path(name: str) -> Path:
 
 
 def checkpoint_path() -> Optional[Path]:
-    """Return the folder that is kept for the next attempt, with what the last one has left there.
+    """Return the folder that is kept for the next attempt, with what the last one left there.
 
-    None: the campaign keeps no checkpoints.
+    None if the campaign keeps no checkpoints.
     """
     return _folder("TASKQ_CHECKPOINT")
 
@@ -34,16 +34,16 @@ def checkpoint_path() -> Optional[Path]:
 def output_path() -> Optional[Path]:
     """Return the folder whose files are stored with the result of the task, if it succeeds.
 
-    None: the campaign keeps no output files.
+    None if the campaign keeps no output files.
     """
     return _folder("TASKQ_OUT")
 
 
 def progress(fraction: Optional[float], note: str = "") -> None:
-    """Say how far this attempt is, for those who look at the task; cheap, and never an error.
+    """Report the progress of this attempt to people who watch the task; cheap, never an error.
 
-    fraction: the part that is done, 0 to 1; None: it is not known. note: for people, a line of
-    120 characters at most. The last one counts, and is sent with the agent's next heartbeat.
+    fraction: the finished part, 0 to 1; None if unknown. note: for people, a line of 120 characters
+    at most. The last call counts; the agent's next heartbeat sends it.
     """
     path = os.environ.get("TASKQ_PROGRESS")
     if path is None:  # called by hand

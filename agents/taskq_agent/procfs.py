@@ -18,7 +18,7 @@ _MAX_FAMILY = 4_096
 
 
 def started_at(pid: int) -> Optional[int]:
-    """Return when a process was started, in clock ticks since boot; None if there is none.
+    """Return when a process started, in clock ticks since boot; None if there is none.
 
     Together with the process id it identifies a process uniquely.
     """
@@ -39,12 +39,12 @@ def family(pid: int) -> List[int]:
 
 
 def cpu_s(pids: List[int]) -> float:
-    """Return the CPU time of processes, and of their children that have ended and were reaped."""
+    """Return the CPU time of processes and of their reaped children."""
     return sum(sum(map(int, _stat(pid)[11:15])) for pid in pids) * _TICK_S
 
 
 def resident_bytes(pids: List[int]) -> int:
-    """Return the memory that processes occupy; what several share counts once, if Linux tells."""
+    """Return the memory that processes occupy; shared memory counts once, if Linux tells."""
     resident = 0
     for pid in pids:
         size = _shared_out_bytes(pid) if len(pids) > 1 else None
@@ -80,7 +80,7 @@ def _kilobytes(file: str, name: bytes) -> Optional[int]:
 
 
 def _stat(pid: int) -> List[bytes]:
-    """Return the fields of a process after its name; none if there is no such process."""
+    """Return the fields of a process after its name; empty if there is no such process."""
     try:
         # the name, in parentheses, may itself hold spaces and parentheses
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
@@ -91,9 +91,9 @@ def _stat(pid: int) -> List[bytes]:
 def kill_marked(mark: str) -> None:
     """Kill all processes with an environment variable that begins so: `NAME=start of value`.
 
-    It is the environment at their start, which children inherit, so this finds descendants that
-    have left their group and session. Processes that share a session with one that is found are
-    killed too, whatever their environment. The calling process is spared.
+    The environment at a process's start counts. Children inherit it, so this finds descendants that
+    have left their group and session. Processes in the session of a found one are killed too,
+    whatever their environment. The calling process is spared.
     """
     wanted = b"\0" + os.fsencode(mark)
     killed: Set[int] = set()

@@ -5,8 +5,8 @@ from a thread of its own, keeps the session alive and names what the agent holds
 idempotent and may be repeated unchanged: a session is identified by a key that the agent draws, a
 claim by its lease id, a report by (task, lease id).
 
-Messages are immutable by convention. Those that a gateway makes by the thousands per second are not
-frozen all the same: to make a frozen one takes three times as long.
+Messages are immutable by convention. A gateway makes thousands of some of them per second; those
+are not frozen, since making a frozen one takes three times as long.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ OUTCOMES = (DONE, FAILED, RELEASED)
 
 #: Class of a release because the agent had no time left: the queue counts these.
 OUT_OF_TIME = "out-of-time"
-#: Class of a release because the handler has said that another attempt goes on: counted likewise.
+#: Class of a release because the handler has said that another attempt goes on; also counted.
 CONTINUED = "continued"
-#: Class of the failure that the queue makes of one when they are too many.
+#: Class of the failure into which the queue turns a release when there are too many of these.
 TOO_LONG = "too-long"
-#: Class of a failure since the attempt has taken more memory than its campaign allows.
+#: Class of a failure because the attempt has taken more memory than its campaign allows.
 OUT_OF_MEMORY = "out-of-memory"
 
 ACCEPTED = "accepted"
@@ -41,8 +41,8 @@ UNKNOWN = "unknown"
 CONTINUE = "continue"
 STOP = "stop"
 
-RESULT_REFERENCE = "taskq_blob"  # the one name in a result that is stored as a blob
-#: Objects and arrays in each other, in a result.
+RESULT_REFERENCE = "taskq_blob"  # the only name in a result that is stored as a blob
+#: Nesting of objects and arrays in a result.
 MAX_DEPTH = 100
 MAX_RESULT_BYTES = 262_144
 MAX_TAIL_BYTES = 8_192
@@ -71,10 +71,10 @@ class Hello:
 
 @dataclass(frozen=True)
 class Welcome:
-    """The session that was opened, and its intervals.
+    """The opened session, and its intervals.
 
     The session expires `lease_s` seconds after the last heartbeat that arrived. token: the
-    credential of the session, where there is a gateway; a secret.
+    session's credential for a gateway; a secret.
     """
 
     session: int
@@ -97,10 +97,10 @@ class CampaignTerms:
 
     inputs: shared files by name. on_disconnect: what an agent does with running tasks once its
     session must have expired unheard: `continue` (the fence decides) or `stop`. checkpoint_bytes:
-    largest checkpoint of a task, None: none are kept; checkpoint_every_s: seconds between uploads.
-    cores, gpus: what a task needs; None: what a slot has. memory: the bytes that it may occupy, the
-    further ones after it has run out of memory so often; empty: any number.
-    output_bytes: likewise of its output files.
+    largest checkpoint of a task; None if none is kept. checkpoint_every_s: seconds between uploads.
+    cores, gpus: what a task needs; None means what a slot has. memory: bytes that it may occupy at
+    first, then after each time that it has run out of memory; empty means any number. output_bytes:
+    largest output files of a task; None if none are kept.
     """
 
     campaign: int
@@ -181,14 +181,14 @@ class Ack:
 class Request:
     """One exchange: report ended attempts, claim up to `want` tasks under the id `lease`.
 
-    lifetime_s: seconds that this agent will still live; no task is given whose time limit is
-    longer. None: no limit.
+    lifetime_s: seconds that this agent will still live; tasks with a longer time limit are not
+    given. None means no limit.
     wait_s: long poll: for how many seconds the answer may be delayed while there is nothing to
-    claim, for a session that holds nothing else. A gateway supports that, and takes it for a
+    claim, for a session that holds nothing else. A gateway supports that, and counts it as a
     heartbeat with nothing held; a database does not.
     until_empty: do not delay the answer if nothing is left unfinished.
-    ahead: whether tasks may be given that were leased ahead, under leases of their own; and tasks
-    without verdicts on the reports, where the database is away: the reports are sent again later.
+    ahead: whether tasks leased ahead may be given, under leases of their own; and, if the database
+    is away, tasks without verdicts on the reports, which the agent sends again later.
     without: campaigns, as (campaign, revision), to claim nothing in for as long as they have this
     revision: the agent cannot run them. `MAX_WITHOUT` at most.
     """
@@ -209,9 +209,9 @@ class Orders:
     """Orders of the queue to an agent, sent with an answer.
 
     drain: claim no more, and shut down when the held tasks have ended. elsewhere: this gateway is
-    shutting down, use another. gateways: the addresses of all gateways; empty: unchanged.
-    claim_after_s: claim no more for so many seconds. why: the reason to drain, for people; empty:
-    none is given.
+    shutting down, use another. gateways: the addresses of all gateways; empty means unchanged.
+    claim_after_s: claim no more for so many seconds. why: the reason to drain, for people; may be
+    empty.
     """
 
     drain: bool = False
@@ -226,7 +226,7 @@ NO_ORDERS = Orders()
 
 @dataclass(frozen=True)
 class Unservable:
-    """Unfinished tasks that the agent cannot be given at present, with the reasons for people."""
+    """Unfinished tasks that the agent cannot get at present, with the reasons for people."""
 
     tasks: int
     reasons: Tuple[str, ...] = ()
@@ -238,11 +238,10 @@ class Answer:
 
     campaigns: one entry for each campaign that `tasks` mentions.
     unfinished: when nothing was claimed, the number of tasks still waiting, delayed or working in
-    what the agent serves; at zero it can shut down. unservable: those of them that it will not be
-    given.
-    timeline: of the server that gave the verdicts; it changes when another takes over, which may
-    not know the last of what the former server had acknowledged. 0: unknown. It does not count when
-    answers are compared.
+    what the agent serves; at zero it can shut down. unservable: those that it will not get.
+    timeline: of the server that gave the verdicts; it changes when another server takes over, which
+    may lack the last things that the former server had acknowledged. 0 means unknown. Comparisons
+    of answers ignore it.
     """
 
     acks: Tuple[Ack, ...] = ()
@@ -255,7 +254,7 @@ class Answer:
 
     @property
     def left(self) -> Optional[int]:
-        """The unfinished tasks that the agent may be given one day."""
+        """The unfinished tasks that the agent may get one day."""
         if self.unfinished is None or self.unservable is None:
             return self.unfinished
         return self.unfinished - self.unservable.tasks
@@ -263,10 +262,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Trouble:
-    """State of an agent that makes one attempt at a time: so many in a row have failed fast.
+    """State of an agent that makes one attempt at a time since so many in a row have failed fast.
 
     On a suspected host (see `HeartbeatAnswer`) the number may be any, and the failures may have
-    been slow. error_class: of the last one. try_in_s: seconds until the next attempt.
+    been slow. error_class: of the last failure. try_in_s: seconds until the next attempt.
     """
 
     failures: int
@@ -291,15 +290,15 @@ class Heartbeat:
     """Message that the session lives and holds exactly these attempts.
 
     pending: lease ids of claims that wait for their answer.
-    drawn: the newest lease id that had been drawn when this was composed. An attempt that belongs
-    to the session, whose lease is not younger than this one and that neither `held` nor `pending`
-    names, is given to another agent. A heartbeat says nothing of younger leases: their claims may
-    have overtaken it on the way.
-    timeline: that of the server that answered the agent last; 0: none. A server of another timeline
+    drawn: the newest lease id drawn when this heartbeat was composed. An attempt of the session
+    goes to another agent if its lease is not younger than this one and neither `held` nor `pending`
+    names it. A heartbeat says nothing of younger leases: their claims may have overtaken it on the
+    way.
+    timeline: of the server that answered the agent last; 0 if none. A server of another timeline
     gives nothing to other agents: it may not know which attempts the agent has finished.
-    trouble: for those who look after agents; None: all is well.
+    trouble: for the agents' operators; None if all is well.
     tally: outcomes from which the queue learns whether more fails on this host than on others;
-    empty: unchanged.
+    empty means unchanged.
     """
 
     session: int
@@ -315,8 +314,8 @@ class Heartbeat:
 class HeartbeatAnswer:
     """Attempts whose lease is no longer valid: the agent stops them. timeline: as for `Answer`.
 
-    suspect: why this host is suspected to be bad, so that one attempt is made at a time; empty: it
-    is not.
+    suspect: why this host is suspected to be bad, so that one attempt is made at a time; empty if
+    it is not.
     """
 
     stop: Tuple[Held, ...] = ()
@@ -327,7 +326,7 @@ class HeartbeatAnswer:
 
 @dataclass(frozen=True)
 class SessionEnd:
-    """End of an agent: the reason, and the exit code of its process. For people."""
+    """End of an agent, for people: the reason, and the exit code of its process."""
 
     reason: str = ""
     exit_code: int = 0
@@ -348,7 +347,7 @@ def new_lease(now_ns: Optional[int] = None) -> str:
 
 
 class LeaseIds:
-    """Draws increasing lease ids, as heartbeats need them, whatever the clock does."""
+    """Draws increasing lease ids, which heartbeats need, whatever the clock does."""
 
     def __init__(self, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._clock_ns = clock_ns

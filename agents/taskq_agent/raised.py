@@ -1,8 +1,8 @@
-"""Exceptions as data: their parts, and the exception of them again, without its constructor.
+"""Exceptions as data: their parts, and the exception rebuilt from them without its constructor.
 
-An exception of Python is its arguments and its attributes. Both are read and set by the code of
-the interpreter's own class that it comes from, as `OSError` for a class of the user's: so neither a
-constructor, which may want other arguments than it hands on, nor a property is called.
+A Python exception is its arguments and its attributes. Code of the interpreter's own base class,
+such as `OSError` for a user's class, reads and sets both. So neither a constructor, which may want
+other arguments than it passes on, nor a property is called.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def parts(error: BaseException) -> Tuple[Tuple[Any, ...], Dict[str, Any]]:
 def rebuilt(
     kind: Type[BaseException], args: Sequence[Any], state: Mapping[str, Any]
 ) -> BaseException:
-    """Return the exception of these parts; TypeError or ValueError if they make none."""
+    """Return the exception with these parts; TypeError or ValueError if that fails."""
     base: Any = _base(kind)
     error: BaseException = base.__new__(kind, *args)
     base.__init__(error, *args)

@@ -1,12 +1,12 @@
-"""Cleanup after an agent that dies, even by SIGKILL: nothing of it is left on the node.
+"""Cleanup after an agent that dies, even by SIGKILL: it leaves nothing on the node.
 
 A small process holds the read end of a pipe whose only write end is the agent's. The agent writes
 one JSON line per change: `["+group", PGID]`, `["-group", PGID]`, `["+folder", PATH]`, `["-folder",
-PATH]`, and the same of containers, `RUNTIME NUL NAME`. End of file means that the agent is gone:
-the process then kills what is left of the groups, then everything that carries the agent's mark in
-its environment (payloads that were just being started, or that have moved to a session of their
-own), removes containers and folders and exits. It blocks SIGTERM and has a session of its own, so
-that neither Ctrl-C nor a batch system that ends a job by SIGTERM stops it first.
+PATH]`, and the same for containers, `RUNTIME NUL NAME`. End of file means that the agent is gone.
+The process then kills what is left of the groups, then everything that carries the agent's mark in
+its environment (payloads that were just starting, or have moved to their own session). It removes
+containers and folders and exits. It blocks SIGTERM and has its own session, so that neither Ctrl-C
+nor a batch system that ends a job with SIGTERM stops it first.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ _shared_lock = threading.Lock()
 def shared() -> Reaper:
     """Return the reaper of this process, started at the first call.
 
-    There is only one, because the event that it waits for is the end of the process.
+    There is only one, because it waits for the end of the process.
     """
     global _shared  # noqa: PLW0603 - see above
     with _shared_lock:

@@ -1,6 +1,6 @@
-"""Cores, memory and GPUs: what an agent has, each slot's share of it, and what it offers for that.
+"""Cores, memory and GPUs: what an agent has, each slot's share, and the tags that it offers.
 
-What an agent has is what its affinity, the limits of its cgroups, variables of Slurm and PBS, and
+An agent has what its affinity, the limits of its cgroups, variables of Slurm and PBS, and
 `CUDA_VISIBLE_DEVICES` leave to it.
 """
 
@@ -25,8 +25,8 @@ _EXACT_BELOW = 16
 class Resources:
     """What an agent, or one of its slots, has.
 
-    cores: numbers of processors that are its own; empty: it shares them with others. count: how
-    many it may count on. memory: in bytes, None: not known. gpus: as CUDA names them.
+    cores: numbers of its own processors; empty if it shares them with others. count: how many cores
+    it may count on. memory: in bytes, None if unknown. gpus: as CUDA names them.
     """
 
     count: int = 1
@@ -35,7 +35,7 @@ class Resources:
     gpus: Tuple[str, ...] = ()
 
     def share(self, slot: int, slots: int) -> Resources:
-        """Return an equal share, that of one of the slots."""
+        """Return the equal share of one slot."""
         cores, gpus = len(self.cores) // slots, len(self.gpus) // slots
         return Resources(
             count=self.count // slots,
@@ -48,9 +48,9 @@ class Resources:
 def found(
     environment: Mapping[str, str], cores: Optional[int] = None, memory: Optional[int] = None
 ) -> Resources:
-    """Return what this process has. cores, memory: what it is to count on instead.
+    """Return what this process has. cores, memory: what it may count on instead.
 
-    Cores are its own where it was told how many it has, or others are kept from it.
+    It has cores of its own if `cores` is given or its affinity excludes some.
     """
     allowed = sorted(os.sched_getaffinity(0))
     ours = cores is not None or len(allowed) < (os.cpu_count() or 1)
@@ -67,9 +67,9 @@ def found(
 
 
 def offers(share: Resources, given: Tuple[str, ...]) -> Tuple[str, ...]:
-    """Return the tags of an agent: those given, and what else each of its slots has.
+    """Return the tags of an agent: the given ones, and what else each of its slots has.
 
-    Memory is in GiB, rounded down to steps of about a tenth: agents of the same tags share
+    Memory is in GiB, rounded down to steps of about a tenth: agents with the same tags share
     statements, and hardly two machines have the same number of bytes.
     """
     named = {tag.partition("=")[0] for tag in given}

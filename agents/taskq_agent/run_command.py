@@ -1,4 +1,4 @@
-"""Command `taskq-agent run`: work for a queue that is reached through gateways."""
+"""Command `taskq-agent run`: work for a queue behind gateways."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _with_time_left(agent: AgentSettings, gone_s: float) -> AgentSettings:
-    """Return the settings for what is left of the batch job's time."""
+    """Return the settings for the rest of the batch job's time."""
     if agent.max_seconds is None:
         return agent
     return replace(agent, max_seconds=max(agent.max_seconds - gone_s, _SHORTEST_LIFE_S))

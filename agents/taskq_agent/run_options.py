@@ -1,7 +1,7 @@
-"""Options of `taskq-agent run`, and which of them `taskq agent run` has too.
+"""Options of `taskq-agent run`, and the part of them that `taskq agent run` has too.
 
-`OPTIONS` are those of both commands; argparse and Click make theirs of it, and `settings` makes
-the agent's settings of what either has parsed.
+Both commands have `OPTIONS`; argparse and Click build their options from it. `settings` turns the
+values that either has parsed into the agent's settings.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _TIMES = "times"
 class Option:
     """An option of both commands.
 
-    check: one of `arguments`, or int; None: a switch. usual: the default for people, where the
-    value does not say it. dest: the name of the parsed value, if that is not the flag's.
+    check: a function of `arguments`, or int; None: a switch. usual: the default to show to people,
+    if the value does not say it. dest: the name of the parsed value, if it is not the flag's.
     """
 
     group: str
@@ -45,12 +45,12 @@ class Option:
 
     @property
     def metavar(self) -> Optional[str]:
-        """What stands for the value in the help."""
+        """The placeholder for the value in the help."""
         return _METAVARS.get(self.check)
 
     @property
     def help(self) -> str:
-        """What people read, as a part of a sentence."""
+        """The help text, a part of a sentence."""
         usual = self.usual or ("" if self.default is None else f"{self.default}")
         more = "; may be repeated" if self.repeated else ""
         return f"{self.text}{more}; default: {usual}" if usual else f"{self.text}{more}"
@@ -204,7 +204,7 @@ OPTIONS = (
 def settings(parsed: Mapping[str, Any], **further: Any) -> Tuple[AgentSettings, RunnerSettings]:
     """Return the settings of parsed options; ValueError if they contradict each other.
 
-    further: fields of `AgentSettings` that no option gives, or that were checked further.
+    further: fields of `AgentSettings` without an option, or with a further check.
     """
     values = {**parsed, **further}
     names = [field.name for field in fields(AgentSettings)]

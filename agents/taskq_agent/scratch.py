@@ -1,4 +1,4 @@
-"""Scratch folders: one per slot, with one per task in it, removed whatever a task left there."""
+"""Scratch folders: one per slot, in it one per task, removed whatever a task left there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 class SlotFolder:
     """The folder of one slot, accessible to its owner only, with the folders of its tasks.
 
-    keep: never remove what is made here.
+    keep: never remove these folders.
     """
 
     def __init__(self, root: Optional[Path], slot: int, *, keep: bool) -> None:
@@ -32,9 +32,9 @@ class SlotFolder:
         self._made = 0
 
     def take(self, name: str) -> str:
-        """Return the path of an empty folder, which no other has had or will have.
+        """Return the path of an empty folder, whose name is never used again.
 
-        So a process that a task has left behind writes no file of a later one. Raises OSError when
+        So a process that a task has left behind writes no file of a later task. Raises OSError if
         the disk is full or the folder cannot be made.
         """
         usage = os.statvfs(self.path)
@@ -60,15 +60,15 @@ class SlotFolder:
 def remove(path: str) -> None:
     """Remove a folder with its content; what cannot be removed is logged and stays.
 
-    Of a link that a payload has put in its place only the link goes: what it leads to is another's.
+    If a payload has replaced the folder with a link, only the link goes, not its target.
     """
-    with suppress(OSError):  # as it mostly is by now: nothing was left in it
+    with suppress(OSError):  # mostly it is empty by now
         Path(path).rmdir()
         return
     if Path(path).is_symlink():
         with suppress(OSError):
             Path(path).unlink()
-    with suppress(RecursionError):  # before Python 3.13, at some hundred folders in each other
+    with suppress(RecursionError):  # before Python 3.13, at some hundred nested folders
         shutil.rmtree(path, ignore_errors=True)
         if os.path.lexists(path):
             _open_up(path)

@@ -1,7 +1,7 @@
 """Self-test of a node before its agent claims anything.
 
-A node where every task would fail can fail a whole campaign in minutes; an unfit node claims
-nothing.
+A node where every task would fail can fail a whole campaign in minutes. An unfit node therefore
+claims nothing.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Node:
-    """The node to test. command: a program of the site's own, which must exit with 0.
+    """The node to test. command: a program of the site, which must exit with 0.
 
-    gateways, dialer: None where the agent has a direct connection to the database.
+    gateways, dialer: None if the agent has a direct connection to the database.
     """
 
     scratch_root: Optional[Path]
@@ -59,13 +59,13 @@ class Node:
 
 
 def unfit(reason: str) -> AgentSummary:
-    """Log that nothing was claimed, and why; return the summary of such an agent."""
+    """Log that nothing was claimed, and why; return such an agent's summary."""
     log.error("this node is unfit, and has claimed nothing: %s", reason)
     return AgentSummary(0, 0, 0, 0, 0, f"this node is unfit: {reason}", EXIT_NODE_BROKEN)
 
 
 def check_node(node: Node) -> None:
-    """Run all checks, the quickest first; raise Unfit at the first that fails."""
+    """Run all checks, the quickest first; raise Unfit at the first failure."""
     for name, check in CHECKS:
         begun = time.monotonic()
         check(node)
@@ -89,7 +89,7 @@ def _children(_: Node) -> None:
 
 
 def _gateways(node: Node) -> None:
-    """Call the gateways until one answers; Unfit if all of them have a fault of this node."""
+    """Call the gateways until one answers; Unfit if all of them fail by a fault of this node."""
     if node.gateways is None or node.dialer is None:
         return
     connections = Connections(node.dialer)

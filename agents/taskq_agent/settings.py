@@ -25,7 +25,7 @@ class AgentSettings:
     """The place it runs at, such as a cluster."""
 
     release: str = ""
-    """Release of the program, shown beside the session."""
+    """Release of the program, shown with the session."""
 
     offers: Tuple[str, ...] = ()
     """Tags that this node offers, such as `gpu` or `mem=64`: campaigns that require tags go to
@@ -64,11 +64,11 @@ class AgentSettings:
     time, up to sixty times as long."""
 
     grace_s: float = 20.0
-    """After SIGTERM: how long running tasks may go on in order to end by themselves."""
+    """After SIGTERM: how long running tasks may go on, in order to end normally."""
 
     stop_s: float = 10.0
-    """How long a task that is told to stop may take until it is given up. Must exceed the grace
-    that the runners give to their payloads."""
+    """How long a task may take to stop before it is given up. Must exceed the grace that the
+    runners give to their payloads."""
 
     farewell_s: float = 10.0
     """How long to try delivering the last reports before leaving them to the spool."""

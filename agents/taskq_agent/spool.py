@@ -1,16 +1,16 @@
 """Spool: reports on disk until they are acknowledged, so that a killed agent loses no result.
 
-Each agent process appends to a file of its own, one line of JSON per report, and empties it
-whenever all reports in it are acknowledged. An agent that starts takes over the files of processes
-that are gone and sends their reports; one that had arrived before is a duplicate.
+Each agent process appends to its own file, one line of JSON per report, and empties it whenever all
+reports in it are acknowledged. A starting agent takes over the files of processes that are gone and
+sends their reports; a report that had arrived before is a duplicate.
 
-A process holds a lock on its file for as long as it lives (flock), so no file of a living process
-is taken over, and no process id has to be trusted. A file gets its final name only when it is
+A process holds a lock on its file for as long as it lives (flock). So no file of a living process
+is taken over, and process ids need not be trusted. A file gets its final name only when it is
 locked and complete.
 
-Nothing is forced to disk (no fsync): what a killed process has written stays, and a node that loses
+Nothing is forced to disk (no fsync). What a killed process has written stays. A node that loses
 power loses a few reports, whose tasks run again when their leases expire. A full disk does not stop
-the work: meanwhile the reports are kept in memory.
+the work: meanwhile the reports stay in memory.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Spool:
         self._file_bytes += written
 
     def _rewrite(self) -> None:
-        """Replace the file by one that holds just the reports that are kept."""
+        """Replace the file with one that holds just the kept reports."""
         unfinished = self.path.with_suffix(_SUFFIX + _UNFINISHED)
         file = os.open(unfinished, _OWN, 0o600)
         try:
@@ -165,8 +165,7 @@ class Spool:
 def _abandoned(folder: Path, locks: contextlib.ExitStack) -> Iterator[Tuple[Path, BinaryIO]]:
     """Lock and yield the files of processes that are gone; remove their unfinished files.
 
-    Only those that are yielded stay open: there may be more living agents than a process may open
-    files.
+    Only yielded files stay open: there may be more living agents than a process may open files.
     """
     for path in sorted(folder.glob(f"*{_SUFFIX}*")):
         try:
@@ -175,7 +174,7 @@ def _abandoned(folder: Path, locks: contextlib.ExitStack) -> Iterator[Tuple[Path
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 status = os.fstat(file.fileno())
                 ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
-                if not ours or status.st_nlink == 0:  # gone: taken over by another, just now
+                if not ours or status.st_nlink == 0:  # gone: another agent has just taken it over
                     continue
                 if path.suffix == _UNFINISHED:
                     path.unlink()

@@ -1,9 +1,9 @@
 """Standard streams that never end a process: closed streams, readers that go away, full disks.
 
-A closed standard stream becomes `/dev/null`: otherwise the next file or connection that is opened
-would take its number, and receive what is printed. Errors of standard error are ignored. Standard
-output raises `OutputLost` once when it cannot be written, and then discards everything, so that
-nothing fails again at exit.
+A closed standard stream becomes `/dev/null`. Otherwise the next file or connection would take its
+number, and receive what is printed. Errors of standard error are ignored. If standard output cannot
+be written, it raises `OutputLost` once and then discards everything, so that nothing fails again at
+exit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class OutputLost(Exception):
 
 
 def take_over() -> None:
-    """Replace the standard streams; a substitute that is there already, as in a test, stays."""
+    """Replace the standard streams; an existing substitute, such as a test's, stays."""
     for number in range(3):
         _ensure_open(number)
     for name, kind in (("stdout", _ReportingStdout), ("stderr", _LossyStderr)):
@@ -46,7 +46,7 @@ def take_over() -> None:
 
 
 def flushed() -> Optional[OutputLost]:
-    """Write what is buffered; return the error if that fails, or None."""
+    """Write the buffered output; return the error if that fails, or None."""
     try:
         sys.stdout.flush()
     except OutputLost as lost:
@@ -58,7 +58,7 @@ def _ensure_open(number: int) -> None:
     try:
         os.fstat(number)
     except OSError:
-        # It gets the lowest number that is free, which is this one.
+        # It gets the lowest free number, which is this one.
         os.open(os.devnull, os.O_WRONLY if number else os.O_RDONLY)
 
 

@@ -1,4 +1,4 @@
-"""Text from outside, cleaned to be stored and shown, and sizes in words."""
+"""Text from outside, cleaned for storage and display, and sizes in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 def clean(text: str) -> str:
     """Return text without characters that a database or a terminal cannot handle.
 
-    NUL, other control characters, terminal escapes and lone surrogates are removed; carriage
+    NUL, other control characters, terminal escapes and lone surrogates are removed. Carriage
     returns, with which programs redraw a line, become line ends.
     """
     return _CONTROLS.sub("", _ESCAPES.sub("", _LINE_ENDS.sub("\n", text)))
@@ -27,12 +27,12 @@ _NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def has_nul_escape(json_text: str) -> bool:
-    """Tell whether JSON text escapes NUL, which PostgreSQL cannot store."""
+    """Return whether JSON text escapes NUL, which PostgreSQL cannot store."""
     return "\\u0000" in json_text and _NUL_ESCAPE.search(json_text) is not None  # mostly the first
 
 
 def is_unicode(text: str) -> bool:
-    """Tell whether text is valid Unicode: lone surrogates stand for bytes that were not UTF-8."""
+    """Return whether text is valid Unicode: lone surrogates stand for bytes that were not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -41,7 +41,7 @@ def is_unicode(text: str) -> bool:
 
 
 def in_bytes(size: float) -> str:
-    """Return a number of bytes for people, as `1.5 GiB`."""
+    """Return a number of bytes for people, such as `1.5 GiB`."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 1024:  # noqa: PLR2004  # of the unit below in one of the next
             return f"{size:.3g} {unit}" if size < 100 else f"{size:.0f} {unit}"  # noqa: PLR2004
@@ -55,7 +55,7 @@ MAX_BYTES = 1 << 50
 
 
 def size_in_bytes(word: str) -> int:
-    """Return the bytes of a size as 512M, 4G or 1.5T, in powers of 1024; ValueError for others."""
+    """Return the bytes of a size such as 512M or 1.5T, in powers of 1024; ValueError if invalid."""
     found = _SIZE.fullmatch(word.strip())
     size = float(found.group(1)) * _UNITS[found.group(2).upper()] if found else 0
     if not 1 <= size <= MAX_BYTES:

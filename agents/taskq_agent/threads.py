@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class Caller:
-    """Calls the queue, one call after the other; each result is an event."""
+    """Calls the queue, one call after the other; posts each result as an event."""
 
     task = "a call to the queue"
 
@@ -56,7 +56,7 @@ class Caller:
         self._transport.cancel_exchange(request)
 
     def is_hung(self, now: float) -> bool:
-        """Tell whether the call in flight has taken too long; see `Watchdog`."""
+        """Return whether the call in flight has taken too long; see `Watchdog`."""
         return self._busy and self._watchdog.is_hung(now)
 
     def close(self, timeout_s: float) -> None:
@@ -87,7 +87,7 @@ class Caller:
 
 
 class Slot:
-    """Runs the tasks of one slot, one after the other; the end of each is an event."""
+    """Runs the tasks of one slot, one after the other; posts the end of each as an event."""
 
     def __init__(self, slot: int, runner: Runner, post: Callable[[Event], None]) -> None:
         self._slot = slot
@@ -106,7 +106,7 @@ class Slot:
         self._runner.stop()
 
     def update(self, followed: Container[Held]) -> Optional[Update]:
-        """Return what the running task tells; see `Runner`."""
+        """Return the update of the running task; see `Runner`."""
         return self._runner.update(followed)
 
     def finish(self) -> None:

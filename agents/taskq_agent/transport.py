@@ -21,9 +21,9 @@ MAX_BLOB_BYTES = 67_108_864
 class Blobs(Protocol):
     """Store of shared inputs and large results; a blob is named by its SHA-256.
 
-    Called from the threads of all slots. All methods raise `TransportFailed` when the transfer
-    broke (repeat it) and `Refused` when repeating cannot help: no such blob, or one that is not
-    accepted.
+    Called from the threads of all slots. All methods raise `TransportFailed` if the transfer broke
+    (repeat it) and `Refused` if repeating cannot help: there is no such blob, or the store does not
+    accept it.
     """
 
     def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
@@ -34,7 +34,7 @@ class Blobs(Protocol):
         ...
 
     def write_blob(self, digest: str, data: bytes) -> None:
-        """Store a blob of at most `MAX_BLOB_BYTES`; one that exists already is no error."""
+        """Store a blob of at most `MAX_BLOB_BYTES`; storing it again is no error."""
         ...
 
 
@@ -56,7 +56,7 @@ class TaskBlobs(Blobs, Protocol):
     def save_output(self, held: Held, saved: Input) -> bool:
         """Make a stored blob the output files of an attempt; False if nobody waits for them.
 
-        Refused also if there is no room for them.
+        Raises Refused also if there is no room for them.
         """
         ...
 
@@ -71,7 +71,7 @@ class Transport(TaskBlobs, Protocol):
     """
 
     def open(self, hello: Hello) -> Welcome:
-        """Open a session, or find the one that was opened with this key."""
+        """Open a session, or find the one that this key has opened."""
         ...
 
     def exchange(self, request: Request) -> Answer:
@@ -90,7 +90,7 @@ class Transport(TaskBlobs, Protocol):
         ...
 
     def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
-        """End the session; the tasks that it still holds go to other agents at once.
+        """End the session; other agents get the tasks that it still holds at once.
 
         reason, exit_code: of the end of the agent, for people.
         """

@@ -147,7 +147,7 @@ def _campaign(options: argparse.Namespace) -> CampaignTerms:
 
 
 def _ended(runner: Runner, task: Task, campaign: CampaignTerms) -> Ended:
-    # in a thread, as in an agent: Ctrl-C must not strike in the midst of starting a process
+    # in a thread, as in an agent: Ctrl-C must not interrupt the start of a process
     with ThreadPoolExecutor(1) as pool:
         attempt = pool.submit(runner.run, task, campaign)
         try:

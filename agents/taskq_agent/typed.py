@@ -1,16 +1,17 @@
-"""Values that JSON cannot say, as JSON: tuples, bytes, dates, NumPy arrays, pickled objects.
+"""Values that JSON lacks, as JSON: tuples, bytes, dates, NumPy arrays, pickled objects.
 
-What JSON says stays as it is. Anything else becomes an object with one name that begins with `$`:
+JSON's own values stay as they are. Any other value becomes an object with one name that begins with
+`$`:
 
     {"$tuple": [1, 2]}   {"$array": ["<f8", [2], "AA..."]}   {"$float": "nan"}   {"$uuid": "..."}
 
-and an object of the user's with such a name, or with names that are no text, becomes
-`{"$dict": [[name, value], ...]}`. A scalar of NumPy becomes a number, so that it can be ranked and
-exported. Nothing is executed by reading any of these, and what is made is no larger than what was
-stored allows; `$pickle` is the caller's to read.
+A user's object with such a name, or with names that are not text, becomes
+`{"$dict": [[name, value], ...]}`. A NumPy scalar becomes a number, so that it can be ranked and
+exported. Reading executes nothing, and makes nothing larger than the stored text allows; only the
+caller reads `$pickle`.
 
-The elements of a set come in the order of their JSON, since keys of calls are made of it, and its
-own order is another one in each process. Names of a `$dict` stay in theirs, which functions see.
+The elements of a set are ordered by their JSON: keys of calls are made from it, and a set's own
+order differs in each process. Names of a `$dict` keep their order, which functions see.
 
 A call is stored as its one argument if that is an object, else as `{"args": [...]}`; a result as
 itself if it is an object, else as `{"value": ...}`.
@@ -37,8 +38,8 @@ from taskq_agent.text import is_unicode
 Pickle = Callable[[Any], List[str]]
 Unpickle = Callable[[List[str]], Any]
 
-#: Elements of a set, and names of an object, that may have the hash of another one: with more of
-#: them, made up to be alike, it would take hours to build.
+#: Elements of a set, or names of an object, that may share another one's hash. Building from more
+#: of them, made up to collide, would take hours.
 MOST_ALIKE = 1_000
 
 _MARK = "$"
@@ -53,7 +54,7 @@ class NotStorable(TypeError):
 def encode(value: Any, pickle: Optional[Pickle] = None) -> Any:
     """Return a value as JSON. NotStorable, or what `pickle` raises, if that is not possible.
 
-    pickle: called for objects of other types; None: there may be none.
+    pickle: called for objects of other types; None if they are not allowed.
     """
     kind = type(value)
     if value is None or kind is bool or kind is int:
@@ -76,7 +77,7 @@ def encode(value: Any, pickle: Optional[Pickle] = None) -> Any:
 
 
 def with_sets_in_order(stored: Any) -> Any:
-    """Return what is stored as `encode` would say it: earlier releases left sets in any order."""
+    """Return stored JSON in the order of `encode`: earlier releases left sets in any order."""
     if isinstance(stored, list):
         return [with_sets_in_order(one) for one in stored]
     if not isinstance(stored, dict):
@@ -118,7 +119,7 @@ def _encode_other(value: Any, kind: type, pickle: Optional[Pickle]) -> Any:
 
 
 def _encode_numpy(numpy: Any, value: Any) -> Any:
-    """Return a scalar or array of NumPy as JSON; None if it holds objects, or is of a subclass."""
+    """Return a NumPy scalar or array as JSON; None if it holds objects or is of a subclass."""
     for kind, plain in ((numpy.bool_, bool), (numpy.integer, int), (numpy.floating, float)):
         if isinstance(value, kind):
             return encode(plain(value))
@@ -137,9 +138,9 @@ def _encode_array(numpy: Any, value: Any) -> Any:
 
 
 def exact(value: Any) -> Any:
-    """Return a value of one of these types as JSON, or a type of NumPy's elements; None for others.
+    """Return a value of one of these types, or a NumPy element type, as JSON; None for others.
 
-    For pickles, in which all comes back with its very type: scalars of NumPy, and zones of times.
+    For pickles, which keep exact types: NumPy scalars, and time zones.
     """
     kind = type(value)
     if kind in _ENCODERS:
@@ -164,9 +165,9 @@ def exact(value: Any) -> Any:
 
 
 def decode(value: Any, unpickle: Optional[Unpickle] = None) -> Any:
-    """Return the value that `encode` made this JSON of; ValueError if it made it of none.
+    """Return the value from which `encode` made this JSON; ValueError if there is none.
 
-    unpickle: called with what `pickle` returned; None: there may be no pickled object.
+    unpickle: called with the result of `pickle`; None if pickled objects are not allowed.
     """
     if isinstance(value, list):
         return [decode(one, unpickle) for one in value]
@@ -202,7 +203,7 @@ def _decode_marked(name: str, inner: Any, unpickle: Optional[Unpickle]) -> Any:
 
 
 def refuse_alike(values: Collection[Any]) -> None:
-    """Raise ValueError if very many values share their hashes, as no values do by chance."""
+    """Raise ValueError if more values share their hashes than could by chance."""
     if len(values) - len(set(map(hash, values))) > MOST_ALIKE:
         raise ValueError(f"more than {MOST_ALIKE} elements of a set, or names, are alike")
 
@@ -242,7 +243,7 @@ def encode_result(value: Any, pickle: Optional[Pickle] = None) -> Dict[str, Any]
 
 
 def decode_result(result: Optional[Mapping[str, Any]], unpickle: Optional[Unpickle] = None) -> Any:
-    """Return the value of a stored result; ValueError if it is none."""
+    """Return the value of a stored result; ValueError if it is invalid."""
     if result is None:
         return None
     try:
@@ -252,7 +253,7 @@ def decode_result(result: Optional[Mapping[str, Any]], unpickle: Optional[Unpick
 
 
 def _is_text(text: str) -> bool:
-    """Tell whether PostgreSQL can store text."""
+    """Return whether PostgreSQL can store text."""
     return "\0" not in text and is_unicode(text)
 
 

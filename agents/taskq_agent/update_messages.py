@@ -1,7 +1,7 @@
-"""Messages about attempts that run: how far they are, and the end of the output that is followed.
+"""Messages about running attempts: their progress, and the end of followed output.
 
-They are parts of heartbeats and their answers, and only of those that need them: agents whose tasks
-tell nothing, and whom nobody follows, exchange what they always did.
+They are parts of heartbeats and their answers, and only of those that need them: agents without
+updates and followers exchange plain heartbeats.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Optional, Tuple
 
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held
 
-#: Updates that a heartbeat may carry, and those of them with output. Others come with none.
+#: Updates that a heartbeat may carry, and how many of these with output. The rest come without it.
 MAX_UPDATES = 500
 MAX_OUTPUTS = 16
 MAX_NOTE_CHARS = 120
@@ -19,11 +19,11 @@ MAX_NOTE_CHARS = 120
 
 @dataclass(frozen=True)
 class Update:
-    """What a running attempt tells.
+    """Progress and output of a running attempt.
 
-    fraction: the part that is done, 0 to 1; note: for people; None and empty: it does not say.
+    fraction: the finished part, 0 to 1; None if unknown. note: for people; may be empty.
     output: the last `MAX_TAIL_BYTES` of its output at most, in base64, of `written` bytes in all;
-    None: nobody follows it.
+    None if nobody follows it.
     """
 
     campaign: int
@@ -42,7 +42,7 @@ class Update:
 
 @dataclass(frozen=True)
 class TellingHeartbeat(Heartbeat):
-    """A heartbeat of an agent whose attempts tell something: one update each at most."""
+    """A heartbeat of an agent whose attempts have updates: one each at most."""
 
     updates: Tuple[Update, ...] = ()
 
@@ -51,8 +51,8 @@ class TellingHeartbeat(Heartbeat):
 class FollowingAnswer(HeartbeatAnswer):
     """An answer that asks for output.
 
-    follow: attempts of the session whose output is wanted with the next heartbeats, which shall
-    come every few seconds while it is.
+    follow: attempts of the session whose output is wanted with the next heartbeats. While there are
+    some, heartbeats shall come every few seconds.
     """
 
     follow: Tuple[Held, ...] = ()

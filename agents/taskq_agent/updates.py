@@ -14,12 +14,12 @@ from taskq_agent.update_messages import MAX_OUTPUTS, MAX_UPDATES, TellingHeartbe
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 0.5
-#: An agent that holds more sends heartbeats that are large without updates.
+#: Heartbeats with more held attempts than this are large enough without updates.
 _MOST_HELD = 4_000
 
 
 class UpdateCollector:
-    """Collects updates in a thread of its own: a heartbeat must not wait for files of payloads."""
+    """Collects updates in its own thread: a heartbeat must not wait for files of payloads."""
 
     def __init__(self, slots: Sequence[Slot]) -> None:
         self._slots = slots
@@ -30,7 +30,7 @@ class UpdateCollector:
         threading.Thread(target=self._run, name="taskq-updates", daemon=True).start()
 
     def collect(self, followed: FrozenSet[Held]) -> Tuple[Update, ...]:
-        """Return what attempts tell, and the output of those; nothing if that takes too long."""
+        """Return the updates, with the output of `followed`; empty if that takes too long."""
         with self._changed:
             if self._asked:  # a file system hangs since an earlier heartbeat
                 return ()
@@ -67,7 +67,7 @@ class UpdateCollector:
 
 
 def with_updates(heartbeat: Optional[Heartbeat], found: Sequence[Update]) -> Optional[Heartbeat]:
-    """Return a heartbeat with the updates of attempts that it names, as many as it may carry."""
+    """Return a heartbeat with updates of attempts that it names, as many as it may carry."""
     if heartbeat is None or len(heartbeat.held) > _MOST_HELD:
         return heartbeat
     held = frozenset(heartbeat.held)

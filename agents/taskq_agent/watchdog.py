@@ -8,8 +8,8 @@ CHECK_S = 1.0
 class Watchdog:
     """Counts the checks since the thread last reported progress.
 
-    It counts checks, not seconds: a process that was stopped (SIGSTOP) or a host that slept is not
-    hung, although by the clock there was no progress for long.
+    It counts checks, not seconds: a stopped process (SIGSTOP) or a sleeping host is not hung,
+    although the clock shows no progress for long.
     """
 
     def __init__(self, patience_s: float) -> None:
@@ -18,11 +18,11 @@ class Watchdog:
         self._missed = 0
 
     def reset(self) -> None:
-        """Report progress; called by the thread that is watched."""
+        """Report progress; called by the watched thread."""
         self._missed = 0
 
     def is_hung(self, now: float) -> bool:
-        """Check; to be called at least every `CHECK_S` seconds by the thread that watches."""
+        """Check; the watching thread must call this at least every `CHECK_S` seconds."""
         if now - self._checked_at >= CHECK_S:
             self._checked_at = now
             self._missed += 1

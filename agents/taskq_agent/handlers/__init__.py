@@ -3,8 +3,8 @@
     runner = make_runner(0, RunnerSettings())
     ended = runner.run(task, campaign)
 
-The kinds of handlers, and what each guarantees to payload code, are documented in `command`,
-`python` and `process`.
+`command`, `python`, `process` and `function` document the kinds of handlers, and what each
+guarantees to payload code.
 """
 
 from __future__ import annotations

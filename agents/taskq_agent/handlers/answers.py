@@ -4,12 +4,12 @@
     {"id": 1, "result_file": true}
     {"id": 1, "error": "text", "error_class": "name", "verdict": "retry" | "fail" | ...}
 
-`id` repeats that of the task; otherwise a superfluous line would be taken for the result of the
-next task. `result_file`: the result is in the file `taskq-result.json` in the scratch folder of the
-task, as a large one must be. `error_class` and `verdict` may be omitted; the verdict is then
-`retry`; `node-broken`: no task of the campaign can run here; `continue`: another attempt is to go
-on from the checkpoint. An error may have `exception`, an object with the parts of a Python
-exception, which is kept in the result of the attempt.
+`id` repeats the id of the task; otherwise a superfluous line would count as the result of the next
+task. `result_file`: the result is in the file `taskq-result.json` in the scratch folder of the
+task; a large result must be there. `error_class` and `verdict` may be omitted; the verdict is then
+`retry`. `node-broken`: no task of the campaign can run here. `continue`: another attempt goes on
+from the checkpoint. An error may have `exception`, an object with the parts of a Python exception,
+which is kept in the result of the attempt.
 """
 
 from __future__ import annotations

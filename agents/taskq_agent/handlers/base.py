@@ -19,16 +19,15 @@ from taskq_agent.update_messages import Update
 class RunnerSettings:
     """Settings for the runners of all slots of one agent.
 
-    scratch_root: under it each slot makes a folder of its own; None: the temporary folder of the
-    system.
+    scratch_root: each slot makes its own folder below it; None: the system's temporary folder.
     python_path: folders put in front of `sys.path` of the children that run Python callables.
     grace_s: seconds between SIGTERM and SIGKILL for a payload that has to stop.
     keep_scratch: do not remove the folders of the tasks, for debugging.
     cache_dir: folder for the shared inputs of campaigns; None: `inputs.default_cache`.
     cache_bytes: its largest size, see `inputs.InputCache`.
     patience_s: for how many seconds a broken transfer of an input or a large result is retried.
-    container_runtime: for campaigns with a container; None: what is there, see `containers`.
-    slots, node: each slot has an equal share of what the agent has.
+    container_runtime: for campaigns with a container; None: an installed one, see `containers`.
+    slots, node: each slot has an equal share of the node's resources.
     """
 
     scratch_root: Optional[Path] = None
@@ -50,14 +49,14 @@ class Ended:
     tail: the end of the output of the payload, at most `MAX_TAIL_BYTES` of UTF-8, without NUL and
     terminal escapes; None if there was no output.
     phases: `run_s`; `fetch_s`, `prepare_s` and `upload_s` if this attempt had to do that; also
-    `cpu_s` and `peak_bytes`, what it used.
-    node_broken: the fault is that of this node or this agent: it should take no more tasks.
+    `cpu_s` and `peak_bytes`, its use of resources.
+    node_broken: this node or this agent is at fault: it should take no more tasks.
     refused: tasks of this campaign cannot run here, which says nothing about other campaigns.
     started: whether the handler had begun, if the task is handed back.
-    raised: the payload itself says that it failed: by an exception, or an error that it answered.
-    continues: the handler says that another attempt is to go on from the checkpoint.
-    large: in place of `result`, one above `MAX_RESULT_BYTES`, as JSON; output: the archive of the
-    files that it leaves with its result. A runner never returns these.
+    raised: the payload itself reports that it failed, by an exception or an error in its answer.
+    continues: the handler asks for another attempt that goes on from the checkpoint.
+    large: in place of `result`, a result above `MAX_RESULT_BYTES`, as JSON; output: the archive of
+    the files that it leaves with its result. A runner never returns these.
     """
 
     outcome: str
@@ -90,19 +89,20 @@ class Runner(Protocol):
     def stop(self) -> None:
         """End the running attempt: SIGTERM to its processes, SIGKILL after the grace.
 
-        It ends as released, unless it has ended by itself before. Does nothing between attempts.
+        The attempt ends as released, unless it has ended before. Does nothing between attempts.
         """
         ...
 
     def update(self, followed: Container[Held]) -> Optional[Update]:
-        """Return what the running attempt tells, with its output if it is among those.
+        """Return the update of the running attempt, with its output if `followed` contains it.
 
-        None: nothing, or none runs. It may wait for the file system of the scratch folder.
+        None if there is no update, or no attempt runs. May wait for the scratch folder's file
+        system.
         """
         ...
 
     def close(self) -> None:
-        """End the children that outlive a task and remove the scratch folder of the slot."""
+        """End the children that outlive a task, and remove the scratch folder of the slot."""
         ...
 
 
@@ -114,7 +114,7 @@ class Kind(Protocol):
         ...
 
     def close(self) -> None:
-        """End children that were kept for a next task."""
+        """End children kept for a next task."""
         ...
 
 
@@ -160,7 +160,7 @@ class AttemptOver(Exception):
 
 @contextmanager
 def timed(phases: Dict[str, float], name: str) -> Iterator[None]:
-    """Record how many seconds the block takes, also when it raises."""
+    """Record how many seconds the block takes, even if it raises."""
     began = time.monotonic()
     try:
         yield

@@ -1,8 +1,8 @@
 """Calls of functions in the resident child, for handlers of the kind `function`.
 
-A sealed campaign carries pickles, which execute what they say when they are read. So the archive
-must have the digest that the handler names, and a pickled argument the seal of the campaign: who
-may add tasks to it, but not say what it executes, can make neither.
+A sealed campaign carries pickles, and reading a pickle can execute anything. So the archive must
+have the digest that the handler names, and a pickled argument must have the seal of the campaign.
+Those who may only add tasks to the campaign can make neither.
 """
 
 from __future__ import annotations
@@ -102,12 +102,12 @@ def call(payload: Mapping[str, Any], prepared: Prepared) -> Dict[str, Any]:
 
 
 def apply(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a function that is itself an argument: what an executor's tasks do."""
+    """Call a function that is itself an argument, for tasks of an executor."""
     return function(*args, **kwargs)
 
 
 def missing(name: str, module: str) -> str:
-    """Return what to tell of a module that this node lacks."""
+    """Return the message about a module that this node lacks."""
     return (
         f"{name} needs the module {module}, which {sys.executable} on {platform.node()} lacks: "
         "install it there, run the agent by a Python that has it, or name its folder by --path"
@@ -115,7 +115,7 @@ def missing(name: str, module: str) -> str:
 
 
 def described(error: BaseException, lines: str) -> Dict[str, Any]:
-    """Return what is kept of an exception, to be raised again where results are read.
+    """Return what is kept of an exception, so that readers of the result can raise it again.
 
     lines: its traceback. Arguments that cannot be stored are left out.
     """
@@ -155,7 +155,7 @@ class _Archive:
             raise CannotPrepare(
                 f"{ARCHIVE} is not the one that {self._name} was sent with: it is not unpickled"
             )
-        # The pickles need the very cloudpickle that wrote them, not an older one of the node's.
+        # The pickles need the cloudpickle that wrote them, not an older one of the node.
         sys.path.insert(0, self._path)
         try:
             importlib.import_module("cloudpickle.cloudpickle")
@@ -172,7 +172,7 @@ class _Archive:
 
 
 class _ResultPickler(pickle.Pickler):
-    """Says as data what readers of results take as data only, and refers to classes by name."""
+    """Writes as data what readers of results accept only as data; refers to classes by name."""
 
     def persistent_id(self, value: Any) -> Any:
         """Refer to a class of `__main__` by its name there: the reader has it, or refuses."""
@@ -181,7 +181,7 @@ class _ResultPickler(pickle.Pickler):
         return None
 
     def reducer_override(self, value: Any) -> Any:
-        """Say dates, numbers and arrays as JSON, and exceptions by their parts."""
+        """Write dates, numbers and arrays as JSON, and exceptions by their parts."""
         if isinstance(value, BaseException):
             return raised.rebuilt, (type(value), *raised.parts(value))
         stored = typed.exact(value)

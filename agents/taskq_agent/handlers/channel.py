@@ -19,14 +19,14 @@ _SHOWN_BYTES = 200
 
 
 class ChildExited(Exception):
-    """The child has exited although a question waits for its answer."""
+    """The child has exited while a question waits for its answer."""
 
 
 class Channel:
     """Sends questions to the standard input of a child; answers come from its standard output.
 
-    Its standard error is kept as output. After an exception the channel cannot be used any more;
-    end its `group`.
+    Its standard error is kept as output. After an exception the channel is unusable; end its
+    `group`.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Checkpoints of attempts: restored before the payload begins, uploaded while it runs and after it.
 
 The folder is `CHECKPOINT_FOLDER` in the scratch folder of the task. It is uploaded every
-`checkpoint_every_s` of the campaign, for the case that this agent is lost, and once more when the
-attempt is stopped or its handler says that it goes on in another attempt.
+`checkpoint_every_s` of the campaign, in case this agent is lost, and once more when the attempt is
+stopped or its handler says that another attempt goes on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from taskq_agent.text import clean
 from taskq_agent.transport import MAX_BLOB_BYTES, TaskBlobs
 
 _BY_SIGTERM = ("signal-SIGTERM", "exit-143")
-# The agent gives up what does not stop within seconds.
+# The agent gives up tasks that do not stop within seconds.
 _LAST_TRIES_S = 8.0
 _RETRY_S = 0.5
 
@@ -67,8 +67,8 @@ class TaskCheckpoint:
     def restore(self, with_retries: Retry) -> None:
         """Fill the folder with the task's last checkpoint, if it has one: no first attempt has.
 
-        One that is damaged or gone is left: the attempt begins anew. Raise AttemptOver if the queue
-        cannot be reached, or the disk is of no use: the task did not begin and goes back.
+        A damaged or lost checkpoint is ignored: the attempt begins anew. Raise AttemptOver if the
+        queue cannot be reached or the disk is unusable: the task has not begun and goes back.
         """
         try:
             data = with_retries(self._fetched)
@@ -161,7 +161,7 @@ class TaskCheckpoint:
         until = time.monotonic() + _LAST_TRIES_S
         if self._thread is not None:
             self._thread.join(_LAST_TRIES_S)
-            if self._thread.is_alive():  # what it has would replace what is newer
+            if self._thread.is_alive():  # its older upload would replace a newer one
                 raise TransportFailed("an earlier one is still being uploaded")
         packed = self._packed()
         while True:
@@ -174,7 +174,7 @@ class TaskCheckpoint:
             time.sleep(_RETRY_S)
 
     def _packed(self) -> Optional[Tuple[archive.Signature, bytes]]:
-        """Return the folder as an archive; None if nothing has changed, or there is no file."""
+        """Return the folder as an archive; None if nothing has changed, or it contains no file."""
         signature = archive.signature(self._folder)
         if signature == self._saved_signature:
             return None

@@ -25,9 +25,9 @@ _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 def check_handler(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None:
     """Raise ValueError unless tasks could run with this handler and these parameters.
 
-    Whether the program or function exists is not checked: that differs between nodes. A node that
-    lacks it refuses the campaign, as `command-not-found` or `handler-not-found`, and the tasks stay
-    as they are.
+    It does not check whether the program or function exists: that differs between nodes. A node
+    that lacks it refuses the campaign, as `command-not-found` or `handler-not-found`, and the tasks
+    stay as they are.
     """
     kind = handler.get("kind")
     if not isinstance(kind, str) or kind not in _FIELDS:

@@ -1,6 +1,6 @@
 """Resident child that runs Python callables; its other end is in `python`.
 
-It uses copies of its standard input and output for its messages, made before any payload code is
+For its messages it uses copies of its standard input and output, made before any payload code is
 imported. For payload code, standard output is the pipe of standard error, and standard input is
 empty. When the agent is gone, the input of the child ends, and so does the child.
 """
@@ -27,14 +27,14 @@ from taskq_agent.transport import MAX_BLOB_BYTES
 
 Function = Callable[..., Any]
 
-#: Exceptions of taskq whose texts say all.
+#: Exceptions of taskq whose texts need no class name.
 _SPEAKING = (calls.CannotPrepare, results.BadResult)
 _OURS = (__name__, calls.__name__)
 _TRACEBACK_CHARS = 16_000
 
 
 def main() -> None:
-    """Prepare as the first line says, then answer each further line."""
+    """Prepare as the first line orders, then answer each further line."""
     questions, replies = _take_channels()
     pid = os.getpid()
     function: Optional[Function] = None

@@ -1,7 +1,7 @@
-"""Handler `{"kind": "command", "argv": [...]}`: a program that is started for each task.
+"""Handler `{"kind": "command", "argv": [...]}`: a program started anew for each task.
 
-Its arguments may hold placeholders, see `placeholders`; its working folder is the scratch folder;
-`exits` defines its exit codes. The result is the first of:
+Its arguments may contain placeholders, see `placeholders`. Its working folder is the scratch
+folder. `exits` defines its exit codes. The result is the first of:
 
 - the JSON object in the file that `$TASKQ_RESULT` names, if there is one: the only way for a result
   of more than `MAX_RESULT_BYTES`;

@@ -1,12 +1,12 @@
-"""Containers: how a handler's program is run in an image, by apptainer, docker or podman.
+"""Containers: run a handler's program in an image, with apptainer, docker or podman.
 
-A runtime is called with a list of arguments, never by a shell. Inside, the slot's folder (with the
-folders of tasks, their results and checkpoints) and, read-only, the campaign's inputs with the
-links to them have the paths that they have outside; of the rest of the node nothing is there. The
-program runs as the agent's user.
+A runtime is called with a list of arguments, never through a shell. The container contains the
+slot's folder (with the folders of tasks, their results and checkpoints) and, read-only, the
+campaign's inputs with the links to them, under the same paths as outside. It contains nothing else
+of the node. The program runs as the agent's user.
 
-apptainer's processes are the agent's own. docker and podman have others run the container: it has
-a name, by which it is removed when the program ends, and by the reaper if the agent is killed.
+apptainer's processes are the agent's own. docker and podman let a service run the container: it has
+a name, by which it is removed when the program ends, or by the reaper if the agent is killed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REMOVAL_S = 30.0
 _CLIENT_FAILED = 125
 _STARTER_FAILED = 255
 _FATAL = "FATAL: "
-# A path with one of these cannot be said to a runtime.
+# A path with one of these characters cannot be passed to a runtime.
 _UNSPEAKABLE = frozenset(',"\n\\')
 
 
@@ -46,12 +46,12 @@ class Container:
     name: str = ""
 
     def begin(self) -> None:
-        """Let the reaper remove it, if this agent is killed."""
+        """Register the container with the reaper, in case this agent is killed."""
         if self.name:
             reaper.shared().add("container", f"{self.runtime}\0{self.name}")
 
     def remove(self) -> None:
-        """Remove it, whatever it does."""
+        """Remove the container, whatever state it is in."""
         if self.name:
             remove(self.runtime, self.name)
             reaper.shared().drop("container", f"{self.runtime}\0{self.name}")
@@ -71,7 +71,7 @@ def removed(container: Optional[Container]) -> Iterator[None]:
 
 
 def remove(runtime: str, name: str) -> None:
-    """Kill and remove a container, if there is such a one."""
+    """Kill and remove a container, if it exists."""
     with suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
             [runtime, "rm", "--force", name],
@@ -86,10 +86,10 @@ def remove(runtime: str, name: str) -> None:
 def contained(
     context: KindContext, argv: Sequence[str], folder: str, env: Mapping[str, str]
 ) -> Optional[Container]:
-    """Return how to run a program in the campaign's image; None if it has none.
+    """Return the call that runs a program in the campaign's image; None if it has none.
 
     folder: its working folder. env: its variables, apart from those of the agent's environment.
-    Raises AttemptOver: this node cannot run the campaign.
+    Raises AttemptOver if this node cannot run the campaign.
     """
     handler = context.campaign.handler
     context.watch.meter.elsewhere = False
@@ -104,7 +104,7 @@ def contained(
     if image.startswith("/") and not os.path.exists(image):  # noqa: PTH110  # see `starting`
         raise _unusable(f"there is no container {image!r} on this node")
     runtime = _runtime(context.container_runtime, image)
-    # No link is followed here: a payload can replace those in the one folder that it may write to.
+    # Follow no link: a payload can replace those in the one folder that it may write to.
     mounts = {str(Path(context.folder).parent): False}
     mounts.update({str(Path(path).parent): True for path in context.inputs.values()})
     mounts.update(dict.fromkeys(context.input_files, True))
@@ -131,7 +131,7 @@ def _unusable(text: str) -> AttemptOver:
 
 
 def _runtime(wanted: Optional[str], image: str) -> str:
-    """Return the program of the runtime: what was asked for, or what is there for the image."""
+    """Return the path of the wanted runtime, or of an installed one that suits the image."""
     is_file = image.startswith("/") or image.endswith(".sif")
     names = OWN_PROCESSES if is_file else RUNTIMES
     found = (shutil.which(name) for name in ([wanted] if wanted else names))
@@ -186,7 +186,7 @@ def _of_a_service(  # noqa: PLR0917  # it has so many parts
         call += ["--gpus", "all"]
     for path, read_only in mounts.items():
         call += ["--mount", f"type=bind,source={path},destination={path}" + ",readonly" * read_only]
-    for variable in env:  # its value comes from the environment: others see arguments
+    for variable in env:  # its value comes from the environment: other users see arguments
         call += ["--env", variable]
-    # The program is the one that is named, not the image's entry point.
+    # Run the named program, not the image's entry point.
     return Container(runtime, [*call, "--entrypoint", argv[0], image, *argv[1:]], dict(env), name)

@@ -12,12 +12,12 @@ from taskq_agent.protocol import CampaignTerms
 
 @dataclass(frozen=True)
 class KindContext:
-    """inputs: paths by name, which are links. input_files: where they led when they were made.
+    """inputs: paths by name, which are links. input_files: their original targets.
 
-    folder: one that lasts as long as the handler, in that of the slot. env: of its children.
-    own_env: those of these variables that are about the campaign and the slot. cores: those that
-    tasks are kept on, if any. live: the attempt that runs, for those who look at it. grace_s,
-    python_path, container_runtime: as for `RunnerSettings`.
+    folder: lasts as long as the handler, in the folder of the slot. env: of its children. own_env:
+    the part of it that is about the campaign and the slot. cores: the cores that tasks are bound
+    to, if any. live: the running attempt, for those who watch it. grace_s, python_path,
+    container_runtime: as for `RunnerSettings`.
     """
 
     campaign: CampaignTerms

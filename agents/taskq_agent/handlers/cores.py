@@ -1,4 +1,4 @@
-"""Processors of a slot: what its tasks start runs there, and nowhere else."""
+"""Processors of a slot: everything that its tasks start runs there, and nowhere else."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from taskq_agent.resources import Resources
 def own_cores(share: Resources, wanted: Optional[int]) -> Iterator[None]:
     """Keep this thread, and so the children that it starts, on so many cores of the share.
 
-    wanted: None: on any. The affinity of a thread is its own, and inherited at fork: no code runs
-    between that and the start of a program.
+    wanted: None: on any cores. A thread has its own affinity, which a fork inherits: no code runs
+    between the fork and the start of a program.
     """
     if wanted is None or not share.cores:
         yield

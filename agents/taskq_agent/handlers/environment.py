@@ -12,12 +12,12 @@ from taskq_agent.protocol import CampaignTerms, Task
 from taskq_agent.resources import Resources
 
 RESULT_FILE = "taskq-result.json"
-#: In the scratch folder, where the campaign keeps checkpoints.
+#: In the scratch folder, if the campaign keeps checkpoints.
 CHECKPOINT_FOLDER = "taskq-checkpoint"
-#: In the scratch folder, where the campaign keeps output files.
+#: In the scratch folder, if the campaign keeps output files.
 OUTPUT_FOLDER = "taskq-out"
 
-#: In the scratch folder, with how far the attempt is.
+#: In the scratch folder, with the progress of the attempt.
 PROGRESS_FILE = "taskq-progress"
 
 # The agent's own settings and libpq's, which hold secrets; PGI belongs to a compiler.
@@ -30,7 +30,7 @@ def own() -> Dict[str, str]:
 
 
 def inherited() -> Dict[str, str]:
-    """Return the agent's own environment for children that are started in other folders."""
+    """Return the agent's own environment for children that start in other folders."""
     its = own()
     if "PYTHONPATH" in its:  # may be relative to the folder where the agent was started
         paths = filter(None, its["PYTHONPATH"].split(os.pathsep))
@@ -47,7 +47,7 @@ def about(campaign: CampaignTerms, inputs: Mapping[str, str]) -> Dict[str, str]:
 
 
 def of_slot(slot: int, share: Resources, campaign: CampaignTerms) -> Dict[str, str]:
-    """Return the variables that say what of the node is for the tasks of a slot."""
+    """Return the variables that say which part of the node the tasks of a slot may use."""
     variables = {"TASKQ_SLOT": str(slot)}
     if campaign.cores is not None:
         variables["OMP_NUM_THREADS"] = str(campaign.cores)

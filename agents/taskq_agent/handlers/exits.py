@@ -1,9 +1,9 @@
 """Meaning of exit codes: the contract between payload programs and the agent.
 
-It follows sysexits.h: 0 is success, 75 (EX_TEMPFAIL) asks for another attempt, 65 (EX_DATAERR) for
-none, 69 (EX_UNAVAILABLE) says that this node cannot run such tasks: it refuses the campaign. 85
-says, where the campaign keeps checkpoints, that another attempt is to go on; see `checkpoints`. Any
-other code, and a signal, is a transient failure.
+It follows sysexits.h. 0 is success. 75 (EX_TEMPFAIL) asks for another attempt, 65 (EX_DATAERR) for
+none. 69 (EX_UNAVAILABLE) means that this node cannot run such tasks: it refuses the campaign. 85
+means that another attempt goes on, if the campaign keeps checkpoints; see `checkpoints`. Any other
+code, and a signal, is a transient failure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Optional
 from taskq_agent.handlers.base import Ended, broken, failed, refused
 from taskq_agent.handlers.starting import bad_line_ends, why_not_executable
 
-#: Goes on in another attempt, where checkpoints are kept; what HTCondor's manual uses for it.
+#: Another attempt goes on, if checkpoints are kept; the code that HTCondor's manual uses for it.
 EX_CONTINUE = 85
 
 #: A shell adds this to the number of the signal that killed its command.
@@ -24,7 +24,7 @@ _BY_SIGNAL = 128
 # Exit codes of env, shells and other programs that start a program.
 _NOT_FOUND = {126: "as when a program cannot be executed", 127: "as when a program is not found"}
 
-#: Errors that keep any program from being started: the node has run out of a resource.
+#: Errors that keep any program from starting: the node has run out of a resource.
 OF_THE_NODE = frozenset(
     {
         errno.EAGAIN,
@@ -42,7 +42,7 @@ OF_THE_NODE = frozenset(
 def of_code(code: int, program: str = "") -> Optional[Ended]:
     """Return the end that an exit code stands for; None for 0. A signal is its negative number.
 
-    program: the file that was started, if that is known.
+    program: the started file, if known.
     """
     if code == 0:
         return None

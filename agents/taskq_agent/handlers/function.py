@@ -1,16 +1,16 @@
-"""Handler `{"kind": "function", ...}`: a function that was given to the queue as it is written.
+"""Handler `{"kind": "function", ...}`: a function given to the queue without further description.
 
     {"kind": "function", "name": "dock.dock", "target": "dock:dock"}
     {"kind": "function", "name": "dock", "archive": "<SHA-256>", "python": "3.11", "seal": "<hex>"}
 
 With a target alone it is called by name, and only JSON and the types of `taskq_agent.typed` go in
 and out. An archive is an input of the campaign, `taskq-function.zip`: the pickled function, the
-module that reads it, and the source text for tracebacks. It is unpickled in the child, after its
-digest was checked, and so are arguments that carry a seal: an HMAC under the campaign's own key.
+module that reads it, and the source text for tracebacks. The child unpickles it after checking its
+digest, and also unpickles arguments that carry a seal: an HMAC under the campaign's own key.
 
-The function is called as `function(argument, **params)`; what it returns or raises is stored as
-`calls` says. When it cannot be had here, since a module is missing or Python differs, no task of
-the campaign can run here, and the node refuses it, as with `prepare` of a Python handler.
+The function is called as `function(argument, **params)`; `calls` says how its result or exception
+is stored. If this node cannot get the function, since a module is missing or Python differs, no
+task of the campaign can run here, and the node refuses it, as with `prepare` of a Python handler.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Process group of a child: the child with everything that it starts, from start to end."""
+"""Process group of a child: the child and everything that it starts, from start to end."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ _MAX_WAIT_S = 3_600.0
 
 
 class Group:
-    """A child that leads a session and process group of its own, with our ends of its pipes.
+    """A child that leads its own session and process group, with our ends of its pipes.
 
     Its output goes to the sinks only while a method of this class waits: the pipes apply back
     pressure to a child that writes too much. Not thread-safe. The child is not reaped before `end`;
-    until then its process id cannot pass to another process, so a signal cannot hit another
-    process.
+    until then no other process can get its process id, so no signal can hit another process.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class Group:
     ) -> None:
         """Start the child; OSError, ValueError or RuntimeError if that fails.
 
-        with_stdin: it has a standard input for `send`; else that is empty.
+        with_stdin: its standard input takes the bytes of `send`; otherwise it is empty.
         """
         self._watch = watch
         self._reaper = reaper.shared()
@@ -134,8 +133,7 @@ class Group:
     def end(self) -> int:
         """Kill what is left of the group, read its last output; return the exit code.
 
-        For a child that was killed by a signal it is the negative signal number. May be called
-        again.
+        If a signal killed the child, the code is the negative signal number. May be called again.
         """
         if self._process.returncode is None:
             kill_strays = self._kill_strays or not self.exited
@@ -150,7 +148,7 @@ class Group:
             if self._watcher.ident is not None:  # it must see the exit before the child is reaped
                 self._watcher.join()
             self._reaper.drop("group", self.pid)
-            with suppress(ChildProcessError):  # else the system has reaped it: no one knows how
+            with suppress(ChildProcessError):  # the system has reaped it: its exit code is unknown
                 _, status, used = os.wait4(self.pid, 0)
                 self._process.returncode = os.waitstatus_to_exitcode(status)
                 self._watch.meter.ended(used)
@@ -203,8 +201,7 @@ class Group:
 def _executable(program: str, env: Mapping[str, str]) -> str:
     """Return the file that a program's name stands for.
 
-    Popen would search too, but reports a folder on PATH that it may not read as the cause of any
-    failure.
+    Popen would search too, but it blames any failure on a folder on PATH that it may not read.
     """
     if "/" in program:
         return program

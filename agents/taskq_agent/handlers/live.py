@@ -1,9 +1,8 @@
 """Live view of the attempt that runs in a slot: its progress, and the end of its output.
 
-A payload says how far it is in a file, of which the last line counts: `0.4 sweep 40 of 100`, or
-`40% sweep 40 of 100`; `-` stands for a part that is not known. A line that begins otherwise is all
-note. A file needs nothing of a program but to write it, does not keep it waiting for a reader, and
-is seen through the walls of a container.
+A payload writes its progress to a file, whose last line counts: `0.4 sweep 40 of 100`, or
+`40% sweep 40 of 100`; `-` stands for an unknown part. Any other line is all note. A program only
+has to write the file, never waits for a reader, and can write it from inside a container.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ class LiveAttempt:
             self._held, self._folder, self._output = held, folder, None
 
     def writes_to(self, output: Tail) -> None:
-        """Say where the output of the attempt is from now on."""
+        """Set where the output of the attempt is from now on."""
         with self._lock:
             self._output = output
 
     def end(self) -> None:
-        """End the attempt: nothing more is told of it."""
+        """End the attempt: there are no more updates of it."""
         with self._lock:
             self._held, self._output = None, None
 
     def update(self, followed: Container[Held]) -> Optional[Update]:
-        """Return what the attempt tells, with its output if it is among those; None: nothing."""
+        """Return the attempt's update, with its output if `followed` contains it; None if empty."""
         with self._lock:
             held, folder, output = self._held, self._folder, self._output
         if held is None:
@@ -62,7 +61,7 @@ class LiveAttempt:
             last, written = output.last()
             text = base64.b64encode(last).decode()
         with self._lock:
-            if self._held is not held:  # by now this is another's output
+            if self._held is not held:  # by now the output is another attempt's
                 return None
         if fraction is None and not note and text is None:
             return None
@@ -70,7 +69,7 @@ class LiveAttempt:
 
 
 def parsed(line: str) -> Tuple[Optional[float], str]:
-    """Return the part that is done and the note in a line; None and empty: it has none."""
+    """Return the finished part and the note in a line; None and empty if it has none."""
     text = clean(line).strip()
     word, _, note = text.partition(" ")
     fraction = None
@@ -82,7 +81,7 @@ def parsed(line: str) -> Tuple[Optional[float], str]:
 
 
 def _last_line(folder: str) -> str:
-    """Return the last whole line of the file in a folder; empty if there is none, or no such file.
+    """Return the last whole line of the progress file in a folder; empty if there is none.
 
     No link is followed: a payload in a container must not show files of the node.
     """

@@ -1,13 +1,13 @@
 """Meters of what attempts use: CPU time and memory of a child with its descendants.
 
-What a child that ends has used, the kernel says: CPU time with that of the descendants that were
-waited for, and the largest size of a single process. What several processes have together, and a
-child that stays for further tasks, is looked at four times a second, or less often, so that this
-takes 2 % of a processor at most. A child begins with the size of the agent that forked it, so a
-smaller peak of a short attempt is not known.
+When a child ends, the kernel reports its CPU time, with that of the descendants that were waited
+for, and the largest size of a single process. A thread samples the sum over several processes, and
+a child that stays for further tasks, four times a second, or less often, so that this takes 2 % of
+a processor at most. A child begins with the size of the agent that forked it, so a smaller peak of
+a short attempt is unknown.
 
-A limit of memory is kept by looking, and not by one of the kernel's (rlimit): who is refused memory
-ends in his own way, which tells nothing of the cause.
+Sampling enforces the limit of memory, not a limit of the kernel (rlimit): a program that is refused
+memory ends in its own way, which does not show the cause.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _KIB = 1024
 class Meter:
     """The meter of one slot. `look` may be called from any thread.
 
-    elsewhere: whether the child only speaks for processes of others, which nobody here can measure.
-    exceeded: called with a text, once in an attempt, when it occupies more memory than it may; must
-    not block.
+    elsewhere: whether the child only acts for processes of a service, which nobody here can
+    measure. exceeded: called with a text, once in an attempt, if it occupies more memory than it
+    may; must not block.
     """
 
     def __init__(self, exceeded: Callable[[str], None]) -> None:
@@ -45,11 +45,11 @@ class Meter:
 
     @property
     def limit(self) -> Optional[int]:
-        """How many bytes the attempt may occupy; None: any number."""
+        """How many bytes the attempt may occupy; None means any number."""
         return self._limit
 
     def begin(self, limit: Optional[int]) -> None:
-        """Begin an attempt that may occupy so many bytes; None: any number."""
+        """Begin an attempt that may occupy so many bytes; None means any number."""
         with self._lock:
             self._active, self._limit = True, limit
             self._before_s = self._seen_s = self._ended_s = 0.0
@@ -65,7 +65,7 @@ class Meter:
             self._pid, self._before_s = pid, 0.0
 
     def ended(self, used: resource.struct_rusage) -> None:
-        """Note what the child has used, which has ended."""
+        """Note what the child, which has ended, has used."""
         with self._lock:
             self._pid = None
             self._ended_s = used.ru_utime + used.ru_stime
@@ -73,7 +73,7 @@ class Meter:
                 self._peak = max(self._peak, used.ru_maxrss * _KIB)
 
     def end(self) -> Dict[str, float]:
-        """End the attempt; return `cpu_s` and, if it is known, `peak_bytes`."""
+        """End the attempt; return `cpu_s` and, if known, `peak_bytes`."""
         _lookout.remove(self)
         with self._lock:
             self._active = False
@@ -88,7 +88,7 @@ class Meter:
             return {**used, "peak_bytes": self._peak} if self._peak else used
 
     def look(self) -> None:
-        """Look at what the child and its descendants use now."""
+        """Sample what the child and its descendants use now."""
         with self._lock:
             if self._pid is None or self.elsewhere or not self._active:
                 return
@@ -102,7 +102,7 @@ class Meter:
 
 
 class _Lookout:
-    """A thread that looks at the meters of all attempts under way."""
+    """A thread that samples the meters of all attempts under way."""
 
     def __init__(self) -> None:
         self._meters: Set[Meter] = set()

@@ -44,10 +44,10 @@ class Tail:
             return self._kept[-self.limit :], self._written
 
     def text(self) -> Optional[str]:
-        """Return what is kept as clean text; None if that is empty.
+        """Return the kept bytes as clean text; None if that is empty.
 
-        Bytes that are not UTF-8 become replacement characters, which are longer: the text is cut
-        again, so that its UTF-8 form has at most `limit` bytes.
+        Bytes that are not UTF-8 become replacement characters, which are longer. So the text is cut
+        again, and its UTF-8 form has at most `limit` bytes.
         """
         text = clean(self.bytes().decode("utf-8", "replace"))
         return text.encode()[-self.limit :].decode("utf-8", "ignore") or None

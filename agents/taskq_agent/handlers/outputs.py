@@ -1,7 +1,7 @@
-"""Output files: what a successful attempt leaves in a folder is stored with its result.
+"""Output files: the files that a successful attempt leaves in a folder, stored with its result.
 
-The folder is `OUTPUT_FOLDER` in the scratch folder of the task. Its files are one archive, which is
-uploaded before the attempt is reported: a result that is accepted has its files.
+The folder is `OUTPUT_FOLDER` in the scratch folder of the task. Its files form one archive, which
+is uploaded before the attempt is reported: an accepted result has its files.
 """
 
 from __future__ import annotations
@@ -41,6 +41,6 @@ def packed(ended: Ended, scratch: str, task: Task, most: int) -> Ended:
 
 
 def check_name(name: str) -> None:
-    """Raise `ArchiveRefused` if a name has what no terminal should be shown."""
+    """Raise `ArchiveRefused` if a name has characters that no terminal should show."""
     if not name.isprintable():
         raise ArchiveRefused(f"it holds the name {name!a:.100}")

@@ -24,7 +24,7 @@ _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 class PlaceholderMissing(ValueError):
-    """A placeholder has no value. is_input: it is the campaign's fault, and no task's."""
+    """A placeholder has no value. is_input: the campaign is at fault, not a task."""
 
     def __init__(self, text: str, *, is_input: bool) -> None:
         super().__init__(text)
@@ -38,7 +38,7 @@ class PlaceholderMissing(ValueError):
 
 
 def inputs_of(argv: Iterable[str]) -> Set[str]:
-    """Return the names of the campaign's inputs that arguments name."""
+    """Return the names of the campaign's inputs that occur in arguments."""
     names = {name for argument in argv for name in _names(argument)}
     return {name[len(_INPUTS) :] for name in names if name.startswith(_INPUTS)}
 
@@ -80,7 +80,7 @@ def fill(
 ) -> List[str]:
     """Return the arguments with all placeholders replaced.
 
-    task: values for `TASK_NAMES`. PlaceholderMissing names the first one without a value.
+    task: values for `TASK_NAMES`. PlaceholderMissing names the first placeholder without a value.
     """
 
     def value(match: re.Match[str]) -> str:

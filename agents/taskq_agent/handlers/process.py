@@ -1,18 +1,17 @@
 """Handler `{"kind": "process", "argv": [...]}`: a resident program that runs many tasks.
 
-It is started once per slot and exchanges lines of JSON: it reads them from its standard input and
-writes one line, and nothing else, to its standard output for each task. First comes
-
+It starts once per slot and exchanges lines of JSON. It reads them from its standard input, and for
+each task writes one line, and nothing else, to its standard output. First comes
     {"prepare": <parameters of the campaign>, "campaign": "/path", "inputs": {"name": "/file"}}
 
-which is not answered, then for one task after the other
+which needs no answer, then for one task after the other
 
     {"id": 1, "task": {"key": "a", "attempt": 1, "campaign": "/path", "scratch": "/folder",
      "progress": "/folder/file"}, "payload": {...}}
 
-with an answer as described in `answers`. It must exit at the end of its input. Standard error is
-kept as output. If it exits instead of answering, its exit code counts as that of a command does; if
-it writes anything else, the attempt fails with the class `bad-answer`. In both cases the next task
+with an answer as `answers` describes it. It must exit at the end of its input. Standard error is
+kept as output. If it exits instead of answering, its exit code counts like a command's. If it
+writes anything else, the attempt fails with the class `bad-answer`. In both cases the next task
 gets a new process. Its arguments may contain parameters and inputs of the campaign, `{params.name}`
 and `{inputs.name}`, but nothing of a task.
 """
@@ -26,7 +25,7 @@ from taskq_agent.handlers.channel import Channel
 from taskq_agent.handlers.resident import ResidentKind
 from taskq_agent.protocol import Task
 
-#: Members of a task's message, and the variables of other kinds of handlers that say the same.
+#: Members of a task's message, and the equivalent variables of other kinds of handlers.
 _PLACES = {"checkpoint": "TASKQ_CHECKPOINT", "out": "TASKQ_OUT", "progress": "TASKQ_PROGRESS"}
 
 

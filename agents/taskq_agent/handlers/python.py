@@ -3,11 +3,11 @@
 `shared = prepare(params)` runs once in a resident child, `function(payload, shared)` for each task;
 without `prepare`, `shared` is the parameters themselves. The function returns the result as a dict
 (None counts as an empty one), or raises: `Retry`, `FailForGood` and `NodeBroken` of `taskq_agent`
-decide what follows, anything else is a transient failure. When `prepare` fails otherwise than by
-one of these, or the module cannot be imported, no task of the campaign can run here, and the node
-refuses it, as by `NodeBroken`. The time for preparing counts towards the time limit of the task
-that waits for it. The working folder is the scratch folder of the task; while preparing it is one
-that lasts as long as the child.
+decide what follows, anything else is a transient failure. If `prepare` fails with any other
+exception, or the module cannot be imported, no task of the campaign can run here, and the node
+refuses it, as for `NodeBroken`. The time for preparing counts towards the time limit of the task
+that waits for it. The working folder is the scratch folder of the task; during `prepare` it is a
+folder that lasts as long as the child.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from taskq_agent.protocol import DONE, Task
 _ROOT = str(Path(taskq_agent.__file__).absolute().parents[1])
 
 # Not -m, which searches the working folder before the standard library. The package's own root
-# may be a site-packages, so it is searched first for the package only.
+# may be a site-packages, so it comes first only while the package is imported.
 _BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); import taskq_agent; "
     "sys.path[:] = [*filter(None, sys.path[1:]), sys.argv[1]]; "

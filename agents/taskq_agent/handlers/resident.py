@@ -1,4 +1,4 @@
-"""Base of the two kinds of handlers whose child stays for many tasks."""
+"""Base of the handler kinds whose child stays for many tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskq_agent.protocol import Task
 
 
 class ResidentKind(ABC):
-    """Starts a child for the first task and keeps it while it is usable, else starts another."""
+    """Starts a child for the first task, keeps it while it is usable, then starts another."""
 
     def __init__(self, context: KindContext) -> None:
         self._context = context
@@ -28,7 +28,7 @@ class ResidentKind(ABC):
         """Run one attempt."""
         phases: Dict[str, float] = {}
         if self._child is not None and not self._child.reset():
-            self.close()  # it has ended between two tasks, which is no fault of this one
+            self.close()  # it has ended between two tasks, which is not this task's fault
         child = self._child
         try:
             if child is None:
@@ -73,7 +73,7 @@ class ResidentKind(ABC):
 
     @abstractmethod
     def _prepare(self, child: Channel) -> None:
-        """Send what comes before the first task; AttemptOver if it cannot run such tasks."""
+        """Send what comes before the first task; AttemptOver if the child cannot run such tasks."""
 
     @abstractmethod
     def _question(self, task: Task, folder: str) -> Dict[str, Any]:

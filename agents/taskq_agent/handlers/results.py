@@ -1,7 +1,7 @@
 """Validation of results: JSON objects that PostgreSQL's jsonb can store, of bounded size.
 
-One of more than `MAX_RESULT_BYTES` as compact JSON is large: it goes from the payload to its agent
-in a file, and from there to the store of blobs. The queue then has a reference to it.
+A result of more than `MAX_RESULT_BYTES` as compact JSON is large. It goes from the payload to its
+agent in a file, and from there to the blob store. The queue then has a reference to it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def encoded(result: Any, most: int = MAX_RESULT_BYTES) -> str:
 
 
 def is_small(data: bytes) -> bool:
-    """Return whether a result, encoded, goes with its report, not as a blob."""
+    """Return whether an encoded result goes with its report, not as a blob."""
     return json_text.fault(data, most=MAX_RESULT_BYTES, deep=MAX_DEPTH) is None
 
 
@@ -58,7 +58,7 @@ def parsed(text: Union[bytes, bytearray]) -> Any:
     """Return the value of a JSON text from outside; ValueError if it is not JSON.
 
     NaN and infinity pass here: `encoded` refuses them with a better text. BadResult, a ValueError,
-    if it is JSON that no Python reads.
+    if it is JSON that Python cannot read.
     """
     try:
         return json.loads(text)
@@ -71,7 +71,7 @@ def parsed(text: Union[bytes, bytearray]) -> Any:
 
 
 def reference(digest: str, size: int) -> Dict[str, Any]:
-    """Return what the queue stores in place of a large result that was uploaded."""
+    """Return what the queue stores in place of an uploaded large result."""
     return {RESULT_REFERENCE: {"digest": digest, "size": size}}
 
 
@@ -110,7 +110,7 @@ def _content(folder: str) -> bytes:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise BadResult("the result file is not a regular file")
-        # Nothing is read for nothing: the memory of the agent is not limited as a task's.
+        # Do not read in vain: the agent's memory is not limited like a task's.
         text = b""
         if status.st_size <= MAX_BLOB_BYTES:
             with open(fd, "rb", closefd=False) as file:

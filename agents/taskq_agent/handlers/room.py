@@ -1,4 +1,4 @@
-"""The memory of an agent, of which each attempt takes a part while it runs."""
+"""The memory of an agent; each attempt takes a part of it while it runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOOK_S = 0.2
 
 
 class MemoryRoom:
-    """Grants parts of the memory in the order in which they are asked for. Thread-safe.
+    """Grants parts of the memory in the order of the requests. Thread-safe.
 
     While all want an equal share, nobody waits.
     """
@@ -26,7 +26,7 @@ class MemoryRoom:
 
     @contextmanager
     def taken(self, wanted: int, watch: ChildWatch) -> Iterator[None]:
-        """Wait until so many bytes, no more than there are, are free, and keep them.
+        """Wait until so many bytes (no more than `size`) are free, and keep them.
 
         Raises AttemptOver if the attempt must end meanwhile.
         """

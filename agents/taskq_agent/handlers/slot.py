@@ -36,7 +36,7 @@ from taskq_agent.transport import TaskBlobs
 from taskq_agent.update_messages import Update
 
 _SHOWN_WAIT_S = 0.05
-#: Ends for want of memory, where there is a limit: nobody else kills so, but the kernel.
+#: Ends for lack of memory, if there is a limit: only the kernel kills so.
 _OF_MEMORY = (MemoryError.__name__, "signal-SIGKILL", "exit-137")
 
 _KINDS: Dict[str, Callable[[KindContext], Kind]] = {
@@ -53,8 +53,8 @@ log = logging.getLogger(__name__)
 class SlotRunner:
     """Runs tasks of any campaigns; a resident child is kept until the campaign changes.
 
-    When the campaign or its revision changes, the old child is ended first: the memory of two may
-    exceed what the slot was given.
+    When the campaign or its revision changes, the old child is ended first: two children may need
+    more memory than the slot has.
     """
 
     def __init__(
@@ -73,7 +73,8 @@ class SlotRunner:
         self._live = LiveAttempt()
         self._transfers = Transfers(blobs, settings, self._watch)
         self._folder: Optional[scratch.SlotFolder] = None
-        #: Of the links to inputs: to the other folder a payload in a container may write.
+        #: The folder of the links to inputs. A payload in a container may write to the other
+        #: folder.
         self._links: Optional[scratch.SlotFolder] = None
         self._current: Optional[Tuple[int, int]] = None
         self._kind: Optional[Kind] = None
@@ -124,7 +125,7 @@ class SlotRunner:
 
     @contextmanager
     def _memory(self, limit: Optional[int], phases: Dict[str, float]) -> Iterator[None]:
-        """Keep the memory that an attempt may occupy, or a slot's share of it."""
+        """Reserve the memory that an attempt may occupy, or a slot's share of it."""
         if self._room is None:
             yield
             return
@@ -143,7 +144,7 @@ class SlotRunner:
     def _run(
         self, kind: Kind, task: Task, campaign: CampaignTerms, folder: str, phases: Dict[str, float]
     ) -> Ended:
-        """Run the payload, from the task's checkpoint where the campaign keeps some."""
+        """Run the payload, from the task's checkpoint if the campaign keeps some."""
         checkpoint = None
         if campaign.checkpoint_bytes is not None:
             try:
@@ -175,7 +176,7 @@ class SlotRunner:
         self._watch.stop()
 
     def update(self, followed: Container[Held]) -> Optional[Update]:
-        """Return what the running attempt tells."""
+        """Return the update of the running attempt."""
         return self._live.update(followed)
 
     def close(self) -> None:
@@ -247,9 +248,9 @@ class SlotRunner:
 
 
 def _of_error(error: Exception) -> Ended:
-    """Return the end of an attempt in which this agent has come upon what it did not expect.
+    """Return the end of an attempt that an unexpected error of this agent ends.
 
-    The task costs an attempt, so that no task goes round for ever, unless it is the node's fault.
+    The task costs an attempt, so that no task goes round for ever, unless the node is at fault.
     """
     text = f"the agent has failed: {type(error).__name__}: {error}"
     of_node = isinstance(error, OSError) and error.errno in exits.OF_THE_NODE

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class FetchedInput(NamedTuple):
-    """An input: the path that payloads get, a link with its name, and the file in the cache."""
+    """An input: its path for payloads (a link with its name), and the file in the cache."""
 
     path: str
     file: str
@@ -71,7 +71,7 @@ class Transfers:
     def fetch(self, campaign: CampaignTerms, folder: str) -> Dict[str, FetchedInput]:
         """Make the inputs of a campaign available by links in `folder`; return them by name.
 
-        They stay until `release`. Raises AttemptOver: the task did not begin and goes back.
+        They stay until `release`. Raises AttemptOver: the task has not begun and goes back.
         """
         fetched: Dict[str, FetchedInput] = {}
         try:
@@ -84,7 +84,7 @@ class Transfers:
             text = f"the inputs of {campaign.path} cannot be fetched: {error}"
             log.warning("%s; its task is handed back", text)
             with suppress(AttemptOver):  # it is handed back in any case
-                self._watch.pause(self._patience_s / 10)  # it may be given to this slot again
+                self._watch.pause(self._patience_s / 10)  # this slot may get it again
             raise AttemptOver(_handed_back("inputs-missing", text)) from error
         except OSError as error:
             text = f"the inputs of {campaign.path} cannot be kept here: {error}"
@@ -98,7 +98,7 @@ class Transfers:
     ) -> Optional[TaskCheckpoint]:
         """Restore the checkpoint of a task, and upload it from now on; None without a queue.
 
-        Raises AttemptOver: the task did not begin and goes back; OSError.
+        Raises OSError, or AttemptOver: the task has not begun and goes back.
         """
         if self._blobs is None:
             return None
@@ -110,10 +110,10 @@ class Transfers:
         return checkpoint
 
     def memory_limit(self, task: Task, campaign: CampaignTerms) -> Optional[int]:
-        """Return how many bytes an attempt may occupy; None: any number.
+        """Return how many bytes an attempt may occupy; None means any number.
 
-        Raises AttemptOver: the queue cannot be asked how often the task has run out of memory; it
-        did not begin and goes back.
+        Raises AttemptOver if the queue cannot say how often the task has run out of memory: the
+        task has not begun and goes back.
         """
         sizes, blobs = campaign.memory, self._blobs
         if len(sizes) < 2 or task.attempt == 1 or blobs is None:  # noqa: PLR2004
@@ -129,7 +129,7 @@ class Transfers:
         return sizes[min(times, len(sizes) - 1)]
 
     def release(self) -> None:
-        """Release the inputs that were fetched."""
+        """Release the fetched inputs."""
         while self._open_files:
             os.close(self._open_files.pop())
 
@@ -152,7 +152,7 @@ class Transfers:
     def upload_output(self, task: Task, ended: Ended) -> Ended:
         """Upload the archive of the output files, and make it that of the attempt.
 
-        The queue may have no room for it: then no task of the campaign is for this node.
+        If the queue has no room for it, no task of the campaign can run on this node.
         """
         data, blobs = ended.output, self._blobs
         ended = replace(ended, output=None)
@@ -195,7 +195,7 @@ class Transfers:
 
 
 def _uploaded(upload: Callable[[], Ended], ended: Ended, what: str) -> Ended:
-    """Return the end of an attempt after an upload: another one if that cannot be made."""
+    """Return the end of an attempt after an upload: another end if the upload fails."""
     phases = dict(ended.phases)
     try:
         with timed(phases, "upload_s"):

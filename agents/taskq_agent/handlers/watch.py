@@ -55,7 +55,7 @@ class ChildWatch:
         self.wake()
 
     def wake(self) -> None:
-        """Wake up whoever polls `fd`."""
+        """Wake the thread that polls `fd`."""
         with self._lock, suppress(BlockingIOError):  # full of earlier calls: readable anyway
             if not self._closed:
                 os.write(self._write_fd, b"!")
