@@ -90,7 +90,7 @@ class Transport(TaskBlobs, Protocol):
         ...
 
     def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
-        """End the session; other agents get the tasks that it still holds at once.
+        """End the session; other agents get its held tasks at once.
 
         reason, exit_code: of the end of the agent, for people.
         """

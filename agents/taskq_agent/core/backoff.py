@@ -51,9 +51,9 @@ class RunTimes:
             self._run_s += _WEIGHT_OF_NEWEST * (run_s - self._run_s)
 
     def ahead(self, quick_slots: int) -> int:
-        """Return how many tasks to hold in addition to those that run.
+        """Return how many tasks to hold in addition to the running ones.
 
-        quick_slots: the number of slots that are not occupied by a long task at this moment.
+        quick_slots: the number of slots that no long task occupies at this moment.
         """
         if self._run_s is None or self._run_s >= self._ahead_s / 2:
             return 0

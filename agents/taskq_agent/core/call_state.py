@@ -11,8 +11,8 @@ from taskq_agent.errors import AnswerUnreadable, TransportError, TransportFailed
 from taskq_agent.protocol import Request, Welcome
 
 _FIRST_REPEAT_S = 0.5
-# An outage is over for an agent when it asks again. 20,000 agents ask a server that is gone some
-# 7,000 times a second, which costs nobody anything; one that is back has them spread over 5 s.
+# An outage is over for an agent when it asks again. 20,000 agents ask a dead server about 7,000
+# times a second, which harms nobody; a server that is back gets them spread over 5 s.
 _LAST_REPEAT_S = 5.0
 
 
@@ -21,9 +21,8 @@ class CallState:
 
     A call is in flight from `sent` until `answered`, `failed` or `dropped`. A call that failed
     stays the current call and is sent again unchanged. unreadable: how often in a row its answer
-    could not be read. expires_at: when the session must have
-    expired unless a further heartbeat is answered. A long poll counts as a heartbeat; other
-    exchanges do not renew the lease.
+    could not be read. expires_at: when the session must have expired unless a further heartbeat is
+    answered. A long poll counts as a heartbeat; other exchanges do not renew the lease.
     """
 
     def __init__(self, uniform: Callable[[], float]) -> None:
@@ -41,7 +40,7 @@ class CallState:
         self._repeats = Backoff(_FIRST_REPEAT_S, _LAST_REPEAT_S, uniform)
 
     def is_ready(self, now: float) -> bool:
-        """Tell whether a call may be sent now: the failed one again, or a new one."""
+        """Return whether a call may be sent now: the failed one again, or a new one."""
         return not self.in_flight and now >= self._not_before
 
     def ready_at(self) -> Optional[float]:
@@ -49,7 +48,7 @@ class CallState:
         return None if self.in_flight else self._not_before
 
     def claim(self) -> Optional[Request]:
-        """Return the claim whose outcome is not known yet; None if there is none."""
+        """Return the claim whose outcome is unknown so far; None if there is none."""
         if isinstance(self.call, SendExchange) and self.call.request.want:
             return self.call.request
         return None
@@ -60,11 +59,11 @@ class CallState:
         return claim if claim is not None and claim.wait_s > 0 else None
 
     def is_long_polling(self) -> bool:
-        """Tell whether a long poll is in flight; the queue takes it for a heartbeat."""
+        """Return whether a long poll is in flight; the queue counts it as a heartbeat."""
         return self.in_flight and self.long_poll() is not None
 
     def has_long_polled(self, now: float) -> bool:
-        """Tell whether the current long poll has lasted at least half of its longest time."""
+        """Return whether the current long poll has lasted at least half of its longest time."""
         claim = self.long_poll()
         return claim is not None and now - self._sent_at >= claim.wait_s / 2
 
@@ -77,23 +76,23 @@ class CallState:
         return claim
 
     def opened(self, welcome: Welcome, now: float) -> None:
-        """Record the session that is open from now on."""
+        """Note the session that is open from now on."""
         self.session = welcome.session
         self._lease_s = welcome.lease_s
         self.expires_at = now + self._lease_s
 
     def renewed(self, at: float) -> None:
-        """Record that the lease was renewed at that time or later."""
+        """Note that the lease was renewed at that time or later."""
         self.expires_at = max(self.expires_at, at + self._lease_s)
 
     def sent(self, call: Call, now: float) -> None:
-        """Record that the call is in flight."""
+        """Note that the call is in flight."""
         self.call = call
         self.in_flight = True
         self._sent_at = now
 
     def answered(self, now: float) -> Optional[float]:
-        """Record an answer; return for how many seconds calls had failed before, or None."""
+        """Note an answer; return for how many seconds calls had failed before, or None."""
         failing_since = self.failing_since
         if isinstance(self.call, SendExchange):
             self._repeats.reset()
@@ -104,7 +103,7 @@ class CallState:
         return None if failing_since is None else now - failing_since
 
     def failed(self, now: float, error: TransportError) -> None:
-        """Record that no answer came: the same call is sent again after a backoff.
+        """Note that no answer came: the same call is sent again after a backoff.
 
         A `retry_after_s` from the queue takes precedence over the backoff.
         """
@@ -123,23 +122,23 @@ class CallState:
     def hasten(self, now: float, most_s: float) -> None:
         """Allow the repeat at once and reset the backoff: little time may be left.
 
-        most_s: how long it may be put off from now on, whatever the queue asks for.
+        most_s: the longest delay from now on, even if the queue asks for more.
         """
         self._most_s = most_s
         self._not_before = now
         self._repeats.reset()
 
     def dropped(self) -> None:
-        """Record that the call is not sent again."""
+        """Note that the call is not sent again."""
         self.call = None
         self.in_flight = False
         self.unreadable = 0
 
     def lost_session(self, now: float) -> None:
-        """Record that the session is no longer valid.
+        """Note that the session is no longer valid.
 
-        Nothing is sent until a backoff has passed, as the next session may be lost too. A call in
-        flight is left to end by itself.
+        Nothing is sent until a backoff has passed, since the next session may be lost too. A call
+        in flight may end by itself.
         """
         self.session = None
         if not self.in_flight:

@@ -43,7 +43,7 @@ class CampaignBackoff:
         return bool(self._refused)
 
     def refused(self, campaign: int, revision: int, begun: float, now: float) -> Optional[float]:
-        """Record that a campaign cannot run here; return for how many seconds it is left out.
+        """Note that a campaign cannot run here; return for how many seconds it is left out.
 
         begun: when the attempt began. Returns None if the campaign is left out already: attempts
         that ran when the pause began do not make it longer, and those of an earlier revision do not
@@ -65,16 +65,16 @@ class CampaignBackoff:
         return drawn_s
 
     def ran(self, campaign: int) -> None:
-        """Record that a task of a campaign has run: the campaign is no longer left out."""
+        """Note that a task of a campaign has run: the campaign is no longer left out."""
         self._refused.pop(campaign, None)
 
     def excludes(
         self, campaign: int, revision: int, held_campaigns: Collection[int], now: float
     ) -> bool:
-        """Tell whether no task of a campaign may begin now.
+        """Return whether no task of a campaign may begin now.
 
-        held_campaigns: the campaigns of the held tasks. After the pause one task at a time is
-        tried.
+        held_campaigns: the campaigns of the held tasks. After the pause the agent tries one task at
+        a time.
         """
         known = self._refused.get(campaign)
         if known is None or known.revision != revision:

@@ -1,4 +1,4 @@
-"""Run times by campaign, which decide what can still end where a campaign has no time limit."""
+"""Run times by campaign, which decide what can still end if a campaign has no time limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KEPT_CAMPAIGNS = 1_000
 class CampaignRuns:
     """The latest run times of each campaign without a time limit, as this agent saw them.
 
-    The longest of twenty is taken for how long a task may last: about the quantile of 95 %.
+    The longest of twenty is the estimate of how long a task may last: about the 95 % quantile.
     """
 
     def __init__(self) -> None:
@@ -30,14 +30,14 @@ class CampaignRuns:
             del self._runs[next(iter(self._runs))]
 
     def suppose(self, campaign: int, revision: int, run_s: float) -> None:
-        """Take this for the run time of attempts, unless something of this revision is known."""
+        """Assume this run time for attempts, unless one of this revision is known."""
         known = self._runs.get(campaign)
         if known is None or known[0] != revision:
             for _ in range(_FEWEST_RUNS):
                 self.learn(campaign, revision, run_s)
 
     def longest_s(self, campaign: int, revision: int) -> float:
-        """Return how long a task may last; 0 while too few have been seen."""
+        """Return how long a task may last; 0 while too few runs are known."""
         known = self._runs.get(campaign)
         if known is None or known[0] != revision or len(known[1]) < _FEWEST_RUNS:
             return 0.0

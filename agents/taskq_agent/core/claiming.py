@@ -14,7 +14,7 @@ from taskq_agent.protocol import MAX_CLAIM, MAX_WITHOUT, Answer, CampaignTerms, 
 from taskq_agent.settings import AgentSettings
 
 _FIRST_POLL_S = 0.1
-# What an attempt should have that goes on from a checkpoint, and leaves another.
+# The least time for an attempt that goes on from a checkpoint and leaves another.
 _WORTH_BEGINNING_S = 60.0
 _STALE_AHEAD = 10.0  # times ahead_s
 
@@ -25,10 +25,10 @@ class Claiming:
     """Decides how many tasks to claim, within the limits of the settings.
 
     stop_at: when the last running tasks must be stopped, so that all is handed back in time.
-    claim_at: no claim is made before, since the last one found nothing. throttle: limits claims
-    while everything fails. campaign_backoff: campaigns to leave out, since they cannot run here.
-    campaign_runs: how long tasks last where no time limit says it. busy_at: when anything was held
-    last.
+    claim_at: no claim before, since the last one found nothing. throttle: limits claims while
+    everything fails. campaign_backoff: campaigns to leave out, since they cannot run here.
+    campaign_runs: how long tasks without a time limit last. busy_at: when the agent last held
+    anything.
     """
 
     def __init__(self, settings: AgentSettings, now: float, uniform: Callable[[], float]) -> None:
@@ -53,18 +53,18 @@ class Claiming:
         self._uniform = uniform
 
     def lifetime_s(self, now: float) -> Optional[float]:
-        """Return for how many seconds a task may still run; None: no limit."""
+        """Return for how many seconds a task may still run; None means no limit."""
         return None if self.stop_at == math.inf else self.stop_at - now
 
     def fits(self, campaign: CampaignTerms, now: float) -> bool:
-        """Tell whether a task of this campaign can end before `stop_at`."""
+        """Return whether a task of this campaign can end before `stop_at`."""
         longest_s = campaign.time_limit_s
         if longest_s is None:
             longest_s = self.campaign_runs.longest_s(campaign.campaign, campaign.revision)
         return longest_s <= self.stop_at - now
 
     def note_terms(self, campaigns: Iterable[CampaignTerms]) -> None:
-        """Note in which campaigns a task need not end in time, since it leaves a checkpoint."""
+        """Note the campaigns whose tasks need not end in time, since they leave a checkpoint."""
         for one in campaigns:
             if one.checkpoint_bytes is not None and one.time_limit_s is None:
                 least_s = min(one.checkpoint_every_s, _WORTH_BEGINNING_S)
@@ -96,7 +96,7 @@ class Claiming:
         return max(want, 0)
 
     def wait_s(self, held_tasks: HeldTasks, now: float) -> float:
-        """Return for how many seconds the queue may keep the claim that is made now waiting.
+        """Return for how many seconds the queue may keep a claim made now waiting.
 
         0 while anything is held: one call at a time is in flight, and reports must not wait for it.
         Random, so that agents that asked together do not return together.
@@ -117,8 +117,8 @@ class Claiming:
     def claimed(self, answer: Answer, kept: int, now: float, *, long_polled: bool = False) -> None:
         """Learn from the answer to a claim, of which `kept` tasks were accepted.
 
-        long_polled: the queue kept the claim waiting for most of its time, so the next one is made
-        soon.
+        long_polled: the queue kept the claim waiting for most of its time, so the next claim
+        follows soon.
         """
         self._alone = False
         for campaign in answer.campaigns:
@@ -133,7 +133,7 @@ class Claiming:
             self.claim_at = now + self._polls.draw()
 
     def unread(self, now: float) -> None:
-        """Claim one task after a pause: the last answer could not be read, for one of its tasks."""
+        """Claim one task after a pause, since one of the last tasks made the answer unreadable."""
         self._alone = True
         self.claim_at = now + self._polls.draw()
 
@@ -145,7 +145,7 @@ class Claiming:
             self._run_times.learn(run_s)
 
     def is_stale(self, held_tasks: HeldTasks, now: float) -> bool:
-        """Tell whether tasks claimed ahead are stuck behind long ones."""
+        """Return whether tasks claimed ahead are stuck behind long ones."""
         oldest = next(iter(held_tasks.queue.values()), None)
         patience_s = _STALE_AHEAD * self._settings.ahead_s
         return oldest is not None and not held_tasks.idle and now - oldest.since > patience_s
@@ -162,7 +162,7 @@ class Claiming:
     def reason_to_stop(self, now: float) -> Optional[Tuple[str, int]]:
         """Return why an agent that holds nothing should not claim again, with its exit code.
 
-        None: it should claim.
+        None if it should claim.
         """
         settings, left_s = self._settings, self.stop_at - now
         if settings.max_tasks is not None and self._attempts >= settings.max_tasks:

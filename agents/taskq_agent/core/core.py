@@ -8,13 +8,13 @@ threads, processes or a network. Its invariants:
   a report never counts twice. Only a claim whose answer cannot be read is given up after two tries:
   the next heartbeat, which does not name it, hands its tasks back.
 * A report is kept until it has its verdict. All verdicts are final. A report that the queue refuses
-  does not keep others back. Where tasks come without verdicts, the reports are sent again with the
+  does not keep others back. If tasks come without verdicts, the reports are sent again with the
   next claims, or on their own after a while.
 * Heartbeats name the held tasks *and* the claim in flight. The claim leaves the heartbeat in the
   same step in which its tasks enter it.
 * An order to stop names a lease. An order for a lease that is not held has no effect.
 * A lost session is replaced by a new one. Held tasks go on: the agent cannot tell whose outage it
-  was, and the fence decides what counts; unless the campaign says that its tasks must not run once
+  was, and the fence decides what counts. Tasks stop only if their campaign forbids them to run once
   the session must have expired.
 * A claim becomes a long poll, kept waiting by the queue, only while nothing is held. It is
   cancelled when the agent shuts down.
@@ -107,7 +107,7 @@ class AgentCore:
     def handle(self, event: ev.Event, now: float) -> List[ev.Action]:
         """Handle an event; return the actions to perform, in order.
 
-        A Tick is wanted at `due()`, and at least every second. After Exit nothing more happens.
+        It needs a Tick at `due()`, and at least every second. After Exit nothing more happens.
         """
         self._now = now
         if not self._exited:
@@ -133,7 +133,7 @@ class AgentCore:
         )
 
     def due(self) -> float:
-        """Return when the passing of time alone will next change something."""
+        """Return when time alone will next change something."""
         claiming = self._claiming
         times = [claiming.stop_at, claiming.claim_at, claiming.throttle.try_at, self._reports_at]
         times += [claiming.idle_at(), self._killed_tasks.next_at()]
@@ -145,7 +145,7 @@ class AgentCore:
         return min((time for time in times if time > self._now), default=math.inf)
 
     def totals(self) -> Totals:
-        """Return how many attempts ended how."""
+        """Return how many attempts ended in each way."""
         return self._progress.totals
 
     def undelivered(self) -> int:

@@ -2,15 +2,15 @@
 
 All reports that fit go into one exchange. If the queue refuses the exchange, one report may be the
 cause and must not keep the others back: they are sent one at a time, without a claim. A report that
-is refused by itself is replaced by a substitute, which reports just the refusal and can certainly
-be stored. If the substitute is refused too, the report is given up: its attempt is no longer held,
-and the task goes to another agent.
+is refused alone is replaced by a substitute, which reports just the refusal and can certainly be
+stored. If the substitute is refused too, the report is given up: its attempt is no longer held, and
+the task goes to another agent.
 
 Accepted reports are kept for a minute and sent again if another server has taken over since; see
 `failover_replay`.
 
-Nothing leaves the spool before the queue has answered an exchange again. A queue that refuses every
-request, since rights were revoked or its functions are of another release, thus costs no result.
+Nothing leaves the spool before the queue has answered an exchange again. So no result is lost if
+the queue refuses every request, since rights were revoked or its functions have another release.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ class Delivery:
         self._held_tasks = held_tasks
         self._progress = progress
         self._out = out
-        # Reports to send one at a time; the value is the substitute once one was refused by itself.
+        # Reports to send one at a time; the value is the substitute once a report was refused
+        # alone.
         self._suspects: Dict[Held, Optional[Report]] = {}
         self._given_up: List[Held] = []
         self._replay = FailoverReplay()
 
     @property
     def timeline(self) -> int:
-        """The timeline of the server that answered last; 0: none has told one yet."""
+        """The timeline of the server that answered last; 0 if no answer has named one."""
         return self._replay.timeline
 
     def is_isolating(self) -> bool:
-        """Tell whether reports are sent one at a time, to find the one that the queue refuses."""
+        """Return whether reports are sent one at a time, to find the one that the queue refuses."""
         return bool(self._suspects)
 
     def undelivered(self) -> int:
@@ -60,7 +61,7 @@ class Delivery:
         return (substitute or self._held_tasks.reports[held][0],)
 
     def saw_timeline(self, timeline: int, now: float) -> None:
-        """Record the timeline of an answer, 0 if unknown; after a failover, resend reports."""
+        """Note the timeline of an answer, 0 if unknown; after a failover, send reports again."""
         again = self._replay.saw_timeline(timeline, now)
         for report, size in again:
             self._held_tasks.reports[fence(report)] = report, size

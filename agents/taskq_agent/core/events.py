@@ -31,7 +31,7 @@ class Closed:
 
 @dataclass(frozen=True)
 class CallFailed:
-    """The call in flight, of whichever kind, failed."""
+    """The call in flight, of any kind, failed."""
 
     error: TransportError
 
@@ -40,7 +40,7 @@ class CallFailed:
 class HeartbeatFailed:
     """A heartbeat was rejected with SessionLost or Refused.
 
-    A heartbeat that merely got no answer is no event.
+    A heartbeat without an answer is no event.
     """
 
     session: int
@@ -77,7 +77,7 @@ class TaskEnded:
 
 @dataclass(frozen=True)
 class TermSignal:
-    """The agent is asked to shut down; at the second time, at once."""
+    """The agent must shut down; the second time, at once."""
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
-"""Reports that were accepted recently, to be sent again after a failover of the database.
+"""Reports accepted recently, to be sent again after a failover of the database.
 
-A standby may take over that had not yet received the last commits, and a server that was replaced
-may come back without what its successor has accepted: what these acknowledged is lost. Each server
-has another timeline. A report is sent again to a server whose timeline has not accepted it yet; one
-that was not lost is a duplicate there.
+A standby may take over before it has received the last commits, and a replaced server may come back
+without what its successor has accepted: those acknowledged reports are lost. Each server has
+another timeline. A report is sent again to a server whose timeline has not accepted it yet; if it
+was not lost, it is a duplicate there.
 
 Time counts from answer to answer, so that an outage, however long, expires nothing.
 """
@@ -33,10 +33,10 @@ class _Accepted:
 
 
 class FailoverReplay:
-    """The reports that were accepted in the last minute before the last answer, oldest first.
+    """The reports accepted in the last minute before the last answer, oldest first.
 
-    Bounded by number and bytes: the oldest are dropped first. timeline: that of the last answer
-    that told one; 0: none yet.
+    Bounded by number and bytes: the oldest are dropped first. timeline: of the last answer that
+    named one; 0 if none has.
     """
 
     def __init__(self) -> None:
@@ -55,10 +55,10 @@ class FailoverReplay:
                 self._drop(next(iter(self._kept)))
 
     def saw_timeline(self, timeline: int, now: float) -> List[Tuple[Report, int]]:
-        """Record the timeline of an answer; return the reports to send again, with their sizes.
+        """Note the timeline of an answer; return the reports to send again, with their sizes.
 
-        A gateway may have a connection left to the former server, so timelines may alternate for a
-        while: no report goes to the same one again and again.
+        A gateway may still have a connection to the former server, so timelines may alternate for a
+        while: no report goes to the same timeline again and again.
         """
         if not timeline:
             return []

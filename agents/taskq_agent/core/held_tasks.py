@@ -32,10 +32,10 @@ class RunningTask:
     """A task in a slot.
 
     revision, path: of its campaign. must_end: it has to end before its agent does, and only run
-    times tell whether it can: there is neither a time limit nor a checkpoint. stops_on_disconnect:
+    times show whether it can: it has neither a time limit nor a checkpoint. stops_on_disconnect:
     as for `QueuedTask`. revoked: its lease is no longer valid, so its end is not reported.
-    must_hand_back: it is to stop and goes back to the queue. stop_sent_at: when its slot was last
-    told to stop. out_of_time: that was because the agent's time was up.
+    must_hand_back: it must stop and goes back to the queue. stop_sent_at: when its slot last got
+    the order to stop. out_of_time: the order came because the agent's time was up.
     """
 
     held: Held
@@ -56,8 +56,8 @@ class RunningTask:
 class HeldTasks:
     """The attempts of an agent, each in exactly one of `queue`, `running` and `reports`.
 
-    reports: all without a verdict, oldest first, with the lengths of their lines. Those of an
-    earlier process, `inherited`, come first; the session of this process does not hold them.
+    reports: all reports without a verdict, oldest first, with the lengths of their lines. Those of
+    an earlier process, `inherited`, come first; the session of this process does not hold them.
     """
 
     def __init__(self, slots: int, inherited: Iterable[Tuple[Report, int]]) -> None:
@@ -71,7 +71,7 @@ class HeldTasks:
         self._slots = slots
 
     def free(self) -> int:
-        """Return the number of slots without a running task or a queued one waiting for them."""
+        """Return the number of slots without a running or queued task."""
         return self._slots - self.tasks()
 
     def tasks(self) -> int:
@@ -84,11 +84,11 @@ class HeldTasks:
         return running.union(held.campaign for held in self.queue)
 
     def is_empty(self) -> bool:
-        """Tell whether nothing is left to run or to deliver."""
+        """Return whether nothing is left to run or to deliver."""
         return not (self.running or self.queue or self.reports)
 
     def has(self, held: Held) -> bool:
-        """Tell whether an attempt is held already: a task leased ahead may be given twice."""
+        """Return whether an attempt is held already: a task leased ahead may come twice."""
         return (
             held in self.queue
             or held in self.reports
@@ -96,7 +96,7 @@ class HeldTasks:
         )
 
     def slots_to_stop(self, now: float, *, all_stop: bool, out_of_time: bool) -> List[int]:
-        """Return the slots that must be told to stop now, and record that they are.
+        """Return the slots that must get the order to stop now, and note it.
 
         The order is repeated every second: the first one may precede the start of the payload.
         out_of_time: all stop because the agent's time is up.
@@ -115,7 +115,7 @@ class HeldTasks:
     def give_up_disconnected(self) -> Tuple[List[Task], List[RunningTask]]:
         """Give up tasks that must not run while the queue is unreachable.
 
-        Returns those that have not begun, which are removed, and those that run, marked to be
+        Returns the tasks that have not begun, which are removed, and the running ones, marked to be
         handed back.
         """
         queued = [held for held, it in self.queue.items() if it.stops_on_disconnect]
@@ -128,9 +128,9 @@ class HeldTasks:
         return not_begun, begun
 
     def held(self) -> Tuple[Held, ...]:
-        """Return the fences of all attempts that the session is to keep.
+        """Return the fences of all attempts that the session must keep.
 
-        Includes those whose reports are in flight: the queue does not know of their end yet.
+        They include attempts whose reports are in flight: the queue does not know of their end yet.
         """
         return (
             *self.queue,

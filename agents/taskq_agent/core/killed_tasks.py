@@ -1,7 +1,7 @@
 """Tasks that SIGTERM has ended although their agent did not send it.
 
 A batch system that ends a job may signal all its processes at once, so a payload can be gone a
-moment before the agent has its own signal. Such an end says nothing about the task.
+moment before the agent gets its own signal. Such an end says nothing about the task.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Dict, List, Tuple
 from taskq_agent.core.events import TaskEnded
 
 _PATIENCE_S = 1.0
-# The latter is how a shell says it of a command.
+# A shell reports a command's SIGTERM as the latter.
 _BY_SIGTERM = ("signal-SIGTERM", "exit-143")
 
 
 def is_by_sigterm(event: TaskEnded) -> bool:
-    """Tell whether SIGTERM ended the payload."""
+    """Return whether SIGTERM ended the payload."""
     return event.ended.error_class in _BY_SIGTERM
 
 
 class KilledTasks:
-    """Holds ends until it is known, after a second, whether the agent itself is signalled too."""
+    """Holds ends for a second, until it is clear whether the agent itself gets a signal too."""
 
     def __init__(self) -> None:
         self._held: Dict[int, Tuple[TaskEnded, float]] = {}
 
     def hold(self, event: TaskEnded, now: float) -> None:
-        """Keep an end for `take`: for a second if it was by SIGTERM, others for no time."""
+        """Keep an end for `take`: an end by SIGTERM for a second, other ends for no time."""
         self._held[event.slot] = (event, now + _PATIENCE_S * is_by_sigterm(event))
 
     def take(self, now: float) -> List[TaskEnded]:

@@ -18,7 +18,7 @@ _SHOWN_ERROR_CHARS = 200
 
 @dataclass
 class Totals:
-    """How many attempts ended how; `superseded`: how many of all these did not count."""
+    """How many attempts ended in each way; `superseded`: how many of all these did not count."""
 
     done: int = 0
     failed: int = 0
@@ -50,7 +50,7 @@ class ProgressLog:
         self._count(FAILED)
 
     def handed_back(self) -> None:
-        """Count a task that is handed back without having begun."""
+        """Count a task handed back without having begun."""
         self._count(RELEASED)
 
     def ended(self, running: RunningTask, report: Report, now: float) -> LogMessage:

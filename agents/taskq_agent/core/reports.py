@@ -34,9 +34,9 @@ def ended_report(
 ) -> Report:
     """Return the report on an attempt that ran.
 
-    wait_s: how long it waited for its slot. stopped: this agent stopped it, so that a failure says
+    wait_s: how long it waited for its slot. stopped: this agent stopped it, so a failure says
     nothing about the task. out_of_time_s: how long it had run when the agent's own time was up;
-    None: that is not why it was stopped.
+    None if it was not stopped for that.
     """
     outcome = RELEASED if ended.outcome == FAILED and stopped else ended.outcome
     cut_short = outcome == RELEASED and not (ended.node_broken or ended.refused)

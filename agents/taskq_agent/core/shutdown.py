@@ -10,7 +10,7 @@ from taskq_agent.settings import AgentSettings
 class Shutdown:
     """A shutdown in progress; its time is bounded whatever hangs.
 
-    stop_at: when tasks that still run are told to stop. idle_at: since when none runs any more.
+    stop_at: when tasks that still run get the order to stop. idle_at: since when no task runs.
     refused: the queue refuses this agent, so nothing more is sent.
     """
 
@@ -25,21 +25,21 @@ class Shutdown:
         self._settings = settings
 
     def hasten(self, reason: str, code: int, stop_at: float, *, refused: bool) -> None:
-        """Add a further reason to shut down: the earliest time and the first error count."""
+        """Add another reason to shut down: the earliest time and the first error count."""
         self.stop_at = min(self.stop_at, stop_at)
         self.refused = self.refused or refused
         if self.code == 0 and code != 0:
             self.reason, self.code = reason, code
 
     def becomes_idle(self, running: int, now: float) -> bool:
-        """Tell, once, that no task runs any more; one that does not stop in time is given up."""
+        """Return True once, when no task runs any more; tasks that do not stop are given up."""
         if self.idle_at is None and (running == 0 or now >= self._give_up_at()):
             self.idle_at = now
             return True
         return False
 
     def is_over(self, now: float) -> bool:
-        """Tell whether no time, or no use, is left for delivering reports."""
+        """Return whether no time, or no use, is left for delivering reports."""
         if self.idle_at is None:
             return False
         return self.refused or now >= self.idle_at + self._settings.farewell_s

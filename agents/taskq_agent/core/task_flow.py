@@ -29,8 +29,8 @@ class TaskFlow:
     def take_in(self, answer: Answer, now: float, *, shutting_down: bool) -> int:
         """Accept the tasks that a claim got; return how many were kept.
 
-        Handed back at once are tasks that cannot end in time, that were claimed before the agent
-        was throttled, or that it cannot run; and all tasks while it shuts down.
+        It hands back at once tasks that cannot end in time, that were claimed before the agent was
+        throttled, or that it cannot run; and all tasks while it shuts down.
         """
         campaigns = {campaign.campaign: campaign for campaign in answer.campaigns}
         self._claiming.note_terms(answer.campaigns)
@@ -138,9 +138,9 @@ class TaskFlow:
         self._held_tasks.queue.clear()
 
     def set_suspect(self, why: str, now: float, *, told: bool) -> None:
-        """Record why the queue suspects this host, if it does; then hand back what is queued.
+        """Note why the queue suspects this host, if it does; then hand back queued tasks.
 
-        told: whether the heartbeat that is answered told of trouble.
+        told: whether the answered heartbeat reported trouble.
         """
         was, throttle = self._claiming.throttle.suspect, self._claiming.throttle
         if throttle.set_suspect(why, now, told=told):
@@ -167,7 +167,7 @@ class TaskFlow:
             self._out.log(logging.WARNING, "not everything fails any more: claiming as usual")
 
     def _update_campaign_backoff(self, report: Report, running: RunningTask, now: float) -> None:
-        """Record whether the campaign can run here; if not, hand back its queued tasks."""
+        """Note whether the campaign can run here; if not, hand back its queued tasks."""
         campaign, campaign_backoff = running.held.campaign, self._claiming.campaign_backoff
         if not report.refused:
             if report.outcome != RELEASED:

@@ -4,16 +4,16 @@ A host with a full disk or a broken library is a black hole: it fails tasks fast
 hosts complete them, and so gets most of them. After some fast failures in a row the agent makes one
 attempt at a time, and waits longer after each further fast failure.
 
-Whether the host is to blame, the queue knows, which compares hosts (see `outcomes`). If it has been
-told and suspects nothing, since all fail alike or there is no other host, then the campaign is
-to blame: the agent goes on, and failures of this campaign are no reason to be throttled any more.
-Where the queue suspects the host, the agent is throttled however long its attempts take.
+The queue compares hosts, so it knows whether the host is to blame (see `outcomes`). If it knows of
+the row and suspects nothing, since all hosts fail alike or there is no other host, the campaign is
+to blame: the agent goes on, and failures of this campaign do not throttle it any more. If the queue
+suspects the host, the agent is throttled however long its attempts take.
 
-What payload code says of itself, by raising an exception or answering with an error, is not counted
-at all: a program was found, started and could look at its task.
+Failures that payload code reports itself, by raising an exception or answering with an error, do
+not count: a program was found, started and could look at its task.
 
-What is left of a campaign at its end are tasks that fail wherever they run, and a healthy host
-fails them in a row as well. So only first attempts make the pause longer and are compared.
+Near its end a campaign has only tasks left that fail wherever they run, and a healthy host fails
+them in a row as well. So only first attempts make the pause longer and are compared.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from taskq_agent.protocol import DONE, FAILED, CampaignOutcomes, Report, Trouble
 FAILURES = 8
 #: A failure after fewer seconds than this is a fast one.
 FAST_S = 10.0
-#: Seconds in which the queue has compared hosts again, once it knows of a row.
+#: Seconds in which the queue compares hosts again, once it knows of a row.
 COMPARED_S = 10.0
-#: The newest first attempts that are compared; older ones are forgotten.
+#: The newest first attempts, which are compared; older ones are forgotten.
 COMPARED_ATTEMPTS = 32
 _FIRST_PAUSE_S = 5.0
 _LAST_PAUSE_S = 600.0
@@ -40,13 +40,13 @@ _JITTER = 0.25
 class Throttle:
     """Counts failures over all slots of an agent.
 
-    Only transient failures count: when the handler says that no attempt can help, it has examined
-    the task and found it bad, which says nothing about the host; nor does an attempt that was
-    handed back. A success ends a row of fast failures, and so do a slow failure and answers of the
-    queue. A suspicion by the queue lasts until the queue withdraws it.
+    Only transient failures count. If the handler reports that no attempt can help, it has examined
+    the task and found it bad, which says nothing about the host. An attempt that was handed back
+    does not count either. A success ends a row of fast failures, and so do a slow failure and
+    answers of the queue. A suspicion by the queue lasts until the queue withdraws it.
 
-    try_at: no attempt before; -inf: not throttled. suspect: why the queue suspects the host; empty:
-    it does not.
+    try_at: no attempt before; -inf if not throttled. suspect: why the queue suspects the host;
+    empty if it does not.
     """
 
     def __init__(self, uniform: Callable[[], float]) -> None:
@@ -61,12 +61,12 @@ class Throttle:
         )  # campaigns that fail on other hosts as well, for all we know
         self._told_at = math.inf  # when the queue was first told of the row
         self._pause_s = _FIRST_PAUSE_S
-        # Campaign of each of the last first attempts, and whether it failed.
+        # The campaign of each of the last first attempts, and whether the attempt failed.
         self._first_attempts: Deque[Tuple[int, bool]] = deque(maxlen=COMPARED_ATTEMPTS)
 
     @property
     def active(self) -> bool:
-        """Whether one attempt at a time is made."""
+        """Whether one attempt is made at a time."""
         return self._failures >= FAILURES or bool(self.suspect)
 
     def trouble(self, now: float) -> Optional[Trouble]:
@@ -86,9 +86,9 @@ class Throttle:
         )
 
     def set_suspect(self, why: str, now: float, *, told: bool = False) -> bool:
-        """Record why the queue suspects the host; empty: it does not. Tell whether a row is over.
+        """Note why the queue suspects the host, empty if not; return whether a row is over.
 
-        told: whether the heartbeat that is answered told of the row.
+        told: whether the answered heartbeat reported the row.
         """
         if self.suspect and not why:
             self._reset()
@@ -105,7 +105,7 @@ class Throttle:
         return True
 
     def ended(self, report: Report, attempt: int, begun: float, now: float) -> bool:
-        """Count the end of an attempt that ran from `begun`; tell whether the throttle engages now.
+        """Count the end of an attempt begun at `begun`; return whether the throttle engages now.
 
         attempt: its number within its task. Attempts that were running when the last pause began do
         not make it longer.

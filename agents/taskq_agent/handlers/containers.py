@@ -5,8 +5,9 @@ slot's folder (with the folders of tasks, their results and checkpoints) and, re
 campaign's inputs with the links to them, under the same paths as outside. It contains nothing else
 of the node. The program runs as the agent's user.
 
-apptainer's processes are the agent's own. docker and podman let a service run the container: it has
-a name, by which it is removed when the program ends, or by the reaper if the agent is killed.
+apptainer's processes are the agent's own. With docker and podman other processes run the
+container: it has a name, by which it is removed when the program ends, or by the reaper if the
+agent is killed.
 """
 
 from __future__ import annotations

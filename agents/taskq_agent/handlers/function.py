@@ -1,4 +1,4 @@
-"""Handler `{"kind": "function", ...}`: a function given to the queue without further description.
+"""Handler `{"kind": "function", ...}`: a function given to the queue as it is written.
 
     {"kind": "function", "name": "dock.dock", "target": "dock:dock"}
     {"kind": "function", "name": "dock", "archive": "<SHA-256>", "python": "3.11", "seal": "<hex>"}

@@ -28,9 +28,9 @@ _KIB = 1024
 class Meter:
     """The meter of one slot. `look` may be called from any thread.
 
-    elsewhere: whether the child only acts for processes of a service, which nobody here can
-    measure. exceeded: called with a text, once in an attempt, if it occupies more memory than it
-    may; must not block.
+    elsewhere: whether other processes, which cannot be measured here, do the child's work.
+    exceeded: called with a text, once in an attempt, if it occupies more memory than it may; must
+    not block.
     """
 
     def __init__(self, exceeded: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""Connections to gateways that are kept and reused."""
+"""Connections to gateways, kept and reused."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class RequestCanceller:
         self._sock: Optional[socket.socket] = None
 
     def guard(self, sock: socket.socket) -> None:
-        """Record the socket of the request; OSError if it is cancelled already."""
+        """Note the socket of the request; OSError if it is cancelled already."""
         with self._lock:
             if self.cancelled:
                 raise ConnectionAbortedError("broken off")
             self._sock = sock
 
     def release(self) -> None:
-        """Record that the request is over: its connection may be reused."""
+        """Note that the request is over: its connection may be reused."""
         with self._lock:
             self._sock = None
 
@@ -86,8 +86,8 @@ class Connections:
     ) -> Iterator[HTTPResponse]:
         """Provide the answer, to be read in the block; OSError or HTTPException if there is none.
 
-        timeout_s: for each step of sending and receiving. A kept connection that the other side has
-        closed meanwhile is no error: another is opened.
+        timeout_s: for each step of sending and receiving. If the other side has closed a kept
+        connection meanwhile, another is opened without an error.
         """
         connection, response = self._request(
             address, http_request, timeout_s, canceller or RequestCanceller()
@@ -211,7 +211,7 @@ def _send(
 
 
 def _is_readable(sock: socket.socket) -> bool:
-    """Tell whether an idle connection was closed, or has unexpected input."""
+    """Return whether an idle connection was closed, or has unexpected input."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))

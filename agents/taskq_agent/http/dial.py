@@ -25,9 +25,9 @@ def tls_context(
 ) -> ssl.SSLContext:
     """Return the TLS settings; certificates are always verified.
 
-    ca: the authorities to trust, instead of those of the system. cert, key: the certificate that
-    the agent presents; the key may be in the same file. ValueError if a file cannot be read or has
-    other content.
+    ca: the authorities to trust, instead of the system's. cert, key: the certificate that the agent
+    presents; the key may be in the same file. ValueError if a file cannot be read or has other
+    content.
     """
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))

@@ -37,7 +37,7 @@ class GatewayAddress:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether nothing that is sent there leaves this host."""
+        """Whether data sent there stays on this host."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -75,9 +75,9 @@ def parsed(url: str, *, insecure: bool = False) -> GatewayAddress:
 class GatewayList:
     """Chooses among gateways. Thread-safe.
 
-    Each agent draws an order of its own once, so that agents spread evenly and each returns to its
-    preferred gateway when that is up again. A gateway that fails is avoided for a while: at random
-    between 20 s and a ceiling that doubles up to 600 s.
+    Each agent draws its own order once. So agents spread evenly, and each returns to its preferred
+    gateway when that is up again. A gateway that fails is avoided for a while: at random between
+    20 s and a ceiling that doubles up to 600 s.
 
     urls: the configured gateways. ValueError for one that `parsed` does not accept.
     """
@@ -124,14 +124,14 @@ class GatewayList:
             self._avoided[address] = self._clock() + backoff.draw()
 
     def served(self, address: GatewayAddress) -> None:
-        """Record that a gateway has answered: its backoff starts again from the shortest time."""
+        """Note that a gateway has answered: its backoff starts again from the shortest time."""
         with self._lock:
             self._backoffs.pop(address, None)
 
     def learn(self, urls: Sequence[str]) -> None:
         """Adopt the addresses that a gateway has sent; an empty list changes nothing.
 
-        Addresses whose scheme differs from the configured ones are ignored: no agent is moved from
+        Addresses whose scheme differs from the configured ones are ignored: no agent moves from
         https to http. The configured gateways stay, as the last resort.
         """
         if not urls:

@@ -10,7 +10,7 @@ from typing import Optional
 from taskq_agent.http.gateways import GatewayAddress
 
 _PROBE_S = 5.0
-# Reasons that OpenSSL gives for an answer that is not TLS; they differ by version.
+# OpenSSL's reasons for an answer that is not TLS; they differ by version.
 _NO_TLS = frozenset(
     {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG"}
 )
@@ -24,7 +24,7 @@ def no_tls(address: GatewayAddress, error: Exception) -> Optional[str]:
 
 
 def wrong_scheme(address: GatewayAddress, error: Exception) -> Optional[str]:
-    """Return what is wrong if the other scheme would work, which may probe the gateway."""
+    """Return what is wrong if the other scheme would work; may probe the gateway."""
     failed = isinstance(error, (HTTPException, ConnectionError))
     if address.scheme == "http" and failed and _speaks_tls(address):
         return f"{address}: TLS is spoken there; is it https://{_rest(address)}?"
@@ -44,8 +44,9 @@ def _speaks_tls(address: GatewayAddress) -> bool:
         with socket.create_connection(host_and_port, timeout=_PROBE_S) as sock:
             context.wrap_socket(sock, server_hostname=address.host).close()
     except ssl.SSLError as error:
-        # An alert is TLS, as from who requires a client's certificate. A connection that was only
-        # closed, as by a proxy whose gateway is not up yet, says nothing.
+        # An alert is TLS, for example from a server that requires a client's certificate. A
+        # connection that was just closed, for example by a proxy whose gateway is not up yet,
+        # proves nothing.
         return "ALERT" in (error.reason or "")
     except OSError:
         return False

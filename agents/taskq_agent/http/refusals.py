@@ -24,11 +24,11 @@ _UNREADABLE = "unreadable"
 
 
 class GatewayFailed(TransportFailed):
-    """This gateway failed, rather than the queue: another may serve."""
+    """This gateway failed, not the queue: another gateway may serve."""
 
 
 class GatewayUnreadable(GatewayFailed, AnswerUnreadable):
-    """The answer of this gateway cannot be read; that of another may."""
+    """The answer of this gateway cannot be read; another gateway's may be readable."""
 
 
 def error_of(
@@ -36,16 +36,16 @@ def error_of(
 ) -> TransportError:
     """Return the error that an answer stands for.
 
-    with_session: the request was authorised by a session, so that a 401 of taskq means that the
-    session is lost.
+    with_session: a session authorised the request, so a 401 of taskq means that the session is
+    lost.
     """
     code, message = _code_and_message(body)
     text = f"{status} {code}: {message}".strip(" :")
     of_session = status == HTTPStatus.GONE or (status == HTTPStatus.UNAUTHORIZED and with_session)
     if code and of_session:
         return SessionLost(text)
-    # Without a code of taskq, it was said by something in between, as by a proxy whose routes are
-    # being loaded: a repetition may come through, unless the request is too large for it.
+    # Without taskq's code the answer comes from something in between, such as a proxy that loads
+    # its routes: a repetition may come through, unless the request is too large for it.
     if status in _REFUSED and (code or status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
         return Refused(text)
     if code == _UNREADABLE:
@@ -69,7 +69,7 @@ def _code_and_message(body: bytes) -> Tuple[str, str]:
 
 
 def retry_after_s(retry_after: Optional[str]) -> Optional[float]:
-    """Return the seconds in a header Retry-After, 300 at most; None if it says none."""
+    """Return the seconds in a header Retry-After, 300 at most; None if it holds none."""
     try:
         seconds = float(retry_after or "")
     except ValueError:  # absent, or a date, which would need synchronised clocks

@@ -57,9 +57,9 @@ T = TypeVar("T")
 
 @final
 class HttpTransport:
-    """Speaks with the queue through gateways. Thread-safe.
+    """Transport to the queue through gateways. Thread-safe.
 
-    token: the site's token, which opens sessions; a secret. The token of the session is kept in
+    token: the site's token, which opens sessions; a secret. The token of the session stays in
     memory only. A request that fails at one gateway is tried at one other before it counts as
     failed. Use it as a context manager: the connections are closed at the end.
     """
@@ -83,7 +83,7 @@ class HttpTransport:
         self._connections.close()
 
     def open(self, hello: Hello) -> Welcome:
-        """Open a session, or find the one that was opened with this key."""
+        """Open a session, or find the one that this key has opened."""
         http_request = self._post("/v1/sessions", hello, self._token)
         _, welcome = self._ask(http_request, _welcome, with_session=False)
         with self._lock:
@@ -115,7 +115,7 @@ class HttpTransport:
         return answer
 
     def close(self, session: int, reason: str = "", exit_code: int = 0) -> None:
-        """End the session; the tasks that it still holds go to other agents at once."""
+        """End the session; other agents get its held tasks at once."""
         token = self._token_of(session)
         body = dumps(SessionEnd(reason[:MAX_ERROR_CHARS], exit_code)).encode()
         http_request = HttpRequest("DELETE", "/v1/session", body, self._headers_with(token, _JSON))
@@ -216,7 +216,7 @@ class HttpTransport:
     def _gateway_errors(
         self, address: GatewayAddress, canceller: Optional[RequestCanceller] = None
     ) -> Iterator[None]:
-        """Translate errors, with the address of the gateway, and avoid a gateway that failed."""
+        """Translate errors, adding the gateway's address; avoid a gateway that failed."""
         try:
             yield
         except GatewayFailed as error:
@@ -277,7 +277,7 @@ class HttpTransport:
 
 @contextmanager
 def _without_session() -> Iterator[None]:
-    """Make blob transfers wait for the next session when this one is lost: the core opens it."""
+    """Make blob transfers wait for the next session, which the core opens, if this one is lost."""
     try:
         yield
     except SessionLost as error:
@@ -307,7 +307,7 @@ def _answer(body: bytes) -> Answer:
     try:
         return wire.decoded(Answer, body)
     except (json.JSONDecodeError, UnicodeDecodeError):
-        raise  # it is of something in between
+        raise  # the answer comes from something in between
     except ValueError as error:
         raise GatewayUnreadable(f"its answer cannot be read: {error}") from error
 
@@ -321,5 +321,5 @@ def _no_content(_: bytes) -> None:
 
 
 def is_sendable(token: str) -> bool:
-    """Tell whether a token is valid in a header."""
+    """Return whether a token is valid in a header."""
     return re.fullmatch(r"[!-~]+", token) is not None

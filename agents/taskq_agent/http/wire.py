@@ -1,7 +1,7 @@
-"""Decoding of messages from JSON that came over the network, with all values checked.
+"""Decoding of JSON messages from the network, with all values checked.
 
 The messages are the dataclasses of `protocol`; their annotations define what is accepted. Unknown
-members are ignored: the other side may be of a later release.
+members are ignored: the other side may have a later release.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def decoded(kind: Type[T], data: bytes) -> T:
     """Return the message of this kind; ValueError if the bytes hold none.
 
     Numbers are finite, and text can be encoded. Free values may be nested as deep as Python reads:
-    one task that is too deep for what follows must not keep others from their answer.
+    a task that is too deep for later steps must not keep others from their answer.
     """
     try:
         value = json.loads(data.decode(), parse_constant=_refused)
