@@ -111,9 +111,10 @@ format: .venv/test ## Format the code
 	$(BIN)/ruff check --fix .
 
 .PHONY: schema
-schema: .venv/test ## Write sql/schema.txt and docs/sql.md anew from the migrations and functions
+schema: .venv/test ## Write sql/schema.txt, docs/sql.md and the table of limits anew from the code
 	$(BIN)/python -m tests.helpers.schema > sql/schema.txt
 	$(BIN)/python -m tests.helpers.sql_page
+	$(BIN)/python -m tests.helpers.limits_page
 
 .PHONY: clean
 clean: ## Remove the virtual environment and what tools left behind

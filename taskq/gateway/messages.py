@@ -27,9 +27,14 @@ MAX_EXCHANGE_BYTES: Final = 8 << 20
 MAX_BODY_BYTES: Final = 1 << 20
 MAX_HELLO_BYTES: Final = 1 << 16
 LONGEST_WAIT_S: Final = 50.0
-_MAX_HELD: Final = heartbeats.MOST_NAMED
-_MAX_OFFERS: Final = 100
-_MAX_TALLY: Final = 64
+MAX_NAME_CHARS: Final = 200
+MAX_RELEASE_CHARS: Final = 50
+MAX_SLOTS: Final = 100_000
+MAX_OFFERS: Final = 100
+MAX_PHASES: Final = 50
+MAX_PENDING: Final = 100
+MAX_TALLY: Final = 64
+MAX_NEW_TASKS: Final = 1_000
 
 _TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 # Escapes of what jsonb cannot hold: NUL and surrogates. A match may be a false alarm.
@@ -42,7 +47,7 @@ _UUID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 Id = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Lease = Annotated[str, Meta(pattern=_UUID, max_length=36)]  # `$` lets a line feed pass
 MaybeLease = Annotated[str, Meta(pattern=f"^$|{_UUID}", max_length=36)]
-Name = Annotated[str, Meta(max_length=200)]
+Name = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 Path = Annotated[str, Meta(min_length=1, max_length=model.MAX_PATH_CHARS)]
 Text = Annotated[str, Meta(max_length=protocol.MAX_ERROR_CHARS)]
 Key = Annotated[str, Meta(min_length=1, max_length=model.MAX_KEY_CHARS)]
@@ -62,9 +67,9 @@ class HelloMessage(Struct):
     host: Name = ""
     pid: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
     site: Name = ""
-    slots: Annotated[int, Meta(ge=1, le=100_000)] = 1
-    release: Annotated[str, Meta(max_length=50)] = ""
-    offers: Annotated[tuple[Name, ...], Meta(max_length=_MAX_OFFERS)] = ()
+    slots: Annotated[int, Meta(ge=1, le=MAX_SLOTS)] = 1
+    release: Annotated[str, Meta(max_length=MAX_RELEASE_CHARS)] = ""
+    offers: Annotated[tuple[Name, ...], Meta(max_length=MAX_OFFERS)] = ()
 
     def to_protocol(self) -> protocol.Hello:
         """Return the hello as agents with a direct transport make it."""
@@ -84,11 +89,11 @@ class ReportMessage(Struct, omit_defaults=True):
     result: Raw | UnsetType = UNSET
     retry: bool = True
     started: bool = True
-    error_class: Annotated[str, Meta(max_length=200)] | None = None
+    error_class: Name | None = None
     error: Text | None = None
     exit_code: Small | None = None
     tail: Annotated[str, Meta(max_length=protocol.MAX_TAIL_BYTES)] | None = None
-    phases: Annotated[dict[Name, float], Meta(max_length=50)] = {}
+    phases: Annotated[dict[Name, float], Meta(max_length=MAX_PHASES)] = {}
     refused: bool = False
     session: int | None = None
 
@@ -149,12 +154,12 @@ class UpdateMessage(Struct, omit_defaults=True):
 class HeartbeatMessage(Struct):
     """A session lives and holds these attempts; see `taskq_agent.protocol.Heartbeat`."""
 
-    held: Annotated[tuple[HeldMessage, ...], Meta(max_length=_MAX_HELD)] = ()
-    pending: Annotated[tuple[Lease, ...], Meta(max_length=100)] = ()
+    held: Annotated[tuple[HeldMessage, ...], Meta(max_length=heartbeats.MOST_NAMED)] = ()
+    pending: Annotated[tuple[Lease, ...], Meta(max_length=MAX_PENDING)] = ()
     drawn: MaybeLease = ""
     timeline: Id = 0
     trouble: TroubleMessage | None = None
-    tally: Annotated[tuple[OutcomesMessage, ...], Meta(max_length=_MAX_TALLY)] = ()
+    tally: Annotated[tuple[OutcomesMessage, ...], Meta(max_length=MAX_TALLY)] = ()
     updates: Annotated[tuple[UpdateMessage, ...], Meta(max_length=MAX_UPDATES)] = ()
 
 
@@ -202,7 +207,7 @@ class NewTasks(Struct):
     """Tasks to be added to a campaign. on_conflict: see `taskq.Campaign.seed`."""
 
     path: Path
-    tasks: Annotated[tuple[NewTask, ...], Meta(min_length=1, max_length=1_000)]
+    tasks: Annotated[tuple[NewTask, ...], Meta(min_length=1, max_length=MAX_NEW_TASKS)]
     on_conflict: OnConflict = "fail"
 
 

@@ -1,0 +1,121 @@
+"""Each limit of what comes from outside is in the table of limits, and the same in PostgreSQL."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from taskq.model.handler import MAX_HANDLER_BYTES
+from taskq.model.params import MAX_PARAMS_BYTES
+from taskq.model.seed import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
+from taskq_agent.limits import MAX_DIGITS
+from taskq_agent.protocol import MAX_RESULT_BYTES
+from tests.helpers.limits_page import LIMITS, PAGE, ROOT, page, words
+
+FUNCTIONS = ROOT / "sql/functions"
+#: The modules that read what comes from outside, below the folder.
+READERS = (
+    ("", "taskq/gateway/*.py"),
+    ("agents", "taskq_agent/limits.py"),
+    ("agents", "taskq_agent/protocol.py"),
+    ("agents", "taskq_agent/transport.py"),
+    ("agents", "taskq_agent/json_text.py"),
+    ("agents", "taskq_agent/update_messages.py"),
+    ("agents", "taskq_agent/http/transport.py"),
+    ("", "taskq/model/seed.py"),
+    ("", "taskq/model/campaign_spec.py"),
+    ("", "taskq/db/catalogue.py"),
+    ("", "taskq/campaign/filter_*.py"),
+)
+#: What is named as a limit.
+LIMIT = re.compile(r"^(_?(?:MAX|MOST|LONGEST)(?:_\w+)?|\w+_MOST)\b(?=[^\n]*=)", re.MULTILINE)
+#: Constants of these modules that are no limits of what comes from outside, and why.
+OTHERS = {
+    "taskq.gateway.auth._MOST_AT_ONCE": "a batch; the next has the rest",
+    "taskq.gateway.auth._MOST_KEPT": "a cache; what is forgotten is looked up again",
+    "taskq.gateway.bindings._MOST_AT_ONCE": "a batch; the next has the rest",
+    "taskq.gateway.bindings._MOST_ENDED": "a cache; what is forgotten is looked up again",
+    "taskq.gateway.bindings._MOST_UNNAMED": "beyond it a task is bound to no session",
+    "taskq.gateway.errors._MOST_BACK_PER_S": "how clients that come again are spread",
+    "taskq.gateway.group_commit.MOST_TOGETHER": "a batch; the next has the rest",
+    "taskq.gateway.large_bodies.MOST_TIMES": "how a rest grows with the size of a body",
+    "taskq.gateway.metric_rows.MOST": "rows of an answer, not of a request",
+    "taskq.gateway.metric_rows._MOST_SCOPES": "a cache; what is forgotten is read again",
+    "taskq.gateway.pace.LONGEST_S": "how clients that come again are spread",
+    "taskq.gateway.pages.MAX_HEAD_BYTES": "of the answers of a process of the gateway itself",
+    "taskq.gateway.token_rates.MOST_COUNTED": "a cache; what is forgotten begins anew",
+    "taskq.model.campaign_spec.MAX_CLASS_CHARS": "of an error class; see gateway.messages",
+    "taskq_agent.http.transport.LONGEST_WAIT_S": "what an agent asks for; see gateway.messages",
+    "taskq_agent.update_messages.MAX_OUTPUTS": "what an agent sends; see MAX_UPDATES",
+}
+
+
+def test_the_page_has_the_values_of_the_constants() -> None:
+    """`make schema` writes them."""
+    assert page() == PAGE.read_text(encoding="utf-8"), "run `make schema`"
+
+
+def test_each_limit_of_what_reads_from_outside_is_in_the_table() -> None:
+    """Or it is known why it is none; a new one gets its row in tests/helpers/limits_page.py."""
+    listed = {f"{module}.{name}" for module, rows in LIMITS.items() for name, _, _ in rows}
+    found = set()
+    for folder, pattern in READERS:
+        files = list((ROOT / folder).glob(pattern))
+        assert files, pattern
+        for one in files:
+            module = ".".join(one.relative_to(ROOT / folder).with_suffix("").parts)
+            source = one.read_text(encoding="utf-8")
+            found |= {f"{module}.{name}" for name in LIMIT.findall(source)}
+    assert found - listed - OTHERS.keys() == set()
+    assert OTHERS.keys() - found == set(), "exceptions that are there no longer"
+    assert OTHERS.keys() & listed == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "said"),
+    [
+        ("MAX_BYTES", 65_536, "64 KiB"),
+        ("MAX_BYTES", 49_152, "48 KiB"),
+        ("MAX_BYTES", 1_001, "1,001 bytes"),
+        ("ARCHIVE_BYTES", (16_384, 1 << 50), "16 KiB to 1 PiB"),
+        ("LEAST_BYTES_PER_S", 8_192, "8 KiB a second"),
+        ("ASKED_PER_S", 100.0, "100 a second"),
+        ("WAIT_S", 30.0, "30 s"),
+        ("MAX_SECONDS", 31_536_000, "365 days"),
+        ("MAX_KEY_CHARS", 10_000, "10,000 characters"),
+        ("MAX_DEPTH", 100, "100"),
+    ],
+)
+def test_values_are_written_as_people_read_them(name: str, of: object, said: str) -> None:
+    assert words(name, of) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("json_fault", f"v_digits > {MAX_DIGITS} "),
+        ("json_fault", f"[0-9]{{200}}[0-9]{{{MAX_DIGITS - 199}}}"),
+        (
+            "checked_payload",
+            f"json_fault(p_payload::text, {MAX_PAYLOAD_BYTES}, {MAX_PAYLOAD_DEPTH})",
+        ),
+        ("checked_reports", f"{MAX_RESULT_BYTES + 32_768}, 102)"),
+        ("change_campaign", f"'handler')::text, {MAX_HANDLER_BYTES}, "),
+        ("change_campaign", f"'params')::text, {MAX_PARAMS_BYTES}, "),
+        ("seed_end", f"least(p_largest, {MAX_PAYLOAD_BYTES})"),
+    ],
+)
+def test_functions_have_the_limits_of_the_library(name: str, said: str) -> None:
+    """Also where they say them in another way."""
+    source = (FUNCTIONS / f"{name}.sql").read_text(encoding="utf-8")
+    assert said in source
+
+
+def test_a_claim_and_a_lease_ahead_have_as_many_bytes() -> None:
+    """Of payloads together."""
+    most = {
+        tuple(re.findall(r"(\d+) / greatest\(c\.payload_bytes", (FUNCTIONS / one).read_text()))
+        for one in ("take.sql", "lease_ahead.sql")
+    }
+    assert most == {(str(4 << 20),)}
