@@ -175,7 +175,7 @@ async def _in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) ->
     def work() -> None:
         try:
             result = context.run(function, *args, **kwargs)
-        except BaseException as error:  # noqa: BLE001  # whoever waits gets it
+        except BaseException as error:  # noqa: BLE001  # the waiting coroutine gets it
             outcome = partial(tell, _fail, error)
         else:
             outcome = partial(tell, asyncio.Future.set_result, result)

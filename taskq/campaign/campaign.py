@@ -360,7 +360,7 @@ class Campaign(IndexedCampaign):
 
         key: explain this task of the campaign instead; raise `NotFound`. Reads counters, sessions,
         a few rows and at most 10,000 of the latest attempts, however many tasks there are. The
-        first reason is the one that blocks most tasks; then comes what is broken and costs most.
+        first reason is the one that blocks most tasks; broken parts follow, the most costly first.
         whole: also name others' campaigns that run on the same agents.
         """
         if key is None:

@@ -170,7 +170,7 @@ class Watcher:
                 return False
             log.warning("results must wait: %s", error)
             time.sleep(AWAY_S)
-        except Exception as error:  # noqa: BLE001  # whoever waits must hear of it
+        except Exception as error:  # noqa: BLE001  # waiting threads must get it
             self._give_up(watched, error)
         return False
 

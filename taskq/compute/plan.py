@@ -115,7 +115,7 @@ class FunctionPlan:
         elif (wanted := replace(campaign.spec(), **self._settings)) != campaign.spec():
             campaign.change(wanted)
         if row["paused_why"] is not None:
-            campaign.resume()  # who asks again has mended what it complained of
+            campaign.resume()  # a caller that asks again has removed the reason
         return campaign
 
     def _differences(self, row: Row) -> list[str]:

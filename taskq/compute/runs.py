@@ -141,7 +141,7 @@ def _seal(campaign: Campaign) -> str | None:
 def _seeds(arguments: Iterable[Any], make: Arguments) -> Iterator[Seed | BadLine]:
     number = -1
     try:
-        for number, item in enumerate(arguments):  # noqa: B007  # the error tells it
+        for number, item in enumerate(arguments):  # noqa: B007  # the error names it
             yield make.of_item(item)
     except InvalidTask as error:
         raise InvalidTask(f"argument {number}: {error}") from error

@@ -286,7 +286,7 @@ def _defaultdict(factory: type | None = None) -> Any:
 
 
 def _deque(_: Any = (), most: int | None = None) -> Any:
-    return deque(maxlen=most)  # its items come as those of a list do
+    return deque(maxlen=most)  # a pickle appends its items as for a list
 
 
 def _of(make: Any, *kinds: type) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ import time
 from contextvars import ContextVar
 from typing import Final
 
-#: Set in a thread that works for a caller who may give up waiting; the event is set when he does.
+#: Set in a thread that works for a caller who may give up waiting; giving up sets the event.
 GIVEN_UP: Final[ContextVar[threading.Event | None]] = ContextVar("GIVEN_UP", default=None)
 
 

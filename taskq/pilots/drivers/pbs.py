@@ -88,7 +88,7 @@ class PBS:
         wanted = set(names)
         history = ["-x"]
         numbers = self._select(*history)
-        if not numbers:  # no error: the server may keep no history
+        if not numbers:  # which is no error, if the server keeps no history
             history = []
             numbers = self._select()
         asked = [one for one in numbers if self._names.get(one) in {None, *wanted}]
