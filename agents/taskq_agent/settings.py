@@ -35,14 +35,14 @@ class AgentSettings:
     """Tasks that run at the same time."""
 
     max_tasks: Optional[int] = None
-    """Shut down after this many attempts. None: no limit."""
+    """Shut down after this many attempts. None means no limit."""
 
     max_seconds: Optional[float] = None
     """Wall-clock limit of the batch job, counted from the start of the agent. Everything has
-    been handed back by then. None: no limit."""
+    been handed back by then. None means no limit."""
 
     idle_timeout_s: Optional[float] = None
-    """Shut down after so long without a task. None: never."""
+    """Shut down after so long without a task. None means never."""
 
     until_empty: bool = False
     """Shut down when the campaign has nothing left that could ever be claimed."""

@@ -51,8 +51,8 @@ class TellingHeartbeat(Heartbeat):
 class FollowingAnswer(HeartbeatAnswer):
     """An answer that asks for output.
 
-    follow: attempts of the session whose output is wanted with the next heartbeats. While there are
-    some, heartbeats shall come every few seconds.
+    follow: attempts of the session whose output the next heartbeats shall carry. While there are
+    some, heartbeats come every few seconds.
     """
 
     follow: Tuple[Held, ...] = ()

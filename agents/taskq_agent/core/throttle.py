@@ -59,7 +59,7 @@ class Throttle:
         self._blamed: Set[int] = (
             set()
         )  # campaigns that fail on other hosts as well, for all we know
-        self._told_at = math.inf  # when the queue was first told of the row
+        self._told_at = math.inf  # when the queue first knew of the row
         self._pause_s = _FIRST_PAUSE_S
         # The campaign of each of the last first attempts, and whether the attempt failed.
         self._first_attempts: Deque[Tuple[int, bool]] = deque(maxlen=COMPARED_ATTEMPTS)

@@ -13,7 +13,7 @@ from taskq_agent.resources import Resources
 def own_cores(share: Resources, wanted: Optional[int]) -> Iterator[None]:
     """Keep this thread, and so the children that it starts, on so many cores of the share.
 
-    wanted: None: on any cores. A thread has its own affinity, which a fork inherits: no code runs
+    wanted: None means any cores. A thread has its own affinity, which a fork inherits: no code runs
     between the fork and the start of a program.
     """
     if wanted is None or not share.cores:

@@ -45,7 +45,7 @@ class ChildWatch:
         self.limit(None)
 
     def limit(self, limit_s: Optional[float]) -> None:
-        """Set the time limit of the attempt, from now on; None: no limit."""
+        """Set the time limit of the attempt, from now on; None means no limit."""
         self._limit_s = limit_s
         self._end = _FOREVER if limit_s is None else time.monotonic() + limit_s
 
