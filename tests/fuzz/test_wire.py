@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.fixtures.gateways import GatewayProcess, opened
 from tests.fuzz.farm import EXPECTED, Farm
@@ -18,8 +18,8 @@ from tests.fuzz.wire import CONVERSATIONS, Ask
 
 pytestmark = pytest.mark.thorough
 
-#: Conversations; the same ones each time, so that the outcome is, too.
-EXAMPLES: Final = 150
+#: Conversations, so few that it ends in time on a busy machine too.
+EXAMPLES: Final = 75
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def farm(dsn: str, tmp_path: Path) -> Iterator[Farm]:
 def test_whatever_is_said_costs_little_and_nobody_else(farm: Farm) -> None:
     """Each answer is documented and in time, the queue stays right, and others get on."""
     soak = settings.get_current_profile_name() == "soak"
-    how = settings.default if soak else settings(max_examples=EXAMPLES, derandomize=True)
+    how = settings.default if soak else settings(max_examples=EXAMPLES, database=None)
 
     # A conversation is short, and what is found may not come again: it is shown as it was.
     @settings(how, phases=[Phase.generate], suppress_health_check=[*HealthCheck])
@@ -46,6 +46,7 @@ def test_whatever_is_said_costs_little_and_nobody_else(farm: Farm) -> None:
         farm.say(asks)
 
     with farm.working():
-        talk()
+        # The same ones each time, so that the outcome is, too.
+        talk() if soak else seed(1)(talk)()
     farm.check()
     farm.check_exports()

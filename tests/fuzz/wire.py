@@ -34,7 +34,7 @@ _NUMBERS: Final = st.integers(0, 13)
 #: Names of members whose right values are references to such things, all of them in the same place.
 _FENCE: Final = ("campaign", "task", "lease")
 #: One value in so many is anything, in a request that is not right altogether.
-RISK: Final = 19
+RISK: Final = 40
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,10 @@ def _array(items: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 _COUNT = st.sampled_from(["0", "1", "2", "100", "1000", "20000", "20001", "-1"])
-_PAYLOAD = st.dictionaries(STRINGS, DOCUMENTS, max_size=3).map(
+#: What a text may be: mostly what can be stored.
+_TEXTS = st.one_of(*[STRINGS] * 9, ODD_STRINGS)
+_PLAIN = st.one_of(st.integers(-5, 5).map(str), st.floats(-1e9, 1e9).map(repr), STRINGS)
+_PAYLOAD = st.dictionaries(_TEXTS, st.one_of(*[_PLAIN] * 9, DOCUMENTS), max_size=3).map(
     lambda some: "{" + ",".join(f"{name}: {value}" for name, value in some.items()) + "}"
 )
 _PART = st.sampled_from(["result", "payload", "attempt", "x"]).map(_text)
@@ -98,7 +101,7 @@ def _spec(draw: st.DrawFn) -> str:
 def _lines(draw: st.DrawFn) -> str:
     """Draw tasks as `submit` takes them, as text in JSON."""
     some = [
-        f'{{"key": {draw(STRINGS)}, "payload": {draw(_PAYLOAD)}}}'
+        f'{{"key": {draw(_TEXTS)}, "payload": {draw(_PAYLOAD)}}}'
         for _ in range(draw(st.integers(0, 3)))
     ]
     return _text(f"[{', '.join(some)}]")
@@ -129,8 +132,8 @@ BY_NAME: Final[dict[str, st.SearchStrategy[str]]] = {
     "host": st.sampled_from(["victim", "hostile"]).map(_text),
     # Not long, or all would wait.
     "wait_s": st.sampled_from([*["0", "0.01"] * 5, "-0", "1e-300", "-1", "51", "1e999", '"1"']),
-    "key": st.one_of(_quoted("lease"), STRINGS, _quoted("key")),
-    "name": st.one_of(STRINGS, st.sampled_from(["input", "n"]).map(_text)),
+    "key": st.one_of(_TEXTS, _quoted("key")),
+    "name": st.one_of(_TEXTS, st.sampled_from(["input", "n"]).map(_text)),
     "result": _PAYLOAD,
     "payload": _PAYLOAD,
     "tasks": _array(_reference("task")),
@@ -151,7 +154,7 @@ BY_NAME: Final[dict[str, st.SearchStrategy[str]]] = {
 }
 BY_TYPE: Final[dict[str, st.SearchStrategy[str]]] = {
     "boolean": st.sampled_from(["true", "false", "null"]),
-    "text": STRINGS,
+    "text": _TEXTS,
     "uuid": _quoted("lease"),
     "jsonb": DOCUMENTS.map(_text),
     "bigint[]": _array(_reference("task")),
@@ -165,7 +168,7 @@ def _scalar(kind: inspect.Type, name: str) -> st.SearchStrategy[str]:
     if isinstance(kind, inspect.NoneType):
         return st.just("null")
     if isinstance(kind, inspect.BoolType):
-        return BY_TYPE["boolean"]
+        return st.sampled_from(["true", "false"])
     if isinstance(kind, inspect.LiteralType):
         return st.sampled_from(kind.values).map(_text)
     if isinstance(kind, inspect.StrType) and (kind.pattern or name == "campaign"):
@@ -176,7 +179,7 @@ def _scalar(kind: inspect.Type, name: str) -> st.SearchStrategy[str]:
         return _within(kind)
     if isinstance(kind, inspect.BytesType):
         return st.binary(max_size=12).map(lambda data: _text(b64encode(data).decode()))
-    return STRINGS if isinstance(kind, inspect.StrType) else _PAYLOAD
+    return _TEXTS if isinstance(kind, inspect.StrType) else _PAYLOAD
 
 
 def _within(kind: inspect.IntType | inspect.FloatType) -> st.SearchStrategy[str]:
@@ -199,7 +202,8 @@ class Drawn:
 
     def goes_wrong(self) -> bool:
         """Tell whether to do something else than is right here."""
-        return self._risk > 0 and self.draw(st.integers(0, self._risk)) == self._risk
+        # Not an end of the range: these are drawn more often.
+        return self._risk > 0 and self.draw(st.integers(0, self._risk)) == self._risk // 2
 
     def value(self, kind: inspect.Type, name: str = "") -> str:
         """Return a value of a type."""
@@ -212,20 +216,20 @@ class Drawn:
         if isinstance(kind, inspect.StructType):
             return self.object(kind)
         if isinstance(kind, inspect.VarTupleType | inspect.ListType):
-            return self.array(kind.item_type)
+            return self.array(kind.item_type, kind.min_length or 0)
         if isinstance(kind, inspect.TupleType):
             return "[" + ",".join(map(self.value, kind.item_types)) + "]"
         if isinstance(kind, inspect.DictType) and name not in BY_NAME:
-            names = [self.draw(STRINGS) for _ in range(self._few())]
+            names = [self.draw(_TEXTS) for _ in range(self._few())]
             return self.object_of([(one, self.value(kind.value_type)) for one in names])
         return self.draw(_scalar(kind, name))
 
-    def _few(self) -> int:
-        return self.draw(st.integers(0, 3))
+    def _few(self, least: int = 0) -> int:
+        return self.draw(st.integers(least, 3))
 
-    def array(self, item: inspect.Type) -> str:
+    def array(self, item: inspect.Type, least: int) -> str:
         """Return an array; of many equal items if it goes wrong."""
-        items = [self.value(item) for _ in range(self._few())]
+        items = [self.value(item) for _ in range(self._few(least))]
         if items and self.goes_wrong():
             items *= self.draw(st.sampled_from([2, 60, 101, 1_001]))
         return "[" + ",".join(items) + "]"
@@ -309,10 +313,11 @@ _WEIGHTED: Final = [one for one in ENDPOINTS for _ in range(_WEIGHTS.get(one.pat
 def requests(draw: st.DrawFn) -> Ask:
     """Draw a request to any endpoint."""
     endpoint = draw(st.sampled_from(_WEIGHTED))
-    drawn = Drawn(draw, draw(st.sampled_from([0, RISK, RISK, 4])))
+    drawn = Drawn(draw, draw(st.sampled_from([0, 0, 0, RISK, 6])))
     usual = CREDENTIALS[endpoint.needs]
     credential = draw(st.sampled_from(ALL_CREDENTIALS if drawn.goes_wrong() else usual))
-    path, body, headers, cut = endpoint.path, None, (), None
+    path, body, cut = endpoint.path, None, None
+    headers: tuple[str, ...] = ()
     if endpoint.takes is VALUES:
         name, body = drawn.statement()
         path = path.format(query=name)
