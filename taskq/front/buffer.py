@@ -36,7 +36,7 @@ Callback: TypeAlias = Callable[[list[Task]], None]
 
 
 class Claim:
-    """A claim that waits. callbacks: those of the claim and of its repetitions."""
+    """A claim that waits. callbacks: for the claim and its repetitions."""
 
     __slots__ = ("callbacks", "lease", "session", "want")
 

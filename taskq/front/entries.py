@@ -22,7 +22,7 @@ from taskq_agent.protocol import Task
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The Redis keys of one queue; name: that of its front.
+    """The Redis keys of one queue; name: its front's.
 
     state: a hash with the epoch and the low-water mark of each list. wanted: a set of the campaigns
     whose lists were found empty. wake: a list with one element when the refiller should look.

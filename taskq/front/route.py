@@ -1,4 +1,4 @@
-"""Route to the server: the one of the address, or the one that a cluster or Sentinels name.
+"""Route to the server that the address, a cluster or Sentinels name.
 
 All keys of a queue are in one slot of a cluster, so one connection to one node is enough. Any other
 node refuses and names that one; the route remembers it for the next connection.

@@ -21,7 +21,7 @@ class StatementPool:
     def __init__(
         self, database: Database, most: int, clients: Callable[[], int] = lambda: MOST_WAITING
     ) -> None:
-        """most: connections. clients: returns how many clients may have been turned away."""
+        """most: connections. clients: returns how many clients may have been refused."""
         self._free = [database.dedicated_async_connection() for _ in range(most)]
         self._turns = asyncio.Semaphore(most)
         self._waiting = 0

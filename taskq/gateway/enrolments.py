@@ -33,7 +33,7 @@ OPENED_PER_S: Final = 100.0
 class Enrolments:
     """Opens the sessions of agents.
 
-    clients: returns how many clients may have been turned away.
+    clients: returns how many clients may have been refused.
     """
 
     def __init__(self, database: Database, lease_s: float, clients: Callable[[], int]) -> None:

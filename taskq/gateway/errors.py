@@ -27,7 +27,7 @@ _MOST_BACK_PER_S: Final = 10_000
 class Busy(Exception):
     """There is too much to do already; come again later.
 
-    after_s: seconds until there is likely to be room; None: not measured.
+    after_s: seconds until there is likely to be room; None if it was not measured.
     """
 
     def __init__(self, after_s: float | None = None) -> None:

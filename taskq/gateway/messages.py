@@ -181,7 +181,7 @@ class SessionEndMessage(Struct):
 
 
 class StateChange(Struct):
-    """A campaign is to be opened, paused or cancelled."""
+    """A request to open, pause or cancel a campaign."""
 
     path: Path
     state: Literal["open", "paused", "cancelled"]

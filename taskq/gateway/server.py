@@ -40,7 +40,7 @@ from taskq.upkeep.keeper import keeping
 
 BACKLOG: Final = 4_096
 LOOK_S: Final = 2.0
-#: Seconds that requests under way may go on at the end; one that has not fully arrived is dropped.
+#: Seconds that requests under way may go on at the end; requests still arriving are dropped.
 LAST_ANSWERS_S: Final = 10
 _OBJECTS_BETWEEN_GC: Final = 50_000
 _ENDING: Final = (signal.SIGTERM, signal.SIGINT)
@@ -280,7 +280,7 @@ class _Server(uvicorn.Server):
         self._ends_at = time.monotonic() + self._duties.drain_s
 
     async def on_tick(self, counter: int) -> bool:
-        """End if the clients have left or had time to; runs ten times a second."""
+        """Return whether to end: clients have left, or had time to. Runs ten times a second."""
         if not self.connections or time.monotonic() >= self._ends_at:
             self.should_exit = self.should_exit or self.service.draining
         return await super().on_tick(counter)
