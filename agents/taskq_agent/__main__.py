@@ -16,7 +16,7 @@ _COMPLETED = "the command is through, but "
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Run the command line; return the exit code, or raise SystemExit where argparse does."""
+    """Run the command line; return the exit code, or raise SystemExit when argparse does."""
     streams.take_over()
     try:
         code = _run(arguments)

@@ -189,7 +189,7 @@ class HeartbeatBatcher(Closing):
         return len(self._waiting)
 
     async def close(self) -> None:
-        """Send what waits without delay, then close the connection."""
+        """Send the waiting heartbeats without delay, then close the connection."""
         while self._round is not None or self._waiting:
             self._large_turns.cut_short()
             self._dispatch()
@@ -228,7 +228,7 @@ class HeartbeatBatcher(Closing):
         return await answer
 
     def _dispatch(self) -> None:
-        """Send what waits; if a statement is under way, after that one."""
+        """Send the waiting heartbeats; if a statement is under way, after that one."""
         if self._due is not None:
             self._due.cancel()
             self._due = None

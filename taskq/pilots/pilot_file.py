@@ -40,8 +40,8 @@ class DescribedPilot:
 def read_pilot_file(file: Path, *, folder: Path) -> list[DescribedPilot]:
     """Return the pilots in a file, in its order.
 
-    folder: the parent of the folder, named like the pilot, for a pilot without one. Raise
-    `NotFound` if there is no such file, `UsageError` that names the fault in it.
+    folder: a pilot NAME without a folder gets `folder/NAME`. Raise `NotFound` if there is no such
+    file, `UsageError` that names the fault in it.
     """
     try:
         data = file.read_bytes()[: MAX_FILE_BYTES + 1]

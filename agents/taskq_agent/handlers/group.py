@@ -108,7 +108,7 @@ class Group:
             self._move(self._watch.remaining_s())
 
     def read_available(self) -> None:
-        """Transfer what is in the pipes now."""
+        """Transfer the data that is in the pipes now."""
         self._move(0)
 
     def terminate(self, grace_s: float) -> None:

@@ -180,7 +180,7 @@ def _seen(ad: Mapping[str, Any]) -> SeenJob:
         state = "queued"
     elif status in {_REMOVED, _COMPLETED, _HELD}:
         state = "ended"
-    # Our rule removes jobs that are held or overdue. Others were removed by a person or the site.
+    # Our rule removes jobs that are held or overdue, and jobs that somebody has sent away.
     before = ad.get("LastJobStatus") if status == _REMOVED else None
     held = _HELD in {status, before}
     words = ad.get(
