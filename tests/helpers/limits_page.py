@@ -64,8 +64,8 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_PIECES", "comparisons with `~` of a filter", "`InvalidFilter`"),
     ),
     "taskq.compute.pickling": (
-        ("MAX_ARCHIVE_BYTES", "function by value, pickled", "`PickleTooLarge`"),
-        ("MAX_ARGUMENT_BYTES", "argument of a function, pickled", "`PickleTooLarge`"),
+        ("MAX_ARCHIVE_BYTES", "function by value, pickled", "`UsageError`"),
+        ("MAX_ARGUMENT_BYTES", "argument of a function, pickled", "`InvalidTask`"),
     ),
     "taskq.compute.pickle_steps": (
         ("MOST_STEPS", "steps of a result's pickles", "`TooExtensive`"),
@@ -98,8 +98,12 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("_MAX_ERROR_BYTES", "answer that an agent reads, if an error", "not read to its end"),
     ),
     "taskq_agent.archive": (
-        ("MAX_ENTRIES", "files and folders of a checkpoint or of output files", "not stored"),
-        ("_MAX_DEPTH", "depth of these folders", "not stored"),
+        (
+            "MAX_ENTRIES",
+            "files and folders of a checkpoint or of output files",
+            "not kept; `output-refused`",
+        ),
+        ("_MAX_DEPTH", "depth of these folders", "not kept; `output-refused`"),
     ),
     "taskq_agent.handlers.answers": (
         ("_MAX_EXCEPTION_BYTES", "exception that is kept of an attempt", "not kept; its text is"),
