@@ -26,9 +26,8 @@ from taskq.gateway.lingering import LINGER_BYTES, LINGER_S, half_close
 from taskq.gateway.service import Service
 
 JSON: Final = b"application/json"
-#: Seconds in which the head of a request must arrive, counted from its first byte; for the first
-#: request, from the start of the connection. A body has more time, if it comes at
-#: `LEAST_BYTES_PER_S`.
+#: Seconds for the head of a request to arrive, from its first byte; for the first request, from the
+#: start of the connection. A body has more time, if it comes at `LEAST_BYTES_PER_S`.
 ARRIVAL_S: Final = 30.0
 LEAST_BYTES_PER_S: Final = 8_192
 #: Seconds within which a client must take more of its answer.
