@@ -1,4 +1,4 @@
-"""Access to a queue's named statements, whoever executes them: PostgreSQL itself, or a gateway."""
+"""Access to a queue's named statements, at PostgreSQL or at a gateway."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taskq.model.seed import NamedCampaign
 def check_process(connected_in: int) -> None:
     """Raise `UsageError` in a forked child of the process that connected.
 
-    They would share sockets, and each would get answers to what the other asks.
+    They would share sockets, and each would get answers to the other's statements.
     """
     if os.getpid() != connected_in:
         raise UsageError("this queue was connected in another process; connect again in this one")
@@ -22,13 +22,13 @@ def check_process(connected_in: int) -> None:
 class Queries(Protocol):
     """Runs the statements of `sql/queries` by name.
 
-    `db.connections.Database` and `Statements` run them on a connection, `remote.GatewayQueries`
-    asks a gateway. What works with this alone works over both.
+    `connections.Database` and `statements.Statements` run them on a connection,
+    `gateway_queries.GatewayQueries` asks a gateway. Code that needs only this works over both.
     """
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed, so that nothing can be asked any more."""
+        """Whether it was closed; a closed one answers nothing."""
         ...
 
     def rows(self, name: str, /, **values: object) -> list[Row]:
@@ -45,11 +45,11 @@ class Queries(Protocol):
 
 
 class Queue(Protocol):
-    """What the rooms below the client need of a `taskq.Client`, whose docstring explains it."""
+    """The part of `taskq.Client` that the rooms below it need; see there."""
 
     @property
     def queries(self) -> Queries:
-        """Runs statements."""
+        """The statements of the queue."""
         ...
 
     def campaign(self, path: str) -> NamedCampaign:

@@ -1,10 +1,8 @@
 """Addresses of PostgreSQL, parameters for libpq, and translation of psycopg's errors.
 
-psycopg's errors are translated here only: a lost server becomes `Unavailable`, a refused login
-`LoginRefused`, and the private error codes of the server-side functions (`TQ...`) the exception
-that they stand for. Anything else that the server refuses is a mistake of the caller and becomes
-`ValueRefused`, a `UsageError`. Only this module, `connections` and `silence` import
-psycopg.
+psycopg's errors are translated here only. A lost server becomes `Unavailable`, a refused login
+`LoginRefused`, each private error code of the server-side functions (`TQ...`) its exception. A
+refused value is the caller's mistake and becomes `ValueRefused`, a `UsageError`.
 """
 
 from __future__ import annotations
@@ -47,8 +45,8 @@ _WRITTEN: Final = {"@": "%40", "/": "%2F", "?": "%3F", "#": "%23"}
 def check_delimited(url: str, delimiters: str) -> None:
     """Raise `UsageError` if part of a URL's password would be parsed as host or path.
 
-    Messages would then show it. delimiters: characters that end a password too early in the parser
-    of this URL.
+    Messages would then show it. delimiters: characters that end a password too early in this URL's
+    parser.
     """
     password = url.partition("://")[2].rpartition("@")[0]
     if set(delimiters) & set(password):
@@ -59,15 +57,15 @@ def check_delimited(url: str, delimiters: str) -> None:
 #: Seconds for all hosts of a DSN together, so that dead ones do not exceed POOL_TIMEOUT_S.
 CONNECT_TIMEOUT_S: Final = 10
 POOL_TIMEOUT_S: Final = 15.0
-#: Seconds for each host that is only read from.
+#: Seconds for each host of a connection that only reads.
 READ_TIMEOUT_S: Final = 3
-#: A statement is prepared on a connection at its second run: what runs twice runs often.
+#: A connection prepares a statement at its second run: what runs twice runs often.
 PREPARE_THRESHOLD: Final = 1
 
 Row = dict[str, Any]
 
 
-#: Errors that pass, with what to do.
+#: Errors that pass, with advice.
 _NOT_NOW: Final[dict[type[psycopg.Error], str]] = {
     psycopg.errors.DiskFull: "free some space",
     psycopg.errors.LockNotAvailable: (
@@ -77,7 +75,7 @@ _NOT_NOW: Final[dict[type[psycopg.Error], str]] = {
 }
 
 
-#: Those of psycopg, but for JSON that Python does not read.
+#: psycopg's adapters, which also load JSON that Python cannot read.
 _ADAPTERS: Final = AdaptersMap(psycopg.adapters)
 set_json_loads(loads, _ADAPTERS)
 
@@ -124,7 +122,7 @@ def translated(what: str) -> Iterator[None]:
 
 
 def _refused_value(what: str, error: psycopg.Error) -> ValueRefused | Unavailable:
-    """Return whose fault it is: the caller's, or the server's if an id that it draws is taken."""
+    """Return the caller's error, or the server's if an id that the server drew is taken."""
     text = _first_line(error)
     if error.diag.constraint_name not in _DRAWN_IDS:
         return ValueRefused(f"{what} refuses a value: {text}")
@@ -136,7 +134,7 @@ def _refused_value(what: str, error: psycopg.Error) -> ValueRefused | Unavailabl
 
 def _not_allowed(what: str, error: psycopg.Error) -> ServerUnsuitable:
     text = _first_line(error)
-    # Of an object in the schema, not for example of a database to be created.
+    # About an object in the schema; creating a database, for example, gives another message.
     ours = text.startswith("permission denied for ")
     hint = "; the schema's owner may, and gives roles by `taskq db grant`" if ours else ""
     return ServerUnsuitable(f"{what} refuses: {text}{hint}")
@@ -154,13 +152,13 @@ def _out_of_reach(what: str, error: psycopg.Error) -> LoginRefused | Unavailable
 
 @dataclass(slots=True)
 class Takeovers:
-    """How often another server than before has answered, by its timeline, on any connection."""
+    """How often the timeline changed: another server than before answered on any connection."""
 
     count: int = 0
     timeline: int = 0
 
     def note(self, timeline: int) -> None:
-        """Note the timeline that a server has just told; 0: it does not tell."""
+        """Note the timeline that a server has just reported; 0 means unknown."""
         if timeline and timeline != self.timeline:
             self.timeline = timeline
             self.count += 1
@@ -205,9 +203,9 @@ class DatabaseAddress:
 
 
 def reading(dsn: str) -> str:
-    """Return a DSN for reading, where it does not say otherwise: rather from a standby, and soon.
+    """Return the DSN for reading: by default it prefers a standby and gives up on a host soon.
 
-    libpq goes through the hosts twice then, and the primary is there for what they do not answer.
+    libpq then goes through the hosts twice, and takes the primary if no standby answers.
     """
     usual = {"target_session_attrs": "prefer-standby", "connect_timeout": READ_TIMEOUT_S}
     said = psycopg.conninfo.conninfo_to_dict(dsn)
@@ -216,9 +214,9 @@ def reading(dsn: str) -> str:
 
 
 def is_starting(dsn: str) -> bool:
-    """Tell whether a host of the DSN has a server that takes no connections yet: it recovers.
+    """Tell whether a host of the DSN has a server that recovers and takes no connections yet.
 
-    It is asked for the code of its refusal, which is the same in all languages.
+    This looks at the code of the refusal, which is the same in all languages.
     """
     parts = psycopg.conninfo.conninfo_to_dict(dsn)
     several = {
@@ -237,15 +235,15 @@ def is_starting(dsn: str) -> bool:
 def note_backend(connection: Watched, pid: int) -> None:
     """Disable prepared statements if `pid` is not the process that the connection was opened to.
 
-    A pooler is in between then: the next transaction may run on another server connection, where
-    the name of a prepared statement may belong to another client.
+    Then a pooler is in between: the next transaction may run on another server connection, where
+    another client may own the name of a prepared statement.
     """
     if pid != connection.info.backend_pid and os.environ.get("TASKQ_PREPARE") != "on":
         connection.prepare_threshold = None
 
 
 def quoted(name: str | Sequence[str]) -> sql.Composable:
-    """Return an identifier, or a list of those that name something in our schema, as SQL."""
+    """Return an identifier, or a list of names in taskq's schema, as SQL."""
     if isinstance(name, str):
         return sql.Identifier(name)
     return sql.SQL(", ").join(sql.Identifier("taskq", one) for one in name)
@@ -272,7 +270,7 @@ def display_name(dsn: str) -> str:
         ) from None
     hosts = str(parts.get("host") or parts.get("hostaddr") or "the local socket").split(",")
     ports = str(parts.get("port") or "").split(",")
-    # One port is that of all hosts. A wrong number of them is refused when it is connected to.
+    # One port holds for all hosts. Connecting refuses a wrong number of ports.
     each = itertools.zip_longest(hosts, ports if ports[1:] else ports * len(hosts), fillvalue="")
     places = ",".join(f"{host}:{port}" if port else host for host, port in each)
     return f"the database {parts.get('dbname') or '(default)'} at {places}"
@@ -328,7 +326,7 @@ _ADVICE: Final = {
 
 
 def refusal(message: str) -> str | None:
-    """Return why a login was refused and what to do; None if it is something else.
+    """Return why a login was refused and what to do; None for other failures.
 
     message: the first line of libpq's message about the failed connection.
     """

@@ -26,7 +26,7 @@ CHECKS: Final = (
     "delayed",
 )
 OF_CAMPAIGNS: Final = ("counts", "banned", "quota", "outputs")
-#: What concerns all campaigns alike is told of the uppermost one.
+#: Checks about all campaigns alike; they run once, for the topmost campaign.
 ONCE: Final = ("set_back",)
 _PAGE: Final = 10_000
 _AT_A_TIME: Final = 100
@@ -38,8 +38,8 @@ def audit(
 ) -> Iterator[Violation]:
     """Yield the violations in a campaign and all below it, ordered by path.
 
-    Each campaign is read in one snapshot, in a read-only transaction, so concurrent changes are
-    seen completely or not at all. Tasks are read in pages: memory is bounded, and time grows in
+    A read-only transaction reads each campaign in one snapshot, so it sees concurrent changes
+    completely or not at all. It reads tasks in pages: memory is bounded, and time grows in
     proportion to the tasks.
 
     look: called with a campaign's path and how many of its tasks have been checked since the last

@@ -1,8 +1,8 @@
-"""The catalogue of statements: the texts that the library sends, and what each is for.
+"""The catalogue of statements: the texts that the library sends, and who may run each.
 
-A statement is a file of `sql/queries`, or a function of `sql/functions` that is called with its own
-parameters: its call is made of the signature in its file. The comment at the head of the file says
-all about it, in lines for machines:
+A statement is a file of `sql/queries`, or a function of `sql/functions` with its own parameters:
+the signature in its file gives the call. The comment at the head of the file describes it, in lines
+for machines:
 
     -- @roles reader gateway
         who may run it: `PARTS` of roles; `all`: each role; `owner`: nobody but the schema's owner
@@ -11,20 +11,20 @@ all about it, in lines for machines:
     -- @gateway manager | submitter | no
         the least kind of token for which a gateway runs it; needed where people may run it. Options
         follow, with commas:
-        paged         an answer may have fewer rows than asked for; who asks goes on after the last
+        paged         answers may have fewer rows than asked for; the caller goes on after the last
         quiet         no rows, instead of an error, about campaigns that the token is not for
         whole         about the whole queue: for tokens that are for all of it
-        wakes         there may be tasks for agents that wait, afterwards
-        up to N       the largest number of rows or tasks that may be asked for, if not `MOST`
+        wakes         afterwards there may be tasks for waiting agents
+        up to N       the most rows or tasks that a caller may ask for, if not `MOST`
         within N s    seconds that it may take, if not `MOST_S`
-        instead NAME  what tokens of a lesser kind than a submitter's get in its place
+        instead NAME  the statement that runs in its place for tokens below a submitter's
     -- @repeat safe | once
-        whether it may be repeated after its answer was lost, since the repetition does and says the
-        same; needed where a gateway offers it, unless it only reads (`@standby yes`)
+        whether it may be repeated after its answer was lost, since the repetition does and answers
+        the same; needed where a gateway offers it, unless it only reads (`@standby yes`)
     -- @hint TEXT
-        how to ask for less if a gateway says that it took too long; not needed
+        how to ask for less after it took too long at a gateway; optional
 
-A function without `@roles` is internal: nobody is granted it, and it is not called by name.
+A function without `@roles` is internal: no role gets it, and it is not called by name.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ from typing import Final, Literal
 
 from typing_extensions import LiteralString
 
-#: Roles of logins, each with the parts that it is made of.
+#: Roles of logins, each with its parts.
 ROLES: Final[dict[str, tuple[str, ...]]] = {
-    # Lets agents in by their tokens, serves them, and does for managers what theirs are for.
+    # Lets agents in by their tokens, serves them, and runs managers' statements by their tokens.
     "gateway": ("serving", "upkeep", "gateway"),
     # An agent next to the database, in any language; it needs no token.
     "agent": ("serving", "upkeep", "agent"),
-    # Makes and changes campaigns, gives them inputs, adds tasks: says what agents execute.
+    # Makes and changes campaigns, gives them inputs, adds tasks: decides what agents execute.
     "submitter": ("reader", "submitter"),
     # Has agents unpickle functions that it sends by value, and their arguments.
     "pickler": ("reader", "submitter", "pickler"),
-    # Does what managers' tokens are for, as a gateway does.
+    # May do what managers' tokens permit, as a gateway does.
     "manager": ("reader", "submitter", "manager"),
-    # Looks at everything but secrets. Writes nothing but what it follows.
+    # Reads everything but secrets. Writes only which output it follows.
     "reader": ("reader",),
-    # Steers what is there: campaigns, tasks, agents, tokens, pilots, the front, the upkeep.
+    # Steers campaigns, tasks, agents, tokens, pilots, the front, the upkeep.
     "operator": ("reader", "upkeep", "operator", "pilots"),
     # Submits pilots' jobs, on a login node.
     "pilots": ("reader", "pilots"),
     # Shows pages, to those who have a manager's token.
     "web": ("reader", "web"),
 }
-#: What a statement may be for: `serving` serves tasks, `upkeep` is a keeper's with the front's.
+#: Parts of roles: `serving` serves tasks, `upkeep` keeps the queue and the front.
 PARTS: Final = frozenset(part for parts in ROLES.values() for part in parts)
 _PEOPLE: Final = PARTS - {"agent", "gateway", "serving", "upkeep", "web"} | {"all"}
-#: Tasks or attempts that may be asked for at a time over a gateway.
+#: The most tasks or attempts in one request to a gateway.
 MOST: Final = 20_000
-#: Seconds that a statement may take there.
+#: Seconds that a statement may take at a gateway.
 MOST_S: Final = 30.0
 
 _KEYS: Final = frozenset({"roles", "standby", "gateway", "repeat", "hint"})
@@ -83,7 +83,7 @@ _NAME: Final = re.compile(r"[a-z][a-z_0-9]*")
 
 
 class BadStatement(Exception):
-    """A file of `sql/` does not say what a statement has to say; names the file and line."""
+    """A header in `sql/` is wrong; the message names the file and line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ class Offer:
 class Statement:
     """A statement and what its header says.
 
-    parameters: with their types; "" where the text does not tell. parts: `PARTS` of roles, or
-    `all`. is_function: whether it is a function of `sql/functions`, which needs to be granted.
+    parameters: with their types; "" where the text has none. parts: `PARTS` of roles, or `all`.
+    is_function: whether it is a function of `sql/functions`, which logins need a grant for.
     """
 
     name: str
@@ -124,7 +124,7 @@ class Statement:
 
 
 def statement(name: str) -> LiteralString:
-    """Return the text of a statement; for `PACKAGE/NAME`, of a file in a package."""
+    """Return the text of a statement, or for `PACKAGE/NAME` that of a file in a package."""
     return _text(name) if "/" in name else find(name).text
 
 
@@ -167,7 +167,7 @@ def granted_functions(roles: Iterable[str]) -> list[str]:
 def array(values: Iterable[int | str]) -> str:
     """Return numbers or ids as the text of an array, for a parameter with a cast.
 
-    This is faster than psycopg, which inspects the type of each element.
+    This is faster than psycopg's way, which inspects the type of each element.
     """
     return "{" + ",".join(map(str, values)) + "}"
 
@@ -184,7 +184,7 @@ def _is_called(text: str) -> bool:
 
 
 def parsed(name: str, text: str, *, is_function: bool) -> Statement:
-    """Return the statement of a file; raise `BadStatement` for what is wrong in its header."""
+    """Return the statement of a file; raise `BadStatement` for an error in its header."""
     header = _Header(f"sql/{'functions' if is_function else 'queries'}/{name}.sql", text)
     parts = header.words("roles", PARTS | {"all", "owner"})
     for_people = not parts.isdisjoint(_PEOPLE)
@@ -242,7 +242,7 @@ class _Header:
         return frozenset(value.split())
 
     def choice(self, key: str, *known: str, needed: bool) -> str | None:
-        """Return which of some words a line says."""
+        """Return the word of a line, which must be one of some; None if there is no line."""
         number, value = self._taken(key, needed=needed) or (0, None)
         if value is not None and value not in known:
             raise self._wrong(number, f"@{key} is {' or '.join(known)}, not {value!r}")
@@ -271,7 +271,7 @@ class _Header:
         return Offer(kind, **said)  # type: ignore[arg-type]  # as matched
 
     def has_no_more(self) -> None:
-        """Raise `BadStatement` if a line was not asked for: it would say what does not hold."""
+        """Raise `BadStatement` for a line that means nothing for such a statement."""
         for key, (number, _) in self._said.items():
             raise self._wrong(number, f"@{key} says nothing about such a statement")
 
@@ -298,7 +298,7 @@ def _head(text: str) -> list[str]:
 
 
 def _call(name: str, text: str, header: _Header) -> tuple[LiteralString, dict[str, str]]:
-    """Return the call of a function with its parameters, and those with their types."""
+    """Return the call of a function, and its parameters with their types."""
     found = _SIGNATURE.search(text)
     if found is None or found[1] != name:
         raise header.wrong(f"this is not one function {name} with `language` after its result")

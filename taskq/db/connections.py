@@ -1,6 +1,6 @@
 """Connections to PostgreSQL, from a pool or dedicated, for threads and for asyncio.
 
-Statements are those of the catalogue, called by name. Errors are those of `address.translated`.
+Statements are called by their name in `catalogue`. Errors are those of `address.translated`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _look(connection: WatchedConnection) -> None:
 
 
 def _explain(connection: WatchedConnection, error: psycopg.Error, address: DatabaseAddress) -> None:
-    """Raise `SchemaNewer` for an error that an upgrade has caused, `Unavailable` if it passes.
+    """Raise `SchemaNewer` if an upgrade caused an error, `Unavailable` if repeating helps.
 
     The connection is in no transaction.
     """
@@ -66,8 +66,8 @@ def _explain(connection: WatchedConnection, error: psycopg.Error, address: Datab
 class Connection:
     """A dedicated connection, for a caller that uses it all the time. Not thread-safe.
 
-    It is opened when first needed, and again after it broke. timeline: that of the server, which
-    changes when another takes over; up to date while `connected`.
+    It opens when first needed, and again after it broke. timeline: the server's, which changes
+    when another server takes over; up to date while `connected`.
     """
 
     def __init__(self, address: DatabaseAddress) -> None:
@@ -121,7 +121,7 @@ class Connection:
 class AsyncConnection:
     """A dedicated connection for asyncio, for one task at a time.
 
-    timeline: that of the server that answered last.
+    timeline: of the server that answered last.
     """
 
     def __init__(self, address: DatabaseAddress) -> None:
@@ -134,8 +134,8 @@ class AsyncConnection:
     async def rows(self, name: str, /, **values: object) -> list[Row]:
         """Return all rows of a statement; translate errors.
 
-        If the connection is broken, or was prepared for what an upgrade has replaced, the statement
-        is retried once on a new one, so statements that are sent here must be idempotent.
+        If the connection broke, or an upgrade replaced what the statement was prepared for, it is
+        retried once on a new connection. So statements sent here must be idempotent.
         """
         with translated(self._address.server):
             if self._cursor is not None:
@@ -208,9 +208,9 @@ class Database:
     def __init__(self, dsn: str, *, server: str | None = None, most: int = 8) -> None:
         """Set the pool up; it opens no connection yet.
 
-        most: connections of the pool. server: its name in messages, never the DSN, which may
-        contain a password; by default `address.display_name`. Statements are prepared unless a
-        pooler is in between, or as `TASKQ_PREPARE` says.
+        most: connections of the pool. server: its name in messages, by default
+        `address.display_name`; never the DSN, which may contain a password. Statements are prepared
+        unless a pooler is in between; `TASKQ_PREPARE` overrides that.
         """
         self.dsn: Final = dsn
         self.server: Final = server if server is not None else display_name(dsn)
@@ -246,22 +246,22 @@ class Database:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed, so that nothing can be asked any more."""
+        """Whether it was closed; a closed one answers nothing."""
         return self._pool.closed
 
     @property
     def takeovers(self) -> int:
-        """How often another server has answered its dedicated connections: a change is news."""
+        """How often the dedicated connections have met another server than before."""
         return self._address.takeovers.count
 
     def anonymous(self, *, most: int = 8) -> Database:
-        """Return the same database, opened, under a name that may be shown to anybody."""
+        """Return the same database, opened, under a name that anybody may see."""
         same = Database(self.dsn, server="the database", most=most).open()
         same.note_installed()
         return same
 
     def note_installed(self) -> None:
-        """Note what is installed, so that an upgrade is known for what it is; see `upgrades`."""
+        """Note what is installed, so that a later upgrade is recognised; see `upgrades`."""
         self._address.installed.noted = self.row("installation")
 
     @contextmanager
@@ -279,7 +279,7 @@ class Database:
 
     @contextmanager
     def connection(self) -> Iterator[Statements]:
-        """Yield a pooled connection on which each statement commits by itself."""
+        """Yield a pooled connection on which each statement commits alone."""
         with self._lent() as connection:
             yield Statements(connection)
 

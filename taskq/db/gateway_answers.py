@@ -1,4 +1,4 @@
-"""Answers of a gateway: rows of statements, or an error that stands for an exception."""
+"""Answers of a gateway: rows of statements, or errors, each of which stands for an exception."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from taskq_agent.text import clean
 _MAX_TEXT_CHARS: Final = 2_000
 _TURNED_AWAY: Final = frozenset({"busy", "draining"})
 _PASSING: Final = frozenset({429, 502, 503})
-#: Where an answer says no exception, as that of a proxy.
+#: For answers that name no exception, such as a proxy's.
 _BY_STATUS: Final[dict[int, type[TaskqError]]] = {
     400: errors.UsageError,
     401: errors.Unauthorized,
@@ -31,7 +31,7 @@ _BY_STATUS: Final[dict[int, type[TaskqError]]] = {
 
 
 class Refusal(Exception):
-    """An answer that is an error. code, message, kind, details: as the gateway says them."""
+    """An answer that is an error. code, message, kind, details: as the gateway sends them."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Refusal(Exception):
         return self.code in _TURNED_AWAY
 
     def error(self, name: str) -> TaskqError:
-        """Return the exception that it stands for; name: what was asked for."""
+        """Return the exception that it stands for. name: of the statement."""
         if self.code == "not_offered":
             return NotOverGateway(name)
         kind = getattr(errors, self.kind, None) if self.kind.isidentifier() else None
@@ -71,7 +71,7 @@ class Refusal(Exception):
         if isinstance(kind, type) and issubclass(kind, TaskqError):
             try:
                 return kind(self.message)
-            except TypeError:  # it has fields that are not known here
+            except TypeError:  # its class has more fields
                 pass
         found = _BY_STATUS.get(self.status, errors.Unavailable)
         older = " (is it of an older release?)" if found is errors.ServerUnsuitable else ""
@@ -79,7 +79,7 @@ class Refusal(Exception):
 
 
 def refusal(status: int, retry_after: str | None, body: bytes) -> Refusal:
-    """Return the refusal in an answer, whatever has made it."""
+    """Return the refusal in an answer of a gateway, or of a proxy before it."""
     known: Any = {}
     try:
         known = json.loads(body)["error"]
@@ -99,7 +99,7 @@ def refusal(status: int, retry_after: str | None, body: bytes) -> Refusal:
 
 
 def answered_rows(body: bytes) -> list[Row]:
-    """Return the rows in an answer; raise `ValueError` if it is none."""
+    """Return the rows in an answer; raise `ValueError` if it has another form."""
     try:
         head, *lines = body.rstrip(b"\n").split(b"\n")
         columns = [(str(name), _CONVERTERS.get(kind)) for name, kind in json.loads(head)]
@@ -129,7 +129,7 @@ def _bytes(texts: list[str]) -> list[bytes]:
     return [b64decode(text) for text in texts]
 
 
-#: Values that JSON cannot say, by PostgreSQL's names of their types.
+#: Types that JSON lacks, by PostgreSQL's names.
 _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
     "timestamptz": _instant,
     "numeric": Decimal,

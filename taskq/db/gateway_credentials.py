@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 
 
 def manager_token(file: str | Path | None = None) -> str:
-    """Return a manager's token: of a file, by default as `TASKQ_TOKEN_FILE` or `TASKQ_TOKEN` says.
+    """Return a manager's token, from a file or else from `TASKQ_TOKEN_FILE` or `TASKQ_TOKEN`.
 
-    Raise `UsageError` if there is none, or it cannot be one.
+    Raise `UsageError` if there is none, or the text cannot be one.
     """
     named = file or os.environ.get("TASKQ_TOKEN_FILE")
     if named:

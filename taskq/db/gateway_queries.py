@@ -31,13 +31,13 @@ from taskq_agent.http.dial import Dialer, tls_context
 from taskq_agent.http.gateways import GatewayAddress, GatewayList
 from taskq_agent.http.mismatch import no_tls
 
-#: Seconds for each step of an exchange with the gateway, and for the whole of an answer.
+#: Seconds for each step of an exchange with the gateway, and for a whole answer.
 STEP_S: Final = 60.0
 ANSWER_S: Final = 600.0
-#: Seconds for which a request is repeated while the gateway is away or busy; the longest pause.
+#: Seconds for which requests are repeated while the gateway is away or busy; the longest pause.
 PATIENCE_S: Final = 60.0
 LONGEST_PAUSE_S: Final = 10.0
-#: Characters from which a text goes as it is, behind the other parameters.
+#: From this many characters on, a text goes unencoded behind the other parameters.
 _LONG_CHARS: Final = 4_096
 _WORTH_GZIP: Final = 1_024
 _MAX_ERROR_BYTES: Final = 1 << 20
@@ -47,18 +47,17 @@ _MAX_ANSWER_BYTES: Final = 256 << 20
 class GatewayQueries:
     """Runs named statements at a gateway. Thread-safe.
 
-    server: its name in messages. Errors are those that PostgreSQL's would be, and `Unavailable` if
-    the gateway does not answer; see also `PATIENCE_S`.
+    server: its name in messages. Errors are those of a connection to PostgreSQL, and `Unavailable`
+    if the gateway does not answer; see also `PATIENCE_S`.
     """
 
     def __init__(
         self, url: str, token: str, *, ca: Path | None = None, patience_s: float = PATIENCE_S
     ) -> None:
-        """Make no connection yet; raise `UsageError` for what is no address of a gateway.
+        """Make no connection yet; raise `UsageError` for a wrong address.
 
-        url: of a gateway, or of several, joined by commas.
-
-        ca: certificates of the authorities to trust, instead of the system's.
+        url: of one gateway, or of several, joined by commas. ca: certificates of the authorities to
+        trust, instead of the system's.
         """
         try:
             self._gateways = GatewayList(url.split(","))
@@ -78,13 +77,13 @@ class GatewayQueries:
         self._connections.close()
 
     def impatient(self) -> GatewayQueries:
-        """Return the same gateway for who asks again anyway: nothing is repeated by itself."""
+        """Return the same gateway without repetitions, for callers that ask again anyway."""
         other = copy(self)
         other._patience_s = 0.0  # noqa: SLF001  # its own
         return other
 
     def open(self) -> None:
-        """Ask once, of several gateways each, so that a wrong address or token fails at once."""
+        """Ask each gateway until one answers, so that a wrong address or token fails at once."""
         for _ in self._gateways.all()[1:]:
             with suppress(_Broken):
                 return self._ask()
@@ -98,7 +97,7 @@ class GatewayQueries:
             raise refused.error("brake") from None
 
     def rows(self, name: str, /, **values: object) -> list[Row]:
-        """Return all rows of a statement; of one that is paged, at least one if there is one."""
+        """Return all rows of a statement; of a paged one, at least one row if there is any."""
         request = _request(name, values, self._token)
         try:
             return answered_rows(self._bytes(request, once=not find(name).is_repeatable))
@@ -164,8 +163,8 @@ class GatewayQueries:
     def _bytes(self, request: HttpRequest, *, once: bool) -> bytes:
         """Return the body of the answer; repeat the request while that is harmless and may help.
 
-        once: the repetition would not say the same, so there is none after an answer may have been
-        lost. Such a request has a connection of its own: one that was kept may end at any time.
+        once: a repetition might not answer the same, so there is none once an answer may be lost.
+        Such a request has a connection of its own, since a kept one may end at any time.
         """
         deadline = time.monotonic() + self._patience_s
         pause_s = 0.5

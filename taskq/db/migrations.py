@@ -1,12 +1,12 @@
 """Migration of a database to this release's schema, and inspection of its state.
 
 The numbered files of `sql/migrations` change tables, each once and in order; the database keeps
-the digest of each. The files of `sql/functions`, and the rights on them, are all reinstalled
-whenever one differs from the installed version; then the grants of all logins are renewed by their
-roles. All of it is one transaction.
+the digest of each. If a file of `sql/functions`, or the rights on them, differs from the installed
+version, all are reinstalled; then the grants of all logins are renewed by their roles. All of it
+is one transaction.
 
-A released migration never changes, so a database whose digests differ was made by a version that
-was not released. It cannot be upgraded, and no release works with it.
+A released migration never changes, so a database with other digests comes from an unreleased
+version. It cannot be upgraded, and no release works with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from taskq.model.errors import (
 )
 
 OLDEST_SERVER: Final = 14
-#: How long a migration waits for a table that others use, while all who come later wait behind it.
+#: Seconds for which a migration waits for a table in use; later users wait behind it.
 LOCK_TIMEOUT_S: Final = 5.0
 
 
@@ -44,7 +44,7 @@ _NO_RIGHT: Final = "42501"
 class Schema:
     """State of a database (`version` 0: no schema) and what this release needs.
 
-    released: False if a version of taskq that was not released has made the schema.
+    released: False if an unreleased version of taskq has made the schema.
     """
 
     server: str
@@ -117,14 +117,14 @@ def migrate(database: Database, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> tu
     Atomic; a concurrent caller waits for the first. Raise `SchemaNewer` if a newer release has
     migrated the database, `SchemaUnreleased` if an unreleased version has made it, `Unavailable` if
     another transaction keeps a table for longer than `lock_timeout_s`, `MigrationFailed` if the
-    server refuses a statement, `ServerUnsuitable` if the login may not do this. None changes
-    anything.
+    server refuses a statement, `ServerUnsuitable` if the login may not do this. An error changes
+    nothing.
     """
     try:
         states = _migrate(database, lock_timeout_s)
         database.note_installed()
     except (UsageError, ServerUnsuitable) as error:
-        # None: the server was not asked, for it is too old.
+        # None if the server is too old and got no statement.
         if getattr(error.__cause__, "sqlstate", None) in (None, _NO_RIGHT):
             raise
         raise MigrationFailed(
@@ -153,7 +153,7 @@ def _migrate(database: Database, lock_timeout_s: float) -> tuple[Schema, Schema]
 
 
 def require(database: Database) -> None:
-    """Raise the `SchemaError` that says what to do, unless the schema is this release's."""
+    """Raise a `SchemaError` with advice unless the schema is this release's."""
     schema = inspect(database)
     if schema.current:
         database.note_installed()

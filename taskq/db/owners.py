@@ -16,7 +16,7 @@ ShareBy: TypeAlias = Literal["owner", "campaign"]
 
 
 class QuotaChange(TypedDict, total=False):
-    """What to change of a quota; None: any amount. weight: of the owner among the others."""
+    """Changes of a quota; None means no limit. weight: of the owner among the others."""
 
     max_running: int | None
     max_waiting: int | None
@@ -26,11 +26,11 @@ class QuotaChange(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What an owner's campaigns have, and the quota; None: any amount.
+    """What an owner's campaigns have, and the quota; None means no limit.
 
     owner: the name of the login or token that made them. waiting: tasks that wait or are delayed.
-    bytes: of inputs and output files. is_full: whether nothing more is handed out, since as many
-    are stored as the quota allows.
+    bytes: of inputs and output files. is_full: whether the stored bytes reach the quota, so that no
+    more tasks are handed out.
     """
 
     owner: str
@@ -45,7 +45,7 @@ class Owner:
     is_full: bool
 
     def texts(self) -> dict[str, str]:
-        """Return what is shown of it, by title; amounts with what the quota allows."""
+        """Return the shown texts by title; amounts with their quota."""
         return {
             "owner": self.owner,
             "campaigns": f"{self.campaigns:,}",
@@ -63,7 +63,7 @@ def _of(has: int, may: int | None, text: Callable[[float], str]) -> str:
 class Owners:
     """Owners and their quotas. Every call reads the database; no caching.
 
-    Quotas are an operator's to change, and not over a gateway.
+    Only an operator may change quotas, and not over a gateway.
     """
 
     def __init__(self, database: Queries) -> None:
@@ -72,13 +72,13 @@ class Owners:
     def list(self, path: str = "/") -> list[Owner]:
         """Return the owners of campaigns at and below a path, those with most tasks first.
 
-        Each with what all of the owner's campaigns have; for / also those with a quota only. Raise
-        `NotFound` if there is no such campaign.
+        Each has the sums of all the owner's campaigns. For /, owners with only a quota are there
+        too. Raise `NotFound` if there is no such campaign.
         """
         return [Owner(**row) for row in self._database.rows("owners", path=check_path(path))]
 
     def of(self, path: str) -> str | None:
-        """Return the owner of a campaign; None: it is nobody's, since it is older than owners are.
+        """Return the owner of a campaign; None if it has no owner.
 
         Raise `UnknownCampaign` if there is none.
         """
@@ -91,27 +91,27 @@ class Owners:
     def set_quota(self, owner: str, change: QuotaChange) -> int:
         """Change what an owner may use; return the number of campaigns that the owner has.
 
-        It holds for what is claimed, seeded and stored afterwards, and takes nothing back. Raise
-        `UsageError` for an invalid value, `Conflict` beyond 1,000 quotas.
+        It holds for later claims, seeds and files, and takes nothing back. Raise `UsageError` for
+        an invalid value, `Conflict` beyond 1,000 quotas.
         """
         return int(self._database.value("set_quota", owner=owner, quota=json.dumps(change)))
 
     def give(self, path: str, owner: str) -> int:
-        """Make somebody the owner of a campaign and all below it; return how many changed.
+        """Give a campaign and all below it to an owner; return how many changed.
 
         Raise `NotFound` if there is no such campaign.
         """
         return int(self._database.value("give_campaign", path=check_path(path), owner=owner))
 
     def share_by(self, by: ShareBy) -> bool:
-        """Share out running tasks between owners first, or between all campaigns alike.
+        """Share running tasks between owners first, or between all campaigns alike.
 
-        By owner: each gets a part by the weight of the quota, and the weights of campaigns divide
-        that. By campaign, as it is at first: weights are compared whoever owns them. Return whether
-        that changed anything. It holds after some seconds.
+        By owner: each gets a part by the weight of the quota, which the weights of the campaigns
+        divide. By campaign, the default: only the weights of campaigns count. Return whether that
+        changed anything. It takes effect after some seconds.
         """
         return bool(self._database.value("share_by_owner", by_owner=by == "owner"))
 
     def shared_by(self) -> ShareBy:
-        """Return how running tasks are shared out."""
+        """Return how running tasks are shared."""
         return "owner" if self._database.value("sharing") else "campaign"

@@ -8,9 +8,9 @@ from taskq.model.errors import UsageError
 
 
 def queue_address(given: str | None = None) -> str | None:
-    """Return the address of the queue: the one given, else that of the environment, if any.
+    """Return the given address of the queue, else that of the environment, if any.
 
-    Raise `UsageError` if the environment has two, or what is no address of a gateway for one.
+    Raise `UsageError` if the environment has two, or a wrong address of a gateway.
     """
     dsn, url = os.environ.get("TASKQ_DSN"), os.environ.get("TASKQ_URL")
     if not given and dsn and url:
@@ -21,12 +21,12 @@ def queue_address(given: str | None = None) -> str | None:
 
 
 def is_gateway(address: str | None) -> bool:
-    """Tell whether an address is that of a gateway."""
+    """Tell whether an address is a gateway's."""
     return address is not None and address.startswith(("http://", "https://"))
 
 
 def check_gateway(url: str, name: str) -> None:
-    """Raise `UsageError` for what is no gateway's address. name: of the option that has it."""
+    """Raise `UsageError` unless it is a gateway's address. name: of the option that has it."""
     if is_gateway(url):
         return
     if url.startswith(("postgres://", "postgresql://")):  # with a password perhaps

@@ -1,9 +1,9 @@
 """Roles: rights of logins that do not own the schema.
 
 A login gets EXECUTE on the functions of its roles and may read what their statements read; it can
-write no table. The header of a function says which roles it is for (see `catalogue`), the files of
-`sql/roles` what may be read. Rights hold for one database: PostgreSQL's own roles, which belong to
-the whole server, are only the grantees.
+write no table. The header of a function names its roles (see `catalogue`); the files of `sql/roles`
+grant the reading. Rights hold for one database: PostgreSQL's own roles, which belong to the whole
+server, are only the grantees.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ READING: Final = ("serving", "reader", "gateway")
 def grant(database: Database, role: str, login: str) -> bool:
     """Grant a role to a login, in addition to those it has; return whether that is new.
 
-    Members of a group get it as far as they inherit. Atomic. Other grants in the schema that the
-    login got by hand are revoked. Raise `NotFound` if the server has no such login, `Conflict` if
+    Members of a group get it if they inherit. Atomic. Grants in the schema that the login got by
+    hand are revoked. Raise `NotFound` if the server has no such login, `Conflict` if
     it owns the schema, `ServerUnsuitable` unless the caller owns it.
     """
     return _change(database, "add_login_role", role, login)
@@ -37,13 +37,13 @@ def revoke(database: Database, role: str, login: str) -> bool:
 
 
 def is_group(database: Database, login: str) -> bool:
-    """Return whether a role of the server is a group: it cannot log in, but may have members."""
+    """Return whether a role of the server is a group, which has members but cannot log in."""
     known = database.row("login", login=login)
     return known is not None and known["is_group"]
 
 
 def granted(database: Database) -> dict[str, list[str]]:
-    """Return the roles of each login that has some, sorted by name; for the owner only."""
+    """Return the roles of each login that has any, sorted by name; for the owner only."""
     return {row["login"]: row["roles"] for row in database.rows("login_roles")}
 
 

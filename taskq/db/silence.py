@@ -1,11 +1,11 @@
 """Servers that fall silent while their connections stay open: frozen, or cut off from the network.
 
-The kernel of a frozen process acknowledges what it is sent, so neither TCP nor libpq ever ends a
-statement there; and a deadline cannot tell it from one that takes long. So when a statement has
-waited for `PATIENCE_S`, a new connection asks whether the server answers anybody. While it does,
-the statement may take as long as it needs. If not, the connection is abandoned, without a request
-to cancel, which would hang as well, and so is every other one that was opened to this server until
-then. The next connection tries the other hosts of the DSN first.
+The kernel of a frozen process acknowledges what it receives, so neither TCP nor libpq ever ends a
+statement there, and a deadline cannot tell a silent server from a long statement. So when a
+statement has waited for `PATIENCE_S`, a new connection asks whether the server answers anybody.
+While it does, the statement may take as long as it needs. If not, the connection is abandoned
+without a request to cancel, which would hang too, and so are all other connections to this server
+that are open by then. The next connection tries the other hosts of the DSN first.
 
 All connections of taskq are of the two classes here.
 """
@@ -24,24 +24,24 @@ from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from typing_extensions import Self
 
-#: Seconds for which an answer is waited for before the server is asked whether it answers anybody,
-#: and again after it has answered.
+#: Seconds to wait for an answer before asking whether the server answers anybody; the same again
+#: after it has answered.
 PATIENCE_S: Final = 5.0
-#: Seconds that it has to answer. Both together are less than what a failover takes.
+#: Seconds in which it must answer. Both together are less than a failover takes.
 ANSWER_S: Final = 6.0
-#: Seconds for which other hosts of a DSN are tried before one that was silent.
+#: Seconds for which the other hosts of a DSN come before a silent one.
 PUT_OFF_S: Final = 60.0
 
-#: SSLRequest, which a server answers with one byte before it knows who asks; see
+#: SSLRequest, which a server answers with one byte before any login; see
 #: https://www.postgresql.org/docs/current/protocol-message-formats.html. PostgreSQL logs nothing
 #: about a client that leaves after it.
 _HELLO: Final = (8).to_bytes(4, "big") + (80877103).to_bytes(4, "big")
 
-#: What a connection that is being made answers.
+#: Errors of a connection that is still being made.
 _UNDER_WAY: Final = {errno.EINPROGRESS, errno.EALREADY, errno.EAGAIN}
 
 _Server: TypeAlias = tuple[str, int]
-#: When a server was found silent last.
+#: When each server was last found silent.
 _silent_at: dict[_Server, float] = {}
 
 T = TypeVar("T")
@@ -62,13 +62,13 @@ class _Hello:
         self._is_said = False
 
     def is_answered(self) -> bool | None:
-        """Tell whether the server has answered; False: nobody listens there. None: not yet."""
+        """Tell whether the server has answered: None means not yet, False that nobody listens."""
         try:
             if not self._is_said:
                 state = self._socket.connect_ex(self._peer)
                 if state in _UNDER_WAY:
                     return None
-                # It has room for eight bytes; another refusal than to wait comes from here.
+                # There is room for eight bytes. This raises any refusal but to wait.
                 self._socket.send(_HELLO)
                 self._is_said = True
             return bool(self._socket.recv(1))
@@ -90,7 +90,7 @@ class _Watch:
         self._until = time.monotonic() + PATIENCE_S
 
     def look(self) -> None:
-        """Raise `ServerSilent` if it is; to be called again and again while nothing comes."""
+        """Raise `ServerSilent` if the server is silent. Call it repeatedly while nothing comes."""
         check(self._connection)
         answered = None if self._hello is None else self._hello.is_answered()
         is_late = time.monotonic() > self._until
@@ -100,7 +100,7 @@ class _Watch:
         elif answered is False or (self._hello is not None and is_late):
             _silent_at[self._connection.server] = time.monotonic()
         elif is_late:
-            # What keeps this process from asking says nothing about the server.
+            # An error on this side says nothing about the server.
             with suppress(OSError):
                 self._hello = _Hello(self._connection.fileno())
                 self._until = time.monotonic() + ANSWER_S
@@ -113,14 +113,14 @@ class _Watch:
 
 
 def check(connection: Watched) -> None:
-    """Raise `ServerSilent` if the server was found silent since a connection was opened."""
+    """Raise `ServerSilent` if the server was found silent after this connection was opened."""
     if _silent_at.get(connection.server, 0.0) > connection.opened_at:
         host, port = connection.server
         raise ServerSilent(f"{host}:{port} answers neither this connection nor a new one")
 
 
 def _watched(connection: Watched, steps: PQGen[T]) -> PQGen[T]:
-    """Pass the steps of a statement on, and look after the server whenever nothing has come."""
+    """Pass on the steps of a statement, and check the server whenever nothing has come."""
     watch: _Watch | None = None
     check(connection)
     try:
@@ -140,7 +140,7 @@ def _watched(connection: Watched, steps: PQGen[T]) -> PQGen[T]:
 
 
 def _put_off(conninfo: str) -> str:
-    """Return parameters whose hosts were not silent lately, or come after those that were not."""
+    """Return the parameters with the hosts that were silent lately after the others."""
     if not _silent_at:
         return conninfo
     parts = {name: str(value) for name, value in conninfo_to_dict(conninfo).items()}

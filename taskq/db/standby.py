@@ -1,8 +1,8 @@
-"""Reading from a standby what may be some seconds old: the one place that decides where.
+"""Reads that may be some seconds old: this module chooses the standby or the primary.
 
-A standby that does not answer, or is too far behind, is left for the primary, and looked at again
-later. What is exact to the moment (claims, waits, whatever writes) never comes here: a statement's
-header says whether it may.
+When a standby does not answer, or is too far behind, reads go to the primary, and the standby is
+checked again later. Statements that must be exact to the moment (claims, waits, writes) never come
+here: a statement's header says whether it may.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from taskq.model.words import duration
 
 #: Seconds that a standby may be behind, unless the caller says otherwise.
 MOST_BEHIND_S: Final = 30.0
-#: Seconds after which it is looked at again how far a standby is behind.
+#: Seconds between two checks of how far a standby is behind.
 LOOK_S: Final = 5.0
-#: Seconds for which a standby that was left is not asked.
+#: Seconds for which a standby gets no reads after it failed.
 REST_S: Final = 60.0
 
 log = logging.getLogger(__name__)
@@ -34,10 +34,10 @@ T = TypeVar("T")
 
 
 class StandbyReads:
-    """Runs statements that read on a standby, or on the primary while that one is no use.
+    """Runs reading statements on a standby, or on the primary while the standby is unfit.
 
-    Thread-safe. A statement that a standby does not answer is repeated on the primary, and so is
-    one that finds nothing by name: it may just have been made.
+    Thread-safe. The primary repeats a statement that the standby does not answer, and a lookup by
+    name that finds nothing there: the name may be new.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class StandbyReads:
         most_behind_s: float = MOST_BEHIND_S,
         say: Callable[[str], None] = log.warning,
     ) -> None:
-        """primary: not opened, which happens when it is needed. say: told of a standby left."""
+        """primary: not open; it opens when needed. say: called when a standby becomes unfit."""
         self.server = primary.server
         self._primary = primary
         self._standby = standby
@@ -63,7 +63,7 @@ class StandbyReads:
 
     @classmethod
     def of(cls, primary: Database, read_dsn: str, **options: Any) -> StandbyReads:
-        """Return those of the standby at an address; raise `UsageError` for a bad one."""
+        """Return the reads of the standby at an address; raise `UsageError` for a bad one."""
         server = f"the standby, {display_name(read_dsn)}"
         return cls(primary, Database(reading(read_dsn), server=server), **options)
 
@@ -74,7 +74,7 @@ class StandbyReads:
         return self
 
     def anonymous(self) -> StandbyReads:
-        """Return the same under names that may be shown to anybody."""
+        """Return the same under names that anybody may see."""
         return StandbyReads(
             Database(self._primary.dsn, server="the database"),
             Database(self._standby.dsn, server="the standby"),
@@ -89,19 +89,19 @@ class StandbyReads:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed, so that nothing can be asked any more."""
+        """Whether it was closed; a closed one answers nothing."""
         return self._standby.is_closed and self._primary.is_closed
 
     @property
     def behind_s(self) -> float | None:
-        """Seconds that what is read now is old, at most; None: it is read from the primary."""
+        """Greatest age of what is read now, in seconds; None if the primary answers."""
         seen_s, since_s = self._behind_s, time.monotonic() - self._looked_at
-        # Nobody knows whether it has followed since the latest look.
+        # It may not have followed since the latest check.
         return None if seen_s is None else seen_s + since_s
 
     @property
     def primary(self) -> Database:
-        """The primary, for what must be exact to the moment."""
+        """The primary, for reads that must be exact to the moment."""
         with self._turn:
             return self._opened_primary()
 
@@ -166,7 +166,7 @@ class StandbyReads:
             self._is_left = False
 
     def _measured_s(self) -> float:
-        """Return how many seconds the standby is behind at most; `Unavailable`: too many."""
+        """Return the most seconds that the standby is behind; raise `Unavailable` if too many."""
         behind_s: float | None = self._standby.value("replayed")
         if behind_s is not None and behind_s <= self._most_behind_s:
             return max(behind_s, 0.0)
@@ -174,9 +174,9 @@ class StandbyReads:
             written = self._opened_primary().value("written")
         except Unavailable:
             if behind_s is not None:
-                return behind_s  # old, and said to be; the alternative is nothing
+                return behind_s  # old, and reported as old; the alternative is nothing
             raise
-        except TaskqError:  # a server that does not tell
+        except TaskqError:  # a server that does not report it
             written = None
         # Nothing was replayed for long; perhaps nothing was written.
         if written is not None and self._standby.value("has_replayed", position=written):
@@ -200,5 +200,5 @@ class StandbyReads:
 
 
 def exact(queries: Queries) -> Queries:
-    """Return what answers as of this moment: the primary in place of a standby."""
+    """Return queries that are exact to the moment: the primary in place of a standby."""
     return queries.primary if isinstance(queries, StandbyReads) else queries

@@ -19,13 +19,13 @@ from taskq.db.silence import WatchedConnection
 from taskq.db.stored_json import checked
 from taskq_agent.limits import MAX_READ_BYTES
 
-#: Seconds in which a server must take the request to cancel a statement.
+#: Seconds in which a server must accept a request to cancel.
 CANCEL_S: Final = 5.0
 
-#: Rows that are in memory at a time where `Statements.table` goes through many.
+#: Rows that `Statements.table` holds in memory at a time.
 _AT_A_TIME: Final = 50
 
-#: Errors of `create or replace` where a function of the same arguments has to be dropped first.
+#: Errors of `create or replace` if a function of the same arguments must be dropped first.
 _IRREPLACEABLE: Final = (
     psycopg.errors.InvalidFunctionDefinition,
     psycopg.errors.WrongObjectType,
@@ -77,7 +77,7 @@ class Statements:
     ) -> Iterator[tuple[list[tuple[str, str]], Iterator[tuple[Any, ...]]]]:
         """Yield the columns of a statement, with PostgreSQL's names of their types, and its rows.
 
-        Rows come a few at a time, so that any number can be gone through, and need not be taken;
+        Rows come a few at a time, so there may be any number, and the caller may stop at any;
         `jsonb` is not decoded. Only in a transaction.
         """
         with psycopg.ServerCursor(self._connection, "table", row_factory=tuple_row) as cursor:
@@ -88,7 +88,7 @@ class Statements:
             yield columns, iter(cursor)
 
     def define(self, name: str, /, **identifiers: str | Sequence[str]) -> None:
-        """Run statements with identifiers, or lists of ours, in place of the names in braces."""
+        """Run statements with identifiers, or lists of taskq's, in place of the names in braces."""
         names = {place: quoted(value) for place, value in identifiers.items()}
         # Not prepared: PostgreSQL cannot prepare several statements at once.
         self._connection.execute(sql.SQL(statement(name)).format(**names), prepare=False)
@@ -100,8 +100,8 @@ class Statements:
     def replace_function(self, name: str, text: str) -> None:
         """Run the script that creates or replaces a function; only in a transaction.
 
-        PostgreSQL cannot replace a function by one with another result or other names of
-        parameters: it is dropped first, and loses its grants.
+        PostgreSQL cannot replace a function by one with another result or other parameter names:
+        such a function is dropped first, and loses its grants.
         """
         try:
             with self._connection.transaction():
@@ -117,9 +117,9 @@ class Statements:
                 copy.write_row(row)
 
     def cancel(self) -> None:
-        """Cancel the statement that another thread runs here, where it raises `Unavailable`.
+        """Cancel the statement that another thread runs here, which raises `Unavailable` there.
 
-        A server that cannot be asked to within `CANCEL_S` seconds is not heard any more.
+        If the server does not take the request within `CANCEL_S` seconds, the socket is shut down.
         """
         try:
             # `cancel` keeps the interpreter's lock until the server answers: not even Ctrl-C works.

@@ -1,8 +1,8 @@
-"""Reading of JSON that a server has stored, where one value that cannot be read costs no other.
+"""Reading of stored JSON, where one unreadable value does not hide the others.
 
-Python reads no whole number of more than 4,300 digits, and nothing that is nested 1,000 deep.
-Nobody can store such values any more (`sql/functions/json_fault.sql`), but the owner of the tables.
-Each is read as an object with one name that says why, so all that is stored with it stays in reach.
+Python reads no whole number of more than 4,300 digits, and nothing that is nested 1,000 deep. Only
+the owner of the tables can store such values (see `sql/functions/json_fault.sql`). An object with
+one name, which says why, replaces each, so that everything stored with it can be read.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from taskq_agent import json_text, limits
 
 #: The one name in an object that stands for a value that cannot be read. Its value says why.
 UNREADABLE: Final = "taskq_unreadable"
-#: As deep as every reader of ours gets.
+#: The depth that every reader of taskq's can read.
 _DEEPEST: Final = 200
 _BRACE_OR_STRING: Final = re.compile(rb'[{}]|"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def loads(data: str | bytes | bytearray) -> Any:
-    """Return the value of JSON text; of objects that cannot be read, what stands for them.
+    """Return the value of JSON text, with replacements for unreadable objects.
 
-    Objects in an array are read one by one. Raise `ValueError` if it is no JSON.
+    Objects in an array are read one by one. Raise `ValueError` if the text is not JSON.
     """
     try:
         return json.loads(data)
@@ -40,7 +40,7 @@ def loads(data: str | bytes | bytearray) -> Any:
 
 
 def unreadable(why: str) -> dict[str, Any]:
-    """Return what stands for a value that cannot be read."""
+    """Return the replacement of an unreadable value."""
     return {UNREADABLE: why}
 
 
@@ -50,13 +50,13 @@ def why_unreadable(value: object) -> str | None:
 
 
 def checked(text: bytes, most: int) -> bytes:
-    """Return JSON text if everybody can read it, else the text of what stands for it."""
+    """Return JSON text if every reader can read it, else the text of its replacement."""
     why = json_text.fault(text, most=most, deep=_DEEPEST)
     return text if why is None else json.dumps(unreadable(f"JSON {why}")).encode()
 
 
 def _readable(text: bytes) -> Iterator[bytes]:
-    """Yield JSON text in pieces, with its outermost objects replaced that cannot be read."""
+    """Yield JSON text in pieces, with unreadable outermost objects replaced."""
     depth = begin = done = 0
     for found in _BRACE_OR_STRING.finditer(text):
         brace = found.group()

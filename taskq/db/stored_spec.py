@@ -1,4 +1,4 @@
-"""A campaign specification as the server-side functions take it."""
+"""Campaign specifications in the form that the server-side functions take."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN_CHARS: Final = 80
 def spec_body(spec: CampaignSpec, inputs: Mapping[str, Input] | None = None) -> str:
     """Return a spec as the JSON text that the server-side functions take.
 
-    inputs: all that the campaign shall have; None: those that it has.
+    inputs: all inputs of the campaign; None keeps those that it has.
     Raise `InvalidCampaign` if no task could be run by its handler with its parameters.
     """
     if spec.handler is not None:
@@ -38,7 +38,7 @@ def spec_body(spec: CampaignSpec, inputs: Mapping[str, Input] | None = None) -> 
 
 
 def described_changes(old: CampaignSpec, new: CampaignSpec) -> str:
-    """Return which settings differ, as `weight 1.0 -> 2.0`, in words for people."""
+    """Return which settings differ, such as `weight 1.0 -> 2.0`, for people."""
     were, are = (dict(_settings("", one.to_json())) for one in (old, new))
     names = [name for name in {**were, **are} if were.get(name) != are.get(name)]
     shown = [

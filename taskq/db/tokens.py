@@ -37,10 +37,10 @@ _DAY_S: Final = 86_400
 class Token:
     """A token's record in the database.
 
-    paths: the campaigns that it permits, each with all below it. networks: networks from which
-    sessions may be opened; empty: any. uses: sessions opened with it, `max_uses` at most; sessions:
-    those still open. max_output_bytes: of output files that its agents may have stored. at_site:
-    the site of its agents, whatever they say; None: as they say. state: valid, used up, expired or
+    paths: the campaigns that it permits, each with all below it. networks: from which sessions may
+    be opened; empty means any. uses: sessions opened with it, `max_uses` at most. sessions: those
+    still open. max_output_bytes: bytes of output files that its agents may have stored. at_site:
+    the site of its agents; None means the one that they name. state: valid, used up, expired or
     revoked.
     """
 
@@ -62,7 +62,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
-    """Result of a revocation: sessions that ended, and their attempts, handed out again."""
+    """Result of a revocation: how many sessions it ended, and how many attempts they held."""
 
     sessions: int
     attempts: int
@@ -92,9 +92,9 @@ class Tokens:
         "submitter" also creates and changes campaigns, a "pickler" also sends functions by value.
         name: unique among the tokens that are not revoked. paths: campaigns that exist. days: until
         it expires, ten years at most. max_uses, networks: how many sessions a site's token can
-        open, and from which networks or addresses, as `192.0.2.0/24`. max_output_bytes: how much
-        of output files its agents may have stored; 100 GiB by default. at_site: the site of its
-        agents, whatever they say; without it, bans and limits of sites go by what agents say.
+        open, and from which networks or addresses, such as `192.0.2.0/24`. max_output_bytes: bytes
+        of output files that its agents may have stored; 100 GiB by default. at_site: the site of
+        its agents; without it, bans and limits of sites go by the site that agents name.
 
         Raise `UsageError` for an invalid value, `NotFound` if there is no such campaign,
         `Conflict` if the name is taken.
@@ -136,7 +136,7 @@ class Tokens:
     def revoke(self, name: str) -> Revoked:
         """Revoke a token at once, and end the sessions that it has opened.
 
-        Their agents' tasks are handed out again, which counts neither as failure nor as loss.
+        Other agents get the tasks of these sessions, which counts neither as failure nor as loss.
         Idempotent. Raise `NotFound` if there never was such a token.
         """
         try:
@@ -149,9 +149,9 @@ class Tokens:
 def session_token(enrolment_token: str, key: str) -> str:
     """Return the session token for a hello with this key.
 
-    It is derived by HMAC-SHA256, so that a repeated hello gets the same token although only a hash
-    is stored; without the enrolment token it cannot be computed. Raise `UsageError` if the key is
-    no UUID as `uuid.UUID` writes it: another spelling would make another token.
+    HMAC-SHA256 derives it, so that a repeated hello gets the same token although only a hash is
+    stored. Nobody can compute it without the enrolment token. Raise `UsageError` if the key is not
+    a UUID in the spelling of `uuid.UUID`: another spelling would make another token.
     """
     try:
         canonical = str(uuid.UUID(key)) == key

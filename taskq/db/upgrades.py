@@ -1,8 +1,7 @@
-"""Upgrades of the database under gateways and agents that run.
+"""Upgrades of the database while gateways and agents use it.
 
-They go on with statements that still work. An error that the upgrade may have caused is raised as
-`SchemaNewer`, for which gateways and agents wait; as a fault of the caller it would make agents
-leave.
+Their statements go on as long as they work. An error that the upgrade may have caused becomes
+`SchemaNewer`, on which gateways and agents wait; an error of the caller would make agents leave.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ from taskq.model.errors import BY_SQLSTATE, SchemaNewer, ServerUnsuitable, Usage
 #: The error of a statement that was prepared before an upgrade changed its result.
 PREPARED_BEFORE: Final = psycopg.errors.FeatureNotSupported
 
-#: Errors that say that a call is wrong.
+#: Errors that blame the caller.
 _CALLERS: Final = (UsageError, ServerUnsuitable)
 
 
 class Installed:
-    """What was installed in a database when this process began to use it; None: not known."""
+    """What was installed when this process began to use a database; None if unknown."""
 
     def __init__(self) -> None:
         self.noted: dict[str, Any] | None = None
 
     def explains(self, error: psycopg.Error) -> bool:
-        """Tell whether an error may come from an upgrade, rather than the state of things."""
+        """Tell whether an upgrade may have caused an error."""
         kind = BY_SQLSTATE.get(error.sqlstate or "", ServerUnsuitable)
         lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
         return self.noted is not None and not lost and issubclass(kind, _CALLERS)
