@@ -1,4 +1,4 @@
-"""Embedded PostgreSQL, and a Redis for the front, that need no installed server.
+"""Embedded PostgreSQL, and a Redis for the front, without an installed server.
 
 installation   which PostgreSQL binaries to use
 account        the user that runs the servers: PostgreSQL refuses to run as root
@@ -10,7 +10,7 @@ launching      a process that outlives its caller, and its log
 postmaster     the server process: check, start and stop it
 server         the above in order: `Server.up`, `down` and `status`
 redis_program  which Redis or Valkey to use
-redis_server   the same verbs for that
+redis_server   the same verbs for Redis
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from taskq.model.errors import ServerUnsuitable, Unavailable, UsageError
 
 ROOT_UID: Final = 0
 UNPRIVILEGED: Final = "postgres"
-#: Whom other programs of a machine run as too, so that they may read and change the data.
+#: Other programs run as this user too, so they may read and change the data.
 SHARED: Final = "nobody"
 
 
@@ -64,13 +64,13 @@ class Account:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # Out of the terminal's reach: neither Ctrl-C nor hanging up may stop it.
+            # Away from the terminal: neither Ctrl-C nor hanging up may stop it.
             start_new_session=True,
             **self._surroundings(),
         )
 
     def _surroundings(self) -> dict[str, Any]:
-        """Return how a process of this user is started."""
+        """Return the options that start a process as this user."""
         user = {"user": self.uid, "group": self.gid, "extra_groups": self.groups}
         own = {"cwd": "/", "env": clean_environment(), "umask": 0o077}
         return own | user if self.is_other else own
@@ -89,7 +89,7 @@ class Account:
         )
 
     def _enters(self, directory: Path) -> bool:
-        # Asked of the kernel as that user: mode bits alone do not know of access lists.
+        # The kernel answers for that user; mode bits alone do not show access lists.
         try:
             return self.run(["test", "-x", directory], timeout_s=30).returncode == 0
         except OSError as error:
@@ -100,10 +100,10 @@ class Account:
 
 
 def server_account(data_dir: Path) -> Account:
-    """Return the account that runs, or is to run, the server of a data directory.
+    """Return the account for the server of a data directory.
 
-    An ordinary user's server is the user's own. Root's runs as the owner of the data when there
-    is some, else as the user that TASKQ_RUN_AS names, else `postgres`.
+    An ordinary user runs the server as this user. Root runs it as the owner of the data if there
+    is any, else as the user that TASKQ_RUN_AS names, else as `postgres`.
 
     Raises ServerUnsuitable when there is no such account, UsageError for a wrong TASKQ_RUN_AS.
     """
@@ -124,7 +124,7 @@ def server_account(data_dir: Path) -> Account:
 
 
 def user_name(uid: int) -> str:
-    """Return a user's name, or the number of one that has none."""
+    """Return a user's name, or the number if there is no name."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

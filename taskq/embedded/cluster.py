@@ -23,8 +23,8 @@ INITDB_TIMEOUT_S: Final = 300.0
 def ensure_cluster(home: Home, account: Account, installation: Installation) -> None:
     """Make the home's data directory with the role and the database `taskq` in it.
 
-    One that is there already is kept if this installation can run it. The directory appears
-    complete; what an interrupted call left is removed. The caller holds the lock.
+    An existing directory is kept if this installation can run it. A new one appears complete; the
+    leftovers of an interrupted call are removed. The caller holds the lock.
     """
     for leftover in home.path.glob(f"{STAGING_PREFIX}*"):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -66,8 +66,8 @@ def _stage(staged: Path, account: Account, installation: Installation, password:
     if account.is_other:
         for path in (password_file, staged.parent):
             os.chown(path, account.uid, account.gid, follow_symlinks=False)
-    # The provider that is built into PostgreSQL sorts alike on every host and after every
-    # upgrade of the C library, so indexes stay valid.
+    # PostgreSQL's built-in provider sorts alike on every host and after every upgrade of the C
+    # library, so indexes stay valid.
     since_17 = (
         "--locale-provider=builtin",
         "--builtin-locale=C.UTF-8",
@@ -85,7 +85,7 @@ def _stage(staged: Path, account: Account, installation: Installation, password:
         "--auth-host=scram-sha-256",
         f"--pwfile={password_file}",
     )
-    # In single-user mode no other process can meet a server that lacks the database.
+    # In single-user mode no other process can connect before the database exists.
     single = (
         installation.bin_dir / "postgres",
         "--single",

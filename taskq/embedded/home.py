@@ -4,14 +4,14 @@
     conf/        what taskq and the user set
     run/         the socket, unless the path is too long for one
     runtime/     a copy of the binaries, where the server's account needs one
-    server.log   what PostgreSQL says; server.log.1 is the log before it
-    server.json  which version was started last, and on which host
-    redis.json   where the Redis of the front listens, if one was started; redis.log, redis-runtime/
-    password     of the database role `taskq`, for connections by TCP
+    server.log   PostgreSQL's output; server.log.1 is the log before it
+    server.json  the version that started last, and its host
+    redis.json   where the front's Redis listens, if one was started; redis.log, redis-runtime/
+    password     of the database role `taskq`, for TCP connections
     lock         held while a server is started or stopped
 
-Root's configuration is outside `data`, which belongs to an unprivileged user: a symbolic link put
-there would send root's writing elsewhere.
+Root's configuration is outside `data`, which belongs to an unprivileged user: a symbolic link
+there could redirect root's writes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LONGEST_SOCKET_NAME: Final = "/.s.PGSQL.65535"
 _UNUSABLE: Final = {
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR),
     *(errno.EEXIST, errno.ENAMETOOLONG, errno.ELOOP, errno.EOPNOTSUPP, errno.EINVAL),
-    errno.ENOENT,  # as /proc answers
+    errno.ENOENT,  # /proc gives this
 }
 
 
@@ -66,7 +66,7 @@ def default_home() -> Path:
 
 
 class Home:
-    """The paths of a home, and what guards them."""
+    """The paths of a home, their checks and their lock."""
 
     def __init__(self, path: Path) -> None:
         self.path: Final = path
@@ -92,7 +92,7 @@ class Home:
                 )
 
     def make(self, account: Account) -> None:
-        """Create the home if it is absent; change nothing about what is there."""
+        """Create the home if it is absent; do not change existing files."""
         self.check_owner()
         way = (self.path, *self.path.parents)
         absent = [path for path in way if not path.exists()]
@@ -122,7 +122,7 @@ class Home:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the home for one process; the lock ends with the holder, however that ends."""
+        """Hold the home for one process; the lock ends with the process, even if it is killed."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         lock = os.open(self.path / "lock", flags, 0o600)
         try:
@@ -142,10 +142,10 @@ class Home:
             os.close(lock)
 
     def make_socket_dir(self, account: Account) -> Path:
-        """Return a private folder for the socket whose path a socket's address can hold.
+        """Return a private folder for the socket, whose path fits into a socket's address.
 
         It is in the home if that fits, else in a folder for temporary files. $XDG_RUNTIME_DIR is
-        the last choice: it goes away when the user logs out, and the server does not.
+        the last choice: it goes away when the user logs out, but the server stays.
         """
         inside = self.path / "run"
         if _fits_socket(inside):
@@ -162,7 +162,7 @@ class Home:
         )
 
     def stored(self) -> list[Path]:
-        """Return what taskq has put on the disk for this home, and nothing that others have."""
+        """Return the paths that taskq has made for this home, and no others."""
         inside = [
             *(self.data, self.conf, self.runtime, self.path / "run", self.redis_runtime),
             *(self.state, self.password, self.redis_log, self.redis_state, self.path / "lock"),
@@ -180,7 +180,7 @@ class Home:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """Return what the file about the last start of a server says; nothing if there is none."""
+    """Return the content of the file about a server's last start; empty if there is none."""
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -219,7 +219,7 @@ def make_directory(path: Path, mode: int) -> None:
 
 
 def _fits_socket(folder: Path) -> bool:
-    # libpq takes a comma for the end of a host's name.
+    # For libpq, a comma ends a host's name.
     path = os.fsencode(folder)
     return b"," not in path and len(path) + len(LONGEST_SOCKET_NAME) <= MAX_SOCKET_PATH_BYTES
 

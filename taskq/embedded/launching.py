@@ -15,20 +15,20 @@ MAX_LOG_BYTES: Final = 16 * 1024 * 1024
 
 
 def launch(args: Sequence[str | Path], account: Account, log: Path) -> subprocess.Popen[bytes]:
-    """Start a program that outlives this process; what it says is appended to its log."""
+    """Start a program that outlives this process; its output is appended to the log."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
     output = os.open(log, flags, 0o600)
     try:
         process = account.launch(args, output)
     finally:
         os.close(output)
-    # Collected when it ends: as a zombie it would look alive to the next start.
+    # Collect it when it ends: as a zombie it would look alive to the next start.
     threading.Thread(target=process.wait, name="taskq-server-reaper", daemon=True).start()
     return process
 
 
 def rotated(log: Path) -> int:
-    """Rotate a large log; return the position in the log at which the next output begins."""
+    """Rotate a large log; return the position at which the next output begins."""
     if not log.exists():
         return 0
     size = log.stat().st_size

@@ -46,11 +46,11 @@ class Postmaster:
         return self.port if self.listen_address else None
 
     def is_alive(self) -> bool:
-        """Whether it runs, be it starting, ready or stopping."""
+        """Whether it runs: it is starting, ready or stopping."""
         return self.listens() or self.is_process()
 
     def listens(self) -> bool:
-        """Whether something listens at its socket, also when that is in another container."""
+        """Whether a process, perhaps in another container, listens at its socket."""
         if self.socket_dir is None:
             return False
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -66,8 +66,8 @@ class Postmaster:
     def is_process(self) -> bool:
         """Whether its pid belongs to a server of its data directory, and not to another process.
 
-        A pid is reused, and a dead process whose parent does not collect it keeps its pid: the
-        kernel shows no command line of that one.
+        Pids are reused. A dead process that its parent has not collected keeps its pid, but the
+        kernel shows no command line of it.
         """
         try:
             line = Path(f"/proc/{self.pid}/cmdline").read_bytes()
@@ -80,7 +80,7 @@ class Postmaster:
 
 
 def read_pid_file(data_dir: Path) -> Postmaster | None:
-    """Return what the pid file says, None if there is none; the server writes it line by line."""
+    """Read the pid file; None if there is none. The server writes it line by line."""
     try:
         text, _ = _read_pid_file(data_dir)
     except FileNotFoundError:
@@ -110,7 +110,7 @@ def read_pid_file(data_dir: Path) -> Postmaster | None:
 def start(args: Sequence[str | Path], account: Account, data_dir: Path, log: Path) -> Postmaster:
     """Start a server and wait until it accepts connections, at the latest after recovery.
 
-    Processes that a killed server left behind are waited for: they end by themselves.
+    It also waits for the processes of a killed server, which end on their own.
     """
     deadline = time.monotonic() + ORPHANS_TIMEOUT_S
     while True:
@@ -128,13 +128,13 @@ def start(args: Sequence[str | Path], account: Account, data_dir: Path, log: Pat
 def wait_until_ready(
     data_dir: Path, log: Path, process: subprocess.Popen[bytes] | None = None
 ) -> Postmaster | None:
-    """Return the server of a data directory once it is ready, or None if it ends before.
+    """Return the server of a data directory once it is ready, or None if it ends first.
 
-    `process` is the server if the caller has started it; else it is the one of the pid file.
+    `process` is the server if the caller has started it; else the pid file names the server.
     """
     begin = time.monotonic()
     while True:
-        # Checked before the file is read: a process that has ended writes no more to it.
+        # Checked before the file is read: an ended process writes no more to it.
         ended = process is not None and process.poll() is not None
         found = read_pid_file(data_dir)
         if found is not None and process is not None and found.pid != process.pid:
@@ -171,9 +171,9 @@ def stop(server: Postmaster, *, immediate: bool) -> None:
 def clear_stale(data_dir: Path, socket_dir: Path) -> None:
     """Make the pid files of a dead server harmless.
 
-    PostgreSQL believes them when their pid belongs to any process of the same user by now. The
-    one in the data directory keeps its other lines: by its shared memory key PostgreSQL finds
-    out whether processes of the dead server are still at work on the data.
+    PostgreSQL believes them if any process of the same user has their pid by now. The file in the
+    data directory keeps its other lines: by their shared memory key PostgreSQL finds out whether
+    processes of the dead server still work on the data.
     """
     for leftover in socket_dir.glob(".s.PGSQL.*"):
         leftover.unlink(missing_ok=True)
@@ -194,7 +194,7 @@ def clear_stale(data_dir: Path, socket_dir: Path) -> None:
 
 
 def _read_pid_file(data_dir: Path) -> tuple[bytes, os.stat_result]:
-    # Never through a link: the directory is the server account's, and this may be root.
+    # Follow no link: the directory is the server account's, and this may be root.
     file = os.open(data_dir / _PID_FILE, os.O_RDONLY | os.O_NOFOLLOW)
     with os.fdopen(file, "rb") as content:
         return content.read(), os.fstat(file)

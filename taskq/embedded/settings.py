@@ -1,8 +1,8 @@
-"""Write the configuration that the server is started with.
+"""Write the server's configuration.
 
-All of it is outside the data directory, named on the server's command line, so that nothing but
-PostgreSQL writes there. What initdb found out about the machine is included first, then come
-taskq's settings, then the user's: a later line wins.
+All of it is outside the data directory, where only PostgreSQL writes; the server's command line
+names it. initdb's settings for the machine come first, then taskq's, then the user's: a later line
+wins.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def write_settings(home: Home, account: Account, socket_dir: Path) -> Path:
 
 
 def quoted(value: str) -> str:
-    """Return a value as postgresql.conf wants it: one line, in single quotes."""
+    """Return a value for postgresql.conf: one line, in single quotes."""
     escaped = value.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n")
     return f"'{escaped}'"
 
@@ -110,15 +110,15 @@ def memory_bytes() -> int:
 def sync_method() -> str:
     """Return how to make a whole data directory durable, after initdb and before recovery.
 
-    One `syncfs` takes a fraction of the time of an fsync per file, but only since Linux 5.8 does
-    it report a failed write.
+    One `syncfs` takes a fraction of the time of an fsync per file, but reports a failed write only
+    since Linux 5.8.
     """
     major, minor = (int(number) for number in re.findall(r"\d+", os.uname().release)[:2])
     return "syncfs" if (major, minor) >= (5, 8) else "fsync"
 
 
 def _ident(account: Account) -> str:
-    """Map the server's user, who is the caller or runs for root, and root to the owning role."""
+    """Map the server's user and root to the owning role."""
     users = sorted({account.name, user_name(ROOT_UID)})
     lines = (f'taskq "{user.replace(chr(34), chr(34) * 2)}" {ROLE}\n' for user in users)
     return "# Written by taskq at each start: map, user of the system, role.\n" + "".join(lines)
