@@ -13,7 +13,7 @@ PlaceKind: TypeAlias = Literal["host", "site"]
 
 @dataclass(frozen=True, slots=True)
 class Ban:
-    """A ban of a host or site. login: who made it. until: None: until it is lifted."""
+    """A ban of a host or site. login: who made it. until: None means until it is lifted."""
 
     kind: PlaceKind
     name: str
@@ -24,12 +24,12 @@ class Ban:
 
     @property
     def term(self) -> str:
-        """Until when, in words: `banned until 2026-12-01T08:00:00Z`."""
+        """Its end, in words: `banned until 2026-12-01T08:00:00Z`."""
         return f"banned until {instant(self.until) if self.until else 'that is lifted'}"
 
     @property
     def about(self) -> str:
-        """Until when, by whom and why."""
+        """Its end, its author and the reason, in words."""
         return f"{self.term}, by {self.login} at {instant(self.banned_at)}: {self.why}"
 
     def __str__(self) -> str:

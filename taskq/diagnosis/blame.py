@@ -1,4 +1,4 @@
-"""Whose fault failures are: the tasks', that of hosts, a site, the campaign, or of nobody."""
+"""Whose fault failures are: of the tasks, hosts, a site, the campaign, or nobody."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WHY_CHARS: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class TaskFates:
-    """What became of tasks with failures of a class; see `failing_tasks` in SQL for the fields."""
+    """How tasks with failures of a class went on; see `failing_tasks` in SQL for the fields."""
 
     campaign: str
     error_class: str
@@ -43,14 +43,14 @@ class TaskFates:
 
 @dataclass(frozen=True, slots=True)
 class FailureVerdict:
-    """Attempts of a campaign in a sample of the latest that failed with one class, and whose fault.
+    """A campaign's attempts that failed with one class, in a sample of the latest, and whose fault.
 
-    share: of all attempts in the sample. hosts, sites: on how many of those with attempts.
-    tasks: of how many tasks; again: how many of these failed so on several hosts; then_done: how
-    many were then done on another. side: who is likely at fault: the tasks, nodes, a site, the
-    campaign; chance: failures that do not come again; unclear: the sample does not tell. why: the
-    evidence, in words. places: the hosts or sites at fault; bans: those of them. message: what
-    the latest such attempt said at a host at fault; empty: unknown. sample: its size.
+    share: of all attempts in the sample. hosts, sites: numbers of those with such attempts. tasks:
+    number of their tasks; again: tasks that failed so on several hosts; then_done: tasks that were
+    then done on another. side: the likely fault: of the tasks, nodes, a site, the campaign; chance
+    means failures that do not come again, unclear that the sample is not enough. why: the evidence,
+    in words. places: the hosts or sites at fault; bans: their bans. message: of the latest such
+    attempt at a host at fault; empty if unknown. sample: its size.
     """
 
     campaign: str
@@ -76,7 +76,7 @@ class FailureVerdict:
 
     @property
     def proposal(self) -> str | None:
-        """The command for what is likely next: to ban the hosts, or to list the tasks."""
+        """The command that is likely next: a ban of the hosts, or a list of the tasks."""
         if self.side in {"node", "site"}:
             banned = {ban.name for ban in self.bans}
             names = [name for name in self.places if name not in banned]
@@ -92,16 +92,16 @@ class FailureVerdict:
 
     @property
     def remedy(self) -> str | None:
-        """The command that follows a repair, where tasks that failed would only fail again."""
+        """The command that retries the tasks after a repair; None if they need no repair."""
         if self.side not in {"task", "campaign"} or not self.error_class:
             return None
         return command("retry", "--error-class", self.error_class, names=[self.campaign])
 
 
 def failing_why(error_class: str, message: str) -> str:
-    """Return why a place is banned: what fails there, with its message, in 80 characters at most.
+    """Return the reason of a ban: the class and message of failures, in 80 characters at most.
 
-    Characters that a terminal would not show are left out: the message came from a node.
+    It leaves out characters that a terminal would not show, since the message came from a node.
     """
     said = " ".join("".join(one if one.isprintable() else " " for one in message).split())
     why = ": ".join(filter(None, (error_class, said))) or "attempts fail"
@@ -117,7 +117,7 @@ def blame(
 ) -> list[FailureVerdict]:
     """Return a verdict for each campaign and class, most attempts first, `limit` at most.
 
-    size: of the sample; None: there are no more attempts than these.
+    size: of the sample; None if there are no more attempts than these.
     """
     by_campaign = defaultdict(list)
     known, size = list(bans), size or size_of(groups, 0)
@@ -166,7 +166,7 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
     all_bad = _bad(groups)
     judged = Judgement(hosts)
     bad_hosts = sorted(judged.failing - {""}, key=lambda name: -_bad(hosts[name]))
-    # A site is at fault if it is without its few bad hosts as well, on several hosts.
+    # A site is at fault if several hosts fail even without its few bad ones.
     apart = failing_hosts_apart(groups, judged.failing)
     judged_sites = Judgement(
         {
@@ -221,7 +221,7 @@ def _bad(groups: Iterable[AttemptGroup]) -> int:
 
 
 def _beside(where: str, names: Sequence[str], judged: Judgement) -> str:
-    """Return how often the worst places fail beside the others."""
+    """Return how often the worst places fail, and how often the others."""
     parts = []
     for name in names[:_SHOWN]:
         found = judged.comparison(name)

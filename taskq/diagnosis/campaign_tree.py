@@ -1,4 +1,4 @@
-"""The tree of campaigns as it is shown: totals, paces and agents of each, from what was read."""
+"""The tree of campaigns for display: totals, paces and agents of each, from readings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taskq.model.views import Status
 
 #: Campaigns that one page shows.
 MOST_SHOWN: Final = 1_000
-#: Campaigns that a page shows unless more levels are asked for.
+#: Campaigns that a page shows unless the viewer wants more levels.
 USUALLY_SHOWN: Final = 100
 _COUNTS: Final = (
     "waiting",
@@ -29,7 +29,7 @@ _COUNTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """Where a pace begins: how many tasks had ended, and when that was by a monotonic clock."""
+    """The start of a pace: the number of ended tasks, and its instant by a monotonic clock."""
 
     ended: int
     at: float
@@ -39,8 +39,8 @@ class Base:
 class CampaignNode:
     """A campaign in the tree. status: its counts with all below it; own: without.
 
-    agents: those that serve it, above or below; None: not known yet. why: why no tasks of it are
-    handed out; empty: they are.
+    agents: those that serve it, above or below; None if not known yet. why: why its tasks are not
+    handed out; empty if they are.
     """
 
     status: Status
@@ -69,14 +69,14 @@ class Tree:
         return [node for name, node in self.nodes.items() if name == path or name.startswith(below)]
 
     def levels(self, path: str) -> list[int]:
-        """Return how many campaigns there are at a path and down to each level below it."""
+        """Return the number of campaigns from a path down to each level below it."""
         found = Counter(node.depth for node in self.within(path))
         return list(accumulate(found[depth] for depth in sorted(found)))
 
     def shown(self, path: str, levels: int) -> tuple[list[CampaignNode], int]:
         """Return what a page shows of `within`, and how many campaigns it leaves out.
 
-        levels: how far down; less far if these are too many. None is shown without those above it.
+        levels: how far down; fewer if these are too many. No campaign comes without those above it.
         """
         found = self.within(path)
         least = min((node.depth for node in found), default=0)
@@ -86,7 +86,7 @@ class Tree:
 
 
 def _place(node: CampaignNode) -> list[str]:
-    """Return what puts a campaign behind the one above it, before its neighbours."""
+    """Return the sort key that puts a campaign behind the one above it, before its neighbours."""
     return node.status.path.rstrip("/").split("/")
 
 
@@ -100,8 +100,8 @@ def grow(
     """Return the tree of campaigns with their own counts, read at an instant.
 
     bases: where paces begin, by campaign. scopes: how many agents serve just that campaign with all
-    below it; None: not known. dues: when the last delayed task of a campaign is due, as far as that
-    is known; before, nothing above it is at its end.
+    below it; None if not known. dues: when the last delayed task of a campaign is due, as far as
+    known; no campaign above it ends sooner.
     """
     own = {one.path: one for one in statuses}
     totals = {path: [getattr(one, name) for name in _COUNTS] for path, one in own.items()}
@@ -146,7 +146,7 @@ def usual_levels(counts: Sequence[int]) -> int:
 
 
 def parent(path: str) -> str | None:
-    """Return the path above; None: there is none."""
+    """Return the path above; None if there is none."""
     return None if path == "/" else path.rpartition("/")[0] or "/"
 
 

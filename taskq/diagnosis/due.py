@@ -1,4 +1,4 @@
-"""When the last delayed task of a campaign is due: what is left does not end before."""
+"""When the last delayed task of a campaign is due: the campaign does not end before."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from taskq.model.views import Status
 
 
 def last_due_s(queries: Queries, status: Status) -> float | None:
-    """Return in how many seconds the last delayed task here or below is due, at least.
+    """Return a lower bound of the seconds until the last delayed task here or below is due.
 
-    status: of the campaign with all below it. None: none is delayed, or it is not known, since many
-    of other campaigns come later or the gateway is of an older release.
+    status: of the campaign with all below it. None if no task is delayed, or if it is unknown: many
+    delayed tasks of other campaigns come later, or the gateway is of an older release.
     """
     if not status.delayed:
         return None

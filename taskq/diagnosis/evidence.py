@@ -1,9 +1,9 @@
 """Statistics that compare a host, site or class of error with the rest: shares and run times.
 
 A difference counts if the intervals of both sides, each with a confidence of 99.9 %, do not
-overlap: they are wide where little was seen, so neither a number of attempts nor a share decides by
-itself. Places are compared within campaigns only, weighted as the place has them, so that who got
-a bad campaign is no bad place.
+overlap. Few attempts give wide intervals, so neither a number of attempts nor a share decides
+alone. Places are compared within campaigns only, weighted by the place's attempts, so that a bad
+campaign does not make a bad place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from taskq.model.words import percent
 
-#: What intervals of 99.9 % leave out on each side; and where that is in the normal distribution.
+#: The tail outside a 99.9 % interval on each side, and its place in the normal distribution.
 _TAIL: Final = 0.0005
 _Z: Final = 3.29
 _HALVINGS: Final = 30
@@ -42,7 +42,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The share here and, weighted as the campaigns are here, elsewhere."""
+    """The share here and elsewhere, both with the weights that the campaigns have here."""
 
     here: Share
     elsewhere: Share
@@ -85,7 +85,7 @@ class RunTimeSums:
 
 @dataclass(frozen=True, slots=True)
 class Slowness:
-    """How many times as long as elsewhere attempts take, with its interval."""
+    """How many times as long as elsewhere attempts take, with the interval."""
 
     times: float
     low: float
@@ -100,12 +100,12 @@ class Slowness:
 def share(part: float, attempts: float) -> Share:
     """Return a share with its interval, exact for any number of attempts.
 
-    C. J. Clopper and E. S. Pearson, Biometrika 26, 1934, 404: no other covers the true share as
-    often as it says where little was seen, and most hosts have few attempts.
+    C. J. Clopper and E. S. Pearson, Biometrika 26, 1934, 404. With few attempts, which most hosts
+    have, no other interval covers the true share as often as claimed.
     """
     if attempts <= 0:
         return Share(0.0, 0.0, 1.0, 0)
-    # Rounded, since nearly all hosts are compared with nearly the same.
+    # Rounded for the cache: nearly all hosts are compared with nearly the same shares.
     bad, good = round(part, 3), round(attempts - part, 3)
     low = 0.0 if bad <= 0 else _quantile(_TAIL, bad, good + 1)
     high = 1.0 if good <= 0 else 1 - _quantile(_TAIL, good, bad + 1)
@@ -114,7 +114,7 @@ def share(part: float, attempts: float) -> Share:
 
 @lru_cache(maxsize=10_000)
 def _quantile(tail: float, a: float, b: float) -> float:
-    """Return below what a variable of the beta distribution is with this probability."""
+    """Return the quantile of the beta distribution at this probability."""
     if b == 1:
         return float(tail ** (1 / a))
     low, high = 0.0, 1.0
@@ -152,9 +152,9 @@ def _beta(x: float, a: float, b: float) -> float:
 def compare(
     here: Mapping[str, tuple[int, int]], elsewhere: Mapping[str, tuple[int, int]]
 ) -> Comparison | None:
-    """Compare a place with others; None: these have no attempts of its campaigns.
+    """Compare a place with others; None if these have no attempts of its campaigns.
 
-    here, elsewhere: by campaign, how many attempts count, of how many.
+    here, elsewhere: by campaign, how many attempts count, and how many there are.
     """
     counted = attempts = expected = spread = 0.0
     for campaign, (part, whole) in here.items():
@@ -165,7 +165,7 @@ def compare(
             spread += whole**2 / other_whole
     if not attempts:
         return None
-    # As many attempts elsewhere as would give an estimate of this precision in one campaign.
+    # The number of attempts that would give this precision in a single campaign.
     effective = attempts**2 / spread
     return Comparison(share(counted, attempts), share(expected / attempts * effective, effective))
 
@@ -173,7 +173,7 @@ def compare(
 def slowness(
     here: Mapping[str, RunTimeSums], elsewhere: Mapping[str, RunTimeSums]
 ) -> Slowness | None:
-    """Compare run times within campaigns; None: too few are known.
+    """Compare run times within campaigns; None if too few are known.
 
     The ratios of the geometric means are averaged, weighted by their precision.
     """

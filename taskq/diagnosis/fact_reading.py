@@ -1,4 +1,4 @@
-"""Reading of the facts about a campaign: in one snapshot, without a look at waiting tasks.
+"""Reading of the facts about a campaign in one snapshot, without reading waiting tasks.
 
 Over a gateway each fact is as of its own moment.
 """
@@ -30,7 +30,7 @@ from taskq.diagnosis.fleet import Fleet
 from taskq.model.views import AgentView, Brake, LeftAgent, Status
 
 MAX_SCOPES: Final = 3
-"""Scopes of agents whose other campaigns are looked at: each costs as much as `counts`."""
+"""Scopes of agents whose other campaigns are read: each costs as much as `counts`."""
 MAX_LEFT: Final = 1_000
 MAX_CLASSES: Final = 8
 """Most frequent classes of failures that are judged: with thousands of hosts each takes 0.1 s."""
@@ -39,8 +39,8 @@ MAX_CLASSES: Final = 8
 def read_facts(database: Queries, path: str, *, looks: bool = True, whole: bool = True) -> Facts:
     """Read the facts about a campaign and all below it; raise `NotFound` if there is none.
 
-    looks: whether to look at the latest attempts as well. whole: whether to tell of campaigns
-    elsewhere that run on the same agents, and of tokens, as for who may see the whole queue.
+    looks: whether to read the latest attempts too. whole: whether to include campaigns elsewhere
+    on the same agents, and tokens, for callers that may see the whole queue.
     """
     if isinstance(database, (Database, StandbyReads)):
         return database.in_snapshot(lambda snapshot: _read(snapshot, path, looks, whole))
@@ -78,12 +78,12 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool) -> Facts:
 
 
 def _others(snapshot: Queries, path: str, kinds: list[AgentKind]) -> list[OtherCampaign]:
-    """Return what runs on the agents that serve campaigns above the path as well."""
+    """Return the other campaigns of agents that serve a campaign above the path."""
     slots: dict[str, int] = {}
     for kind in kinds:
         if kind.scope != path and is_within(path, kind.scope):
             slots[kind.scope] = slots.get(kind.scope, 0) + kind.slots
-    # What is below one scope is below that of agents above it too: count it once.
+    # A scope includes the scopes below it: count their campaigns once.
     chosen: list[str] = []
     for scope in sorted(slots):
         if not any(is_within(scope, other) for other in chosen):

@@ -18,11 +18,11 @@ MAX_NAMED: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class CampaignFacts:
-    """A campaign with unfinished tasks, its own. ahead: leased ahead, among those that are working.
+    """A campaign that has unfinished tasks of its own. ahead: those leased ahead, among working.
 
-    running_quota: how many tasks of its owner may run; 0: none, as all bytes are used up.
-    full_sites: where as many work as max_running_per_site allows, or did at the last claim.
-    campaigns: number of such campaigns, of which the first `MAX_CAMPAIGNS` are known.
+    running_quota: how many tasks of its owner may run; 0 if the owner's bytes are used up.
+    full_sites: sites that are at max_running_per_site, or were at the last claim. campaigns: number
+    of such campaigns, of which the first `MAX_CAMPAIGNS` are known.
     """
 
     path: str
@@ -46,7 +46,7 @@ class CampaignFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClosedCampaign:
-    """A campaign that is not open. paused_why: why it paused itself; None: somebody did it."""
+    """A campaign that is not open. paused_why: why it paused itself; None if an operator did."""
 
     path: str
     status: str
@@ -55,10 +55,10 @@ class ClosedCampaign:
 
 @dataclass(frozen=True, slots=True)
 class AgentKind:
-    """Open sessions that have in common what is said of them. some_hosts: five at most.
+    """Open sessions with the same scope, offers and state. some_hosts: five at most.
 
-    banned: of one of them, if they are: host or site, its name, and why. last_until: when the last
-    of them expires if they stay silent.
+    banned: the ban of one of them, if any: "host" or "site", its name, and why. last_until: when
+    the last of them expires if they stay silent.
     """
 
     scope: str
@@ -94,7 +94,7 @@ class Refusing:
 
 @dataclass(frozen=True, slots=True)
 class OtherCampaign:
-    """A campaign that runs on the same agents. campaigns, all_working, all_weights: of all such."""
+    """A campaign on the same agents. campaigns, all_working, all_weights: sums of all such."""
 
     path: str
     working: int
@@ -119,8 +119,8 @@ class SiteToken:
 class Upkeep:
     """The queue as a whole. agents: all open sessions, also of other campaigns.
 
-    keeper_until: until when a keeper acts, or did; None: there never was one. by_owner: whether
-    owners share first.
+    keeper_until: the end of the latest keeper's term; None if there never was one. by_owner:
+    whether owners share first.
     """
 
     now: datetime
@@ -134,13 +134,13 @@ class Upkeep:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that is known when a campaign is explained.
+    """All facts that explain a campaign.
 
-    owners: those of its campaigns, if some have a quota of what runs or is stored.
-    campaigns: those with unfinished tasks, most waiting first. others: campaigns outside that run
-    on the same agents. silent: silent agents that hold tasks, longest silent first. left: agents
-    that left within the hour. due_at: when the first delayed task comes due; None: unknown.
-    findings: what the latest attempts show; None: nothing has ended, or it was not asked.
+    owners: of its campaigns, if some have a quota of tasks or bytes. campaigns: those with
+    unfinished tasks, most waiting first. others: campaigns elsewhere that run on the same agents.
+    silent: silent agents that hold tasks, longest silent first. left: agents that left within the
+    hour. due_at: when the first delayed task is due; None if unknown. findings: from the latest
+    attempts; None if nothing has ended, or nobody asked for them.
     """
 
     status: Status
@@ -160,10 +160,10 @@ class Facts:
 
     @property
     def slots(self) -> int:
-        """How many attempts run at a time at most; agents that are slowed make one."""
+        """The most attempts that run at a time; slowed agents make one each."""
         return sum(kind.agents if kind.slowed else kind.slots for kind in self.agents)
 
 
 def is_within(path: str, scope: str) -> bool:
-    """Return whether a campaign is another one, or below it."""
+    """Return whether a campaign is the scope, or below it."""
     return path == scope or path.startswith(scope.rstrip("/") + "/")

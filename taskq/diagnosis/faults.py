@@ -1,4 +1,4 @@
-"""Reasons that lie in what is broken: tasks that fail, hosts and sites that fail or are slow."""
+"""Reasons in broken parts: tasks that fail, hosts and sites that fail or are slow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_VERDICTS: Final = 2
 
 
 def faults(facts: Facts) -> Iterator[Reason]:
-    """Yield what is broken, by the verdicts of `failures`, `hosts` and `sites`."""
+    """Yield the broken parts, by the verdicts of `failures`, `hosts` and `sites`."""
     if facts.findings is None:
         return
     yield from _failed(facts)
@@ -26,7 +26,7 @@ def faults(facts: Facts) -> Iterator[Reason]:
 
 
 def told(facts: Facts, verdicts: Sequence[FailureVerdict]) -> str:
-    """Return whose fault classes of failures are, as clauses of a sentence."""
+    """Return whose fault each class of failures is, as clauses of a sentence."""
     return "; ".join(
         f"{one.error_class or '(none)'}"
         f"{'' if one.campaign == facts.status.path else f' in {one.campaign}'}: "
@@ -38,8 +38,8 @@ def told(facts: Facts, verdicts: Sequence[FailureVerdict]) -> str:
 def verdicts_on_failed(facts: Facts) -> list[FailureVerdict]:
     """Return the verdicts that matter most for tasks that failed for good.
 
-    Those that lie in the tasks or the campaign come first: what is bad on some hosts only was
-    mostly done on others. What is unclear is left out.
+    Faults of the tasks or the campaign come first: tasks that fail on some hosts only are mostly
+    done on others. Unclear verdicts are left out.
     """
     found = [] if facts.findings is None else facts.findings.failures
     clear = [one for one in found if one.side != "unclear"]
@@ -48,13 +48,13 @@ def verdicts_on_failed(facts: Facts) -> list[FailureVerdict]:
 
 
 def repairs(verdicts: Sequence[FailureVerdict]) -> list[str]:
-    """Return the commands that list what is to be repaired, and those that follow a repair."""
+    """Return the commands that list the parts to repair, and those that follow a repair."""
     lists = [one.proposal for one in verdicts if one.remedy]
     return [one for one in [*lists, *(one.remedy for one in verdicts)] if one]
 
 
 def _failed(facts: Facts) -> Iterator[Reason]:
-    """Say which tasks fail, and whose fault that is."""
+    """Say how many tasks fail, and whose fault that is."""
     path, failed = facts.status.path, facts.status.failed
     verdicts = verdicts_on_failed(facts)
     if not failed:
@@ -150,7 +150,7 @@ def _slow(facts: Facts, findings: Findings) -> Iterator[Reason]:
 
 
 def _lost(places: Sequence[Place]) -> int:
-    """Return how many more attempts slow places had made as fast ones."""
+    """Return how many more attempts slow places could have made as fast ones."""
     return round(sum((one.attempts - one.bad) * (one.slow.times - 1) for one in places if one.slow))
 
 

@@ -17,14 +17,14 @@ from taskq.model.seed import check_path
 
 MAX_HOSTS: Final = 50_000
 MOST_MESSAGES: Final = 5
-"""Places that fail of which the message is looked up."""
+"""Failing places whose message is looked up."""
 MOST_FAILURES: Final = 1_000
-"""Failures of a class among which that of a host is looked for."""
+"""Failures of a class among which a host's is searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What one sample shows: hosts and sites beside each other, and whose fault failures are."""
+    """Results of one sample: hosts and sites compared, and whose fault failures are."""
 
     hosts: list[Place]
     sites: list[Place]
@@ -47,12 +47,12 @@ class Fleet:
     ) -> int:
         """Ban a host or site; return how many agents there were not draining before.
 
-        They get the order to drain, with the reason, with the answer to their next heartbeat: they
-        claim no more, finish the tasks they hold, and leave. An agent that starts there is refused
-        with the reason until the ban ends. A ban that is there is replaced.
+        The answer to their next heartbeat orders them to drain, with the reason: they claim no
+        more, finish the tasks they hold, and leave. An agent that starts there is refused with the
+        reason until the ban ends. The ban replaces an earlier one.
 
-        name: as agents name it; an agent may name another one, so to keep out somebody who must not
-        come, revoke the token. until: an aware instant, or a duration; None: until it is lifted.
+        name: as agents name it. An agent may give another name; to keep out an agent for certain,
+        revoke its token. until: an aware instant, or a duration; None means until it is lifted.
         """
         lifetime_s = None
         if isinstance(until, timedelta):
@@ -69,7 +69,7 @@ class Fleet:
         return int(self._database.value("ban", kind=kind, **values))
 
     def unban(self, kind: PlaceKind, name: str) -> bool:
-        """Lift a ban; return whether there was one. Agents that were told to leave do so."""
+        """Lift a ban; return whether there was one. Agents that already drain still leave."""
         return bool(self._database.value("unban", kind=kind, name=name))
 
     def bans(self) -> list[Ban]:
@@ -79,10 +79,9 @@ class Fleet:
     def hosts(self, path: str = "/") -> list[Place]:
         """Compare the hosts whose agents serve a campaign, above or below it.
 
-        Attempts are those of a sample of the latest at and below the path, at most 10,000, however
-        many there are. Those where clearly more fails than elsewhere come first, then slow ones,
-        and last those that are banned; most slots first. Raise `NotFound` if there is no such
-        campaign.
+        Their attempts come from a sample of the latest at and below the path, at most 10,000. Hosts
+        that clearly fail more than others come first, then slow ones, banned ones last; most slots
+        first. Raise `NotFound` if there is no such campaign.
         """
         return self._compared("host", self._presence(path), self._sample(path), self.bans())
 
@@ -91,7 +90,7 @@ class Fleet:
         return self._compared("site", self._presence(path), self._sample(path), self.bans())
 
     def failures(self, path: str = "/", *, limit: int = 20) -> list[FailureVerdict]:
-        """Judge, by campaign and class, whose fault failures at and below a path are.
+        """Judge whose fault failures at and below a path are, by campaign and class.
 
         Takes the same sample as `hosts`; most attempts first, `limit` classes at most. Raise
         `NotFound` if there is no such campaign.
@@ -99,7 +98,7 @@ class Fleet:
         return self._judged(path, limit, self._sample(path), self.bans())
 
     def findings(self, path: str = "/", *, limit: int = 20) -> Findings:
-        """Return what `hosts`, `sites` and `failures` do, all by one reading of each."""
+        """Return the results of `hosts`, `sites` and `failures` from one set of readings."""
         sample, present, bans = self._sample(path), self._presence(path), self.bans()
         return Findings(
             hosts=self._compared("host", present, sample, bans),
@@ -140,7 +139,7 @@ class Fleet:
         return places
 
     def _message(self, campaign: str, host: str, error_class: str) -> str:
-        """Return what the latest failure of a class on a host said last; empty: it is unknown."""
+        """Return the last message of the latest failure of a class on a host; empty if unknown."""
         found = self._database.row(
             "latest_failure",
             path=campaign,

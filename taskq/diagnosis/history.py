@@ -1,4 +1,4 @@
-"""History of a task: what happened to it, in order, as its attempts and its row tell."""
+"""History of a task: its events in order, from its attempts and its row."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _USED: Final = ("cpu_s", "peak_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a task. at: None: it is so now.
+    """An event of a task. at: None for the state now.
 
-    what: claimed, an outcome of an attempt, or a status. attempt: None: it is about no attempt.
+    what: claimed, an outcome of an attempt, or a status. attempt: None if it is about no attempt.
     """
 
     at: datetime | None
@@ -31,10 +31,10 @@ class Event:
 
 
 def history(task: TaskView, attempts: Iterable[Attempt]) -> list[Event]:
-    """Return the events of a task, the first first; the last says how it stands now.
+    """Return the events of a task, oldest first; the last is its state now.
 
-    The ends of attempts and the claims of those that have ended are known, and the claim of one
-    that runs. When a task was seeded, retried or cancelled while it waited is not recorded.
+    The database records the claim and end of each ended attempt, and the claim of a running one,
+    but not when a waiting task was seeded, retried or cancelled.
     """
     events: list[Event] = []
     before: Attempt | None = None
@@ -57,7 +57,7 @@ def history(task: TaskView, attempts: Iterable[Attempt]) -> list[Event]:
 
 
 def _again(claimed_at: datetime, before: Attempt | None) -> str:
-    """Return how long after an attempt that came to nothing the next began, in words."""
+    """Return how long after an unsuccessful attempt the next began, in words."""
     if before is None or before.outcome == "done" or claimed_at < before.ended_at:
         return ""
     return f"tried again after {duration((claimed_at - before.ended_at).total_seconds())}"

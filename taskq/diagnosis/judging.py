@@ -1,4 +1,4 @@
-"""Judging of places beside the others: those that clearly stand out are no measure for the rest."""
+"""Judging of places by the others, without those that clearly stand out."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _ROUNDS: Final = 3
 class Judgement:
     """Places compared with the others that do not stand out themselves.
 
-    As in judge_hosts() in SQL, one bad place would make others look well, and slow ones others
-    fast. So who stands out is found, left out of the measure, and all are compared anew, until that
-    changes nothing. groups: attempts by the name of the place.
+    One bad place would make others look good, and slow places would make others look fast. So, as
+    in judge_hosts() in SQL, places that stand out are left out of the measure, and all are compared
+    anew until nothing changes, at most three times. groups: attempts by the name of the place.
     """
 
     def __init__(self, groups: Mapping[str, Iterable[AttemptGroup]]) -> None:
@@ -35,7 +35,7 @@ class Judgement:
         self.times = {name: run_times(some) for name, some in groups.items()}
         self.failing: set[str] = set()
         self.slow: set[str] = set()
-        # Most places stand out for nothing: nothing fails, or hardly anything ran.
+        # Most places cannot stand out: nothing fails there, or hardly anything ran.
         some_bad = [
             name for name, found in self.ends.items() if any(bad for bad, _ in found.values())
         ]
@@ -54,7 +54,7 @@ class Judgement:
             self._measure()
 
     def comparison(self, name: str) -> Comparison | None:
-        """Return the share of bad attempts there beside that elsewhere."""
+        """Return the shares of bad attempts there and elsewhere."""
         here = self.ends.get(name, {})
         own = {} if name in self.failing else here
         elsewhere = {}
@@ -65,7 +65,7 @@ class Judgement:
         return compare(here, elsewhere)
 
     def slowness(self, name: str) -> Slowness | None:
-        """Return how long attempts take there beside those elsewhere."""
+        """Return how many times as long as elsewhere attempts take there."""
         here = self.times.get(name, {})
         own = {} if name in self.slow else here
         nothing = RunTimeSums()
@@ -76,7 +76,7 @@ class Judgement:
         return slowness(here, elsewhere)
 
     def _measure(self) -> None:
-        """Add up what the places come to that do not stand out."""
+        """Add up the attempts of the places that do not stand out."""
         counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         for name, found in self.ends.items():
             for campaign, (part, whole) in found.items() if name not in self.failing else ():
@@ -89,7 +89,7 @@ class Judgement:
                 self._all_times[campaign] += one
 
 
-#: Times as long as elsewhere from which on slowness is worth a word: machines differ by less.
+#: The least factor of slowness that is reported: machines differ by less.
 NOTABLE: Final = 1.5
 
 
@@ -99,12 +99,12 @@ def is_failing(found: Comparison | None) -> bool:
 
 
 def is_slow(found: Slowness | None) -> bool:
-    """Return whether attempts clearly take longer than elsewhere, and much."""
+    """Return whether attempts clearly take much longer than elsewhere."""
     return found is not None and found.is_slower and found.times >= NOTABLE
 
 
 def failing_hosts_apart(groups: Iterable[AttemptGroup], failing: set[str]) -> dict[str, list[str]]:
-    """Return by site its hosts that fail, unless they are most of its hosts."""
+    """Return by site its failing hosts, unless they are at least half of its hosts."""
     sites: dict[str, set[str]] = defaultdict(set)
     for one in groups:
         sites[one.site].add(one.host)
@@ -113,7 +113,7 @@ def failing_hosts_apart(groups: Iterable[AttemptGroup], failing: set[str]) -> di
 
 
 def ends(groups: Iterable[AttemptGroup]) -> Ends:
-    """Return by campaign how many attempts were bad, of how many that tell something."""
+    """Return by campaign how many attempts were bad, and how many were bad or done."""
     found: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for one in groups:
         if one.outcome in TELLING:

@@ -1,4 +1,4 @@
-"""Figures of campaigns as texts: the same on a page as it is sent and in what is live on it."""
+"""Figures of campaigns as texts, the same for a page and for its live updates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taskq.model.words import duration, rate
 
 
 def figures_of(tree: Tree, path: str, levels: int) -> dict[str, str]:
-    """Return the texts that change on pages about a campaign, by the names that elements have."""
+    """Return the texts that change on pages about a campaign, by the names of their elements."""
     shown, _ = tree.shown(path, levels)
     found = {"campaigns": str(len(shown))}
     for node in shown:
@@ -19,7 +19,7 @@ def figures_of(tree: Tree, path: str, levels: int) -> dict[str, str]:
 
 
 def node_texts(node: CampaignNode) -> Mapping[str, str]:
-    """Return what is shown of a campaign, by name, as the templates show it at first."""
+    """Return the shown texts of a campaign, by name, as the templates first show them."""
     status, pace = node.status, node.pace
     texts = {name: f"{getattr(status, name):,}" for name in (*STATUSES, "total")}
     final = status.total - status.unfinished

@@ -1,4 +1,4 @@
-"""Obstacles: for each campaign the first that keeps its tasks from being claimed."""
+"""Obstacles: for each campaign the first one that prevents claims of its tasks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from taskq_agent.text import in_bytes
 
 _MOST_SHOWN: Final = 3
 
-#: An obstacle that campaigns may have in common: its kind, and what distinguishes it.
+#: An obstacle that campaigns may have in common: its kind, and its details.
 Obstacle: TypeAlias = tuple[str, tuple[str, ...]]
 
 
 def obstacles(facts: Facts) -> tuple[list[Reason], list[CampaignFacts]]:
-    """Return the reasons for which tasks cannot be claimed, and the campaigns where they can."""
+    """Return why tasks cannot be claimed, and the campaigns where they can."""
     blocked: dict[Obstacle, list[CampaignFacts]] = {}
     served: list[CampaignFacts] = []
     for one in facts.campaigns:
@@ -40,7 +40,7 @@ def obstacles(facts: Facts) -> tuple[list[Reason], list[CampaignFacts]]:
 
 
 def suiting(facts: Facts, one: CampaignFacts) -> list[AgentKind]:
-    """Return the agents at work that could claim in a campaign, if they have time and a slot."""
+    """Return the agents at work that could claim in a campaign, given time and a slot."""
     return [
         kind
         for kind in facts.agents
@@ -80,24 +80,24 @@ def _obstacle(facts: Facts, one: CampaignFacts) -> Obstacle | None:
 
 
 def _is_held(owner: Owner) -> bool:
-    """Return whether nothing of an owner's is handed out now."""
+    """Return whether no tasks of an owner are handed out now."""
     return owner.is_full or (owner.max_running is not None and owner.working >= owner.max_running)
 
 
 def _closer(facts: Facts, path: str) -> ClosedCampaign | None:
-    """Return the topmost campaign that is not open and keeps this one from being handed out."""
+    """Return the topmost campaign that is not open and so closes this one."""
     return next((one for one in facts.closed if is_within(path, one.path)), None)
 
 
 def _nobody_offers(requires: Sequence[str], agents: Sequence[AgentKind]) -> tuple[str, ...]:
-    """Return the requirements that no agent meets; all, if each is met, but never together."""
+    """Return the requirements that no agent meets, or all if no agent meets them together."""
     lacking = [set(missing(requires, kind.offers)) for kind in agents]
     by_none = set.intersection(*lacking) if lacking else set()
     return tuple(tag for tag in requires if tag in by_none) or tuple(requires)
 
 
 def _where(facts: Facts, campaigns: Sequence[CampaignFacts]) -> str:
-    """Return which campaigns are meant, unless it is the one that was asked about."""
+    """Return where the tasks wait; empty if it is the explained campaign."""
     if [one.path for one in campaigns] == [facts.status.path]:
         return ""
     if len(campaigns) == 1:
@@ -116,12 +116,12 @@ def _about(facts: Facts, campaigns: Sequence[CampaignFacts]) -> str:
 
 
 def _common(facts: Facts, campaigns: Sequence[CampaignFacts]) -> str:
-    """Return the path that a command should name."""
+    """Return the path for a command."""
     return campaigns[0].path if len(campaigns) == 1 else facts.status.path
 
 
 def _start(path: str, requires: Sequence[str]) -> str:
-    """Return the command that starts an agent with the tags that are required."""
+    """Return the command that starts an agent with the required tags."""
     offers = [word for tag in requires for word in ("--offer", tag.replace(">=", "="))]
     return command("agent", "run", "--campaign", path, *offers)
 
@@ -255,8 +255,8 @@ def _no_agents(
 
 
 def _tokens(facts: Facts, tasks: int) -> Iterator[Reason]:
-    """Say which tokens agents would have come with, unless a valid one has replaced them."""
-    # Of each name the latest, which comes first.
+    """Say which tokens of agents have ended; they block unless another one is valid."""
+    # The latest of each name, which comes first.
     latest = {one.name: one for one in reversed(facts.tokens)}
     valid = any(one.state == "valid" for one in latest.values())
     ended = [one for one in latest.values() if one.state != "valid"]

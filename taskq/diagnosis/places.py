@@ -1,4 +1,4 @@
-"""Comparison of hosts, or of sites: what they have, how their attempts end, how long they take."""
+"""Comparison of hosts, or of sites: agents, ends of attempts, run times."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ class Presence:
 class Place:
     """A host or site, with its agents at work and its attempts in the sample.
 
-    site: of a host; several are joined. slowed, draining, silent: how many of the agents are.
-    suspect: why the keeper slowed the host. ban: what keeps agents away. attempts: those that
-    succeeded or failed here; bad: those that failed, were lost with their agent, or were refused.
-    failing: the share of bad attempts, beside that elsewhere in the same campaigns; None: there is
-    no elsewhere. run_s: the typical run time, a geometric mean. slow: how many times as long as
-    elsewhere. use: the share of the slots' time in which a payload ran; None: not enough is known.
-    apart: hosts of a site that fail, while most of it does not: failing is without them. work: the
-    share of all successful attempts that were made there; None: there are none. worst: campaign and
-    class with most bad attempts; None: none has a class. message: what the latest of these said;
-    empty: unknown. sample: its size.
+    site: of a host; several are joined. slowed, draining, silent: numbers of agents. suspect: why
+    the keeper slowed the host. ban: None if agents may come. attempts: those that succeeded or
+    failed here; bad: those that failed, were lost with their agent, or were refused. failing: the
+    share of bad attempts here and elsewhere in the same campaigns; None if there are none
+    elsewhere. run_s: the typical run time, a geometric mean. slow: how many times as long as
+    elsewhere. use: the share of the slots' time in which a payload ran; None if unknown. apart:
+    failing hosts of a site that mostly does not fail; failing leaves them out. work: the place's
+    share of all successful attempts; None if there are none. worst: campaign and class with most
+    bad attempts; None if none has a class. message: of the latest of these; empty if unknown.
+    sample: its size.
     """
 
     kind: PlaceKind
@@ -78,7 +78,7 @@ class Place:
 
     @property
     def banned(self) -> str | None:
-        """Why agents are kept away; None: they are not."""
+        """Why the place is banned; None if it is not."""
         return None if self.ban is None else self.ban.why
 
     @property
@@ -88,12 +88,12 @@ class Place:
 
     @property
     def is_slow(self) -> bool:
-        """Whether attempts clearly take longer than elsewhere, and much."""
+        """Whether attempts clearly take much longer than elsewhere."""
         return is_slow(self.slow)
 
     @property
     def verdict(self) -> str:
-        """What is clearly wrong with it, in words; empty: nothing."""
+        """What is clearly wrong with it, in words; empty if nothing is."""
         parts = []
         if self.failing is not None and is_failing(self.failing):
             here, elsewhere = self.failing.here, self.failing.elsewhere
@@ -110,7 +110,7 @@ class Place:
 
     @property
     def remark(self) -> str:
-        """What looks worse than elsewhere, but not clearly, in words; empty: nothing does."""
+        """What looks worse than elsewhere, but not clearly, in words; empty if nothing does."""
         if self.failing is None or is_failing(self.failing) or self.failing.here.share <= 0:
             return ""
         here, elsewhere = self.failing.here, self.failing.elsewhere
@@ -124,7 +124,7 @@ class Place:
 
     @property
     def loss(self) -> str:
-        """What is lost without the place, in words; empty: nothing, or nobody knows."""
+        """The loss without the place, in words; empty if there is none or it is unknown."""
         if self.work is None or not 0 < self.work < 1:
             return ""
         return (
@@ -134,7 +134,7 @@ class Place:
 
     @property
     def proposal(self) -> str | None:
-        """The command that keeps agents away, where the evidence of failures is clear."""
+        """The command that bans the place, if it clearly fails; else None."""
         if self.failing is None or not is_failing(self.failing):
             return None
         here = self.failing.here
@@ -145,7 +145,7 @@ class Place:
 
     @property
     def choice(self) -> str | None:
-        """The command that keeps agents away where tasks only take long, if somebody wants that."""
+        """The command that bans a place that is only slow, as a choice; else None."""
         if self.proposal or self.slow is None or not is_slow(self.slow):
             return None
         return self._ban(f"{self.slow.times:.1f} times as slow")
@@ -162,10 +162,10 @@ def compare_places(
     bans: Iterable[Ban],
     size: SampleSize | None = None,
 ) -> list[Place]:
-    """Return the hosts or sites that have a name: that fail, are slow, others, those with a ban.
+    """Return the named hosts or sites: failing ones first, then slow ones, others, banned ones.
 
-    size: of the sample; None: there are no more attempts than these. What fails on a few hosts of
-    a site is not the site's fault: it is judged without them.
+    size: of the sample; None if there are no more attempts than these. A site is judged without a
+    few hosts of it that fail.
     """
 
     def named(one: Presence | AttemptGroup) -> str:
@@ -221,7 +221,7 @@ def _successes(groups: Iterable[AttemptGroup]) -> int:
 
 
 def _worst(groups: Iterable[AttemptGroup]) -> tuple[str, str] | None:
-    """Return campaign and class with most bad attempts."""
+    """Return the campaign and class with most bad attempts."""
     found: Counter[tuple[str, str]] = Counter()
     for one in groups:
         if one.outcome in BAD and one.error_class:
@@ -230,7 +230,7 @@ def _worst(groups: Iterable[AttemptGroup]) -> tuple[str, str] | None:
 
 
 def _apart(sample: Sequence[AttemptGroup]) -> dict[str, list[str]]:
-    """Return by site the hosts that fail and are not its fault."""
+    """Return by site the failing hosts that do not count against it."""
     hosts = defaultdict(list)
     for one in sample:
         hosts[one.host].append(one)
@@ -240,7 +240,7 @@ def _apart(sample: Sequence[AttemptGroup]) -> dict[str, list[str]]:
 def _presence(
     kind: PlaceKind, there: Sequence[Presence], done: Sequence[AttemptGroup]
 ) -> dict[str, Any]:
-    """Return what a place has now."""
+    """Return the fields of a place about its agents now."""
     sites = dict.fromkeys([one.site for one in there] + [one.site for one in done])
     return {
         what: sum(getattr(one, what) for one in there)
@@ -252,7 +252,7 @@ def _presence(
 
 
 def _past(done: Sequence[AttemptGroup]) -> dict[str, Any]:
-    """Return what its attempts have come to."""
+    """Return the fields of a place about its attempts."""
     found, times = ends(done), sum(run_times(done).values(), RunTimeSums())
     return {
         "attempts": sum(whole for _, whole in found.values()),
@@ -265,8 +265,8 @@ def _past(done: Sequence[AttemptGroup]) -> dict[str, Any]:
 def _use(groups: Iterable[AttemptGroup]) -> float | None:
     """Return the share of the slots' time in which payloads ran.
 
-    Of sessions with two attempts for each slot at least, from their first claim to their last end,
-    that serve nothing outside the sample.
+    It covers sessions with at least two attempts a slot that serve nothing outside the sample, from
+    their first claim to their last end.
     """
     sessions = defaultdict(list)
     for one in groups:

@@ -1,4 +1,4 @@
-"""Reasons, the parts of an explanation, and words that they share."""
+"""Reasons, which make up an explanation, and the words that they share."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SHOWN_CHARS: Final = 200
 class Reason:
     """A reason why tasks do not run, or not faster.
 
-    code: what kind of reason it is, for programs. tasks: how many tasks it concerns. blocks:
-    whether these do not run before something changes. lost: of what is broken, about how many of
-    the attempts or tasks it has cost; 0: nothing is. commands: what changes it, or shows more,
-    ready to be typed. figures: the numbers in the text, by name.
+    code: the kind of reason, for programs. tasks: how many tasks it concerns. blocks: whether these
+    do not run before something changes. lost: about how many attempts or tasks a broken part has
+    cost; 0 if nothing is broken. commands: commands that change it or show more, ready to type.
+    figures: the numbers in the text, by name.
     """
 
     code: str
@@ -35,9 +35,9 @@ class Reason:
 class Explanation:
     """Why a campaign, or one of its tasks, does not run, or not faster.
 
-    key: of the task; None: the campaign and all below it. headline: where it stands, in a sentence.
-    waiting, delayed, working: tasks of the campaign; leased_ahead: those of the working ones that
-    no agent has yet. reasons: what blocks most tasks first, then what is broken and costs most.
+    key: of the task; None for the campaign and all below it. headline: its state, in a sentence.
+    waiting, delayed, working: tasks of the campaign; leased_ahead: working ones that no agent has
+    yet. reasons: those that block most tasks first, then broken parts that cost most.
     """
 
     path: str
@@ -66,7 +66,7 @@ def them(number: int) -> str:
 
 
 def some(names: Iterable[str], number: int | None = None) -> str:
-    """Return the first names, and how many there are besides; number: of all of them."""
+    """Return the first names, and how many more there are. number: of all names."""
     known = list(names)
     more = (len(known) if number is None else number) - len(known[:_NAMED])
     return ", ".join(known[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")

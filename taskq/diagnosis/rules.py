@@ -17,7 +17,7 @@ from taskq.model.words import command, counted, duration, instant
 def explain_campaign(facts: Facts) -> Explanation:
     """Explain a campaign and all below it.
 
-    What blocks most tasks comes first, then what is broken and costs most, then what else would
+    Reasons that block most tasks come first, then broken parts that cost most, then other ways to
     make it faster.
     """
     status = facts.status
@@ -65,7 +65,7 @@ def _headline(facts: Facts, ahead: int, reasons: list[Reason]) -> str:
 
 
 def _ended(facts: Facts) -> Iterator[Reason]:
-    """Say what can be done where no task is left."""
+    """Say what to do if no task is left."""
     status = facts.status
     path = status.path
     if not status.total:
@@ -92,7 +92,7 @@ def _ended(facts: Facts) -> Iterator[Reason]:
 
 
 def _delayed(facts: Facts) -> Iterator[Reason]:
-    """Say until when tasks that failed are held back."""
+    """Say until when failed tasks are delayed."""
     number, path = facts.status.delayed, facts.status.path
     if not number:
         return
@@ -106,7 +106,7 @@ def _delayed(facts: Facts) -> Iterator[Reason]:
         text += f"; the first is due {when}"
     blocks = facts.status.waiting + facts.status.working == 0
     commands = [command("failures", path)]
-    if blocks:  # beside others they lose nothing by waiting
+    if blocks:  # while others run they lose nothing by waiting
         text += ". A shorter backoff applies to failures from then on"
         commands.append(command("campaign", "change", path, "--backoff", "10s"))
     yield Reason(
@@ -120,7 +120,7 @@ def _delayed(facts: Facts) -> Iterator[Reason]:
 
 
 def _leased_ahead(facts: Facts, ahead: int) -> Iterator[Reason]:
-    """Say what waits in the lists of the front."""
+    """Say how many tasks are in the lists of the front."""
     if not ahead:
         return
     with_some: list[CampaignFacts] = [one for one in facts.campaigns if one.ahead]

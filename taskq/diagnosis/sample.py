@@ -11,11 +11,11 @@ from taskq.db.access import Queries
 from taskq.diagnosis.evidence import RunTimeSums
 from taskq.model.words import counted
 
-#: Attempts that are read, however many there are.
+#: The most attempts that are read.
 MOST: Final = 10_000
-#: Outcomes of attempts that did not succeed where they were made.
+#: Outcomes of attempts that did not succeed at their place.
 BAD: Final = frozenset({"failed", "lost", "refused"})
-#: Outcomes that say something about a place: others were handed back or cancelled.
+#: Outcomes that count for a place; other attempts were handed back or cancelled.
 TELLING: Final = BAD | {"done"}
 
 
@@ -48,7 +48,7 @@ class AttemptGroup:
 
 @dataclass(frozen=True, slots=True)
 class SampleSize:
-    """How many attempts a sample has, of how many that succeeded or failed."""
+    """How many attempts a sample has, and how many there are that succeeded or failed."""
 
     attempts: int
     whole: int
@@ -77,14 +77,14 @@ def size_of(groups: Iterable[AttemptGroup], ended: int) -> SampleSize:
     """Return the size of a sample; ended: how many attempts succeeded, failed or were lost."""
     telling = [one for one in groups if one.outcome in TELLING]
     attempts = sum(one.attempts for one in telling)
-    # Nothing counts the refused ones, but those that are seen.
+    # No counter has the refused ones: add those in the sample.
     refused = sum(one.attempts for one in telling if one.outcome == "refused")
     return SampleSize(attempts, max(attempts, ended + refused))
 
 
 def read_sample(database: Queries, path: str) -> Sample:
     """Read the sample of a campaign and all below it; raise `NotFound` if there is none."""
-    # The counts first: what ends meanwhile must not look as if it had been left out.
+    # Counts first: attempts that end meanwhile must not look left out.
     (counts,) = database.rows("counts", path=path, depth=0)
     rows = database.rows("latest_attempts", path=path, most=MOST)
     groups = [AttemptGroup(**row) for row in rows]

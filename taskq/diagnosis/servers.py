@@ -1,4 +1,4 @@
-"""Servers of a queue: its gateways and its database, as people want to see them."""
+"""Servers of a queue for display: its gateways and its database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taskq.db.access import Queries
 from taskq.model.words import counted, duration, rate
 from taskq_agent.text import in_bytes
 
-#: Seconds after which a gateway that says so every ten is no more taken to be there.
+#: Seconds without a sign after which a gateway counts as silent; it gives one every ten.
 SILENT_S: Final = 30.0
 
 
@@ -18,8 +18,8 @@ SILENT_S: Final = 30.0
 class GatewayLoad:
     """A gateway. sessions: those heard there lately; per_s: exchanges a second.
 
-    front: whether claims are served from the front; None: it has none. silent_s: seconds since it
-    was heard of, which it is every ten.
+    front: whether it serves claims from the front; None if it has none. silent_s: seconds since its
+    last sign, which it gives every ten.
     """
 
     name: str
@@ -31,12 +31,12 @@ class GatewayLoad:
 
     @property
     def is_there(self) -> bool:
-        """Whether it was heard of lately."""
+        """Whether it gave a sign lately."""
         return self.silent_s < SILENT_S
 
     @property
     def state(self) -> str:
-        """Whether it is there, and how its front is, in a few words."""
+        """How long it is silent, or the state of its front, in a few words."""
         if not self.is_there:
             return f"silent for {duration(self.silent_s)}"
         return "" if self.front is None else "front in use" if self.front else "front avoided"
@@ -46,8 +46,8 @@ class GatewayLoad:
 class ServerLoad:
     """The database's server, primary or standby. size: of the database, in bytes.
 
-    oldest_s: seconds for which a snapshot has been held; None: for none, or it may not be seen.
-    lag_s: seconds that the last of the standbys that follow is behind; None: none is, or likewise.
+    oldest_s: age of the oldest held snapshot in seconds; None if there is none or the login may not
+    see it. lag_s: seconds that the slowest standby is behind; None as for oldest_s.
     """
 
     standby: bool
@@ -60,7 +60,7 @@ class ServerLoad:
     lag_s: float | None
 
     def facts(self) -> Iterator[tuple[str, str]]:
-        """Yield what is told of it, each with a title."""
+        """Yield the shown figures, each with a title."""
         yield "database", f"{'standby, ' if self.standby else ''}PostgreSQL {self.version}"
         yield "size", in_bytes(self.size)
         yield "connections", f"{self.connections:,} of {self.most_connections:,}"
@@ -73,13 +73,13 @@ class ServerLoad:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """The gateways of a queue, by name, and its database; None: it may not be seen."""
+    """The gateways of a queue, by name, and its database; None if the caller may not see it."""
 
     gateways: Sequence[GatewayLoad]
     database: ServerLoad | None
 
     def line(self) -> str:
-        """Return them in a line, for those who look at something else."""
+        """Return the servers in one line, for views of other things."""
         there = [one for one in self.gateways if one.is_there]
         parts = [counted(len(there), "gateway")] if self.gateways else []
         if there:
@@ -97,7 +97,7 @@ class Servers:
 
 
 def read_servers(queries: Queries) -> Servers:
-    """Return the servers as they are now; of a token that is not for all campaigns, none."""
+    """Return the servers as they are now; none for a token that is not for all campaigns."""
     gateways = [GatewayLoad(**row) for row in queries.rows("gateways")]
     found = queries.row("server_load")
     return Servers(gateways, None if found is None else ServerLoad(**found))

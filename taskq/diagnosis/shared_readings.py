@@ -1,4 +1,4 @@
-"""Readings that are kept for some seconds, so that many viewers cost what one does."""
+"""Readings that are kept for some seconds, so that many viewers cost as much as one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from taskq.diagnosis.threads import in_thread
 
 #: Readings that are kept.
 MOST_KEPT: Final = 256
-#: Readings that are made at a time: the others wait.
+#: Readings that run at a time; the others wait.
 AT_A_TIME: Final = 2
 
 T = TypeVar("T")
 
 
 class Readings:
-    """What was read, by key; for one asyncio loop. A reading that fails is not kept."""
+    """Readings by key; for one asyncio loop. A failed reading is not kept."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -27,9 +27,9 @@ class Readings:
         self._kept: OrderedDict[Any, tuple[float, asyncio.Future[Any]]] = OrderedDict()
 
     async def get(self, key: object, fresh_s: float, read: Callable[[], T]) -> T:
-        """Return what `read` returned for this key within `fresh_s` seconds, or read now.
+        """Return the result of `read` for this key if at most `fresh_s` seconds old, or read now.
 
-        It is called in a thread, once for all that ask meanwhile.
+        `read` runs in a thread, once for all concurrent callers.
         """
         kept = self._kept.get(key)
         if kept is None or (kept[1].done() and self._clock() >= kept[0] + fresh_s):

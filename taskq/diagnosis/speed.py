@@ -12,7 +12,7 @@ from taskq.model.words import command, counted, duration
 
 
 def speed(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
-    """Yield why the tasks of campaigns that agents can claim in are not all running."""
+    """Yield why not all tasks run in campaigns where agents can claim."""
     if not served:
         return
     able = [kind for kind in facts.agents if any(kind in suiting(facts, one) for one in served)]
@@ -23,14 +23,14 @@ def speed(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
 
 
 def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKind]) -> Reason:
-    """Say who has the slots of the agents that could claim."""
+    """Say which tasks hold the slots of the agents that could claim."""
     path = facts.status.path
     waiting = sum(one.waiting for one in served)
     # Most slots of slowed agents stay free, as another reason says.
     able = [kind for kind in able if not kind.slowed] or able
     agents, slots = sum(kind.agents for kind in able), sum(kind.slots for kind in able)
     running = sum(one.working - one.ahead for one in facts.campaigns)
-    # The first of a scope has the sums of all.
+    # Each row has the sums of its scope.
     scopes = {(one.campaigns, one.all_working, one.all_weights) for one in facts.others}
     elsewhere = sum(working for _, working, _ in scopes)
     figures = {"agents": agents, "slots": slots, "running": running, "elsewhere": elsewhere}
@@ -159,7 +159,7 @@ def _not_able(
 
 
 def _refusing(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
-    """Say which agents leave a campaign out that others can run."""
+    """Say which agents leave out a campaign that others can run."""
     paths = {one.path for one in served}
     for one in [it for it in facts.refusals if it.path in paths][:3]:
         hosts = some(one.some_hosts, one.hosts)

@@ -19,13 +19,13 @@ from taskq_agent.protocol import OUT_OF_TIME, TOO_LONG
 
 HEDGED: Final = "hedged"
 ELSEWHERE_S: Final = 120
-"""Seconds for which a task that has failed waits for another host; with its last attempt, a day."""
+"""Seconds for which a failed task waits for another host; before its last attempt, a day."""
 
 
 def explain_task(
     task: TaskView, attempts: Sequence[Attempt], retries: RetryPolicy, facts: Facts
 ) -> Explanation:
-    """Explain a task; the reasons of its campaign follow where they keep it from being claimed."""
+    """Explain a task; reasons of its campaign that prevent its claim follow."""
     campaigns = [one for one in facts.campaigns if one.path == facts.status.path]
     about = explain_campaign(replace(facts, campaigns=campaigns))
     own = list(_own(task, attempts, retries, facts))
@@ -90,7 +90,7 @@ def _own(
 
 
 def _given_up(task: TaskView, last: Attempt, retry: str, facts: Facts) -> Reason:
-    """Say why a task failed for good, and whether another attempt would fail again."""
+    """Say why a task failed for good, and whether another attempt would fail."""
     path = facts.status.path
     text = (
         f"The task was {given_up(task.failures, task.losses) or 'given up'}; the last: "
@@ -113,7 +113,7 @@ def _until(due_at: datetime, facts: Facts) -> str:
 
 
 def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
-    """Say of an attempt that runs whether its agent is heard."""
+    """Say whether the agent of a running attempt is heard."""
     path = facts.status.path
     if task.host is None:
         yield Reason(
@@ -156,14 +156,14 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
 def _elsewhere(
     task: TaskView, attempts: Sequence[Attempt], max_attempts: int, facts: Facts
 ) -> Iterator[Reason]:
-    """Say where a task that has failed is not tried again for now."""
+    """Say which hosts a failed task avoids for now."""
     failed = [one for one in attempts if one.outcome == "failed"]
     hosts = list(dict.fromkeys(one.host for one in failed[::-1]))
     if not failed or not task.failures:
         return
     is_last = task.failures + 1 >= max_attempts
     waits_s = 86_400 if is_last else ELSEWHERE_S
-    # It has waited since it came due, and was not due before its last attempt had ended.
+    # It waits since it came due, which was after the end of its last attempt.
     if facts.upkeep.now > failed[-1].ended_at + timedelta(seconds=waits_s + 3_600):
         return
     yield Reason(
@@ -182,7 +182,7 @@ def _elsewhere(
 
 
 def _hedged(task: TaskView, attempts: Sequence[Attempt], facts: Facts) -> Iterator[Reason]:
-    """Say of a task whose first attempt goes on beside another one why that is."""
+    """Say why a task has a second attempt while its first goes on."""
     for one in attempts:
         if one.outcome == HEDGED:
             yield Reason(
@@ -199,7 +199,7 @@ def _hedged(task: TaskView, attempts: Sequence[Attempt], facts: Facts) -> Iterat
 def _cut_short(
     task: TaskView, attempts: Sequence[Attempt], allowed: int, facts: Facts
 ) -> Iterator[Reason]:
-    """Say how often a task that waits was handed back since its agents had no time left."""
+    """Say how often agents without time left handed a waiting task back."""
     since = max((one.attempt for one in attempts if one.error_class == TOO_LONG), default=0)
     cut = [one for one in attempts if one.error_class == OUT_OF_TIME and one.attempt > since]
     if not cut:

@@ -1,4 +1,4 @@
-"""Blocking calls beside an asyncio loop, in threads that keep no program from ending."""
+"""Blocking calls for an asyncio loop, in threads that do not delay a program's end."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = TypeVar("T")
 
 
 async def in_thread(call: Callable[..., T], *values: Any) -> T:
-    """Return what a call returns, made in a thread of its own.
+    """Return the result of a call in a thread of its own.
 
-    Unlike those of `asyncio.to_thread`, the thread is not waited for when the loop ends: a server
-    that does not answer would hold up the end of a program for as long.
+    Unlike with `asyncio.to_thread`, the end of the loop does not wait for the thread: a server that
+    does not answer would delay the end of the program.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()

@@ -1,4 +1,4 @@
-"""The ticker: what is live for all viewers, from one statement a second at most."""
+"""The ticker: live counts for all viewers, from one statement a second at most."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from taskq.model.views import Status
 
 #: Seconds between two statements.
 PERIOD_S: Final = 1.0
-#: What a statement takes, times this, is the least pause before the next.
+#: A statement's time, times this, is the least time between its start and the next one's.
 SHARE: Final = 20
-#: Seconds after which agents are counted again, delayed tasks looked at, and paces begin anew.
+#: Seconds between counts of agents, looks at delayed tasks, and new starts of paces.
 SCOPES_S: Final = 10.0
 DUES_S: Final = 5.0
 PACES_S: Final = 60.0
@@ -30,10 +30,10 @@ log = logging.getLogger(__name__)
 
 
 class Ticker:
-    """Reads the tree of campaigns while somebody looks; for one asyncio loop.
+    """Reads the tree of campaigns while it has viewers; for one asyncio loop.
 
     path: the campaign at the top of the tree. took_s: seconds that the last statement took.
-    trouble: why it failed; empty: it did not.
+    trouble: why it failed; empty if it did not.
     """
 
     def __init__(self, queries: Queries, path: str = "/", *, period_s: float = PERIOD_S) -> None:
@@ -56,17 +56,17 @@ class Ticker:
 
     @property
     def viewers(self) -> int:
-        """How many follow it."""
+        """Number of viewers."""
         return self._viewers
 
     async def tree(self, *, anew: bool = False) -> Tree:
         """Return the tree, at most two periods old while the database answers that fast.
 
-        anew: in any case as it is now. Raise as the library does, if it cannot be read.
+        anew: read it now in any case. Raise the library's errors if it cannot be read.
         """
         async with self._turn:
             if not self._tree.nodes:
-                # The first viewer waits for all of it once.
+                # The first viewer waits once for all readings.
                 for name in ("counts", "scopes", "paces", "dues"):
                     if name != "dues" or self._some_delayed():
                         await self._read(name)
@@ -76,7 +76,7 @@ class Ticker:
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        """Count a viewer, for whom it reads while the block lasts."""
+        """Count a viewer and read while the block lasts."""
         self._viewers += 1
         if self._ticking is None or self._ticking.done():
             self._ticking = asyncio.create_task(self._tick())
@@ -86,14 +86,14 @@ class Ticker:
             self._viewers -= 1
 
     async def next_tree(self, timeout_s: float) -> Tree | None:
-        """Return the next tree that is read; None: the database does not answer.
+        """Return the next tree; None if the database does not answer.
 
         Raise `asyncio.TimeoutError` if there is none within that time.
         """
         return await asyncio.wait_for(asyncio.shield(self._news), timeout_s)
 
     async def close(self) -> None:
-        """End it."""
+        """Stop reading."""
         if self._ticking is not None:
             self._ticking.cancel()
             await asyncio.wait([self._ticking])
@@ -117,7 +117,7 @@ class Ticker:
             news.set_result(latest)
 
     def _due(self) -> str:
-        """Return what is read next: mostly counts, now and then the others instead."""
+        """Return the next reading: mostly counts, sometimes one of the others instead."""
         now = time.monotonic()
         if not self._statuses:
             return "counts"

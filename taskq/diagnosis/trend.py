@@ -1,6 +1,6 @@
-"""Trends: how a campaign went, a point a minute, farther apart with age; its rate and its end.
+"""Trends: a campaign's counts, a point a minute, farther apart with age; its rate and its end.
 
-The keeper records the points (`record_trends` in SQL); what is told of them here is pure.
+The keeper records the points (`record_trends` in SQL); this module is pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from taskq.model.words import duration
 
-#: Seconds over which a rate is taken: the shortest in which enough tasks ended.
+#: Seconds over which a rate is taken: the shortest window in which enough tasks ended.
 WINDOWS_S: Final = (600.0, 3_600.0, 6 * 3_600.0, 24 * 3_600.0)
 ENOUGH: Final = 100
 _MARGIN: Final = 1.96
@@ -23,9 +23,9 @@ _MARGIN: Final = 1.96
 class Point:
     """The counts of a campaign and all below it at one instant.
 
-    age_s: how long ago that was when it was read, by the clock of the database. done, failed,
-    unfinished, working: tasks. failures: attempts that failed or were lost since the campaign
-    exists. agents: those that serve it, above or below.
+    age_s: its age when it was read, by the database's clock. done, failed, unfinished, working:
+    tasks. failures: attempts that failed or were lost since the campaign exists. agents: those that
+    serve it, above or below.
     """
 
     at: datetime
@@ -45,11 +45,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class CampaignPace:
-    """A rate, and when nothing is left if it stays.
+    """A rate, and the time to the end at this rate.
 
-    ended: tasks that ended within over_s seconds. eta_s: seconds until none is unfinished;
-    eta_low_s, eta_high_s: between which it lies with 95 %, as far as chance goes; high is None
-    where too few ended to say.
+    ended: tasks that ended within over_s seconds. eta_s: seconds until none is unfinished.
+    eta_low_s, eta_high_s: its 95 % interval, for chance alone; high is None if too few ended.
     """
 
     ended: int
@@ -60,7 +59,7 @@ class CampaignPace:
     eta_high_s: float | None
 
     def not_before(self, due_s: float | None) -> CampaignPace:
-        """Return it with no end before the last delayed task is due; None: none is delayed."""
+        """Return the pace, ending no sooner than in `due_s` seconds; None if no task is delayed."""
         if due_s is None or due_s <= self.eta_low_s:
             return self
         high_s = self.eta_high_s
@@ -72,7 +71,7 @@ class CampaignPace:
         )
 
     def eta(self) -> str:
-        """Return when nothing is left, with its uncertainty, in words."""
+        """Return the time to the end, with its uncertainty, in words."""
         high = self.eta_high_s
         if high is not None and high - self.eta_low_s < 0.1 * self.eta_s:
             return duration(self.eta_s)
@@ -81,9 +80,9 @@ class CampaignPace:
 
 
 def make_pace(ended: int, over_s: float, unfinished: int) -> CampaignPace | None:
-    """Return the pace at which so many tasks ended; None: none has, or in no time.
+    """Return the pace at which so many tasks ended; None if no task ended or no time passed.
 
-    Ends are taken as independent of each other: the number in a window spreads by its root.
+    It assumes independent ends: the number in a window spreads by its root.
     """
     if ended <= 0 or over_s <= 0:
         return None
@@ -102,7 +101,7 @@ def make_pace(ended: int, over_s: float, unfinished: int) -> CampaignPace | None
 def recent_pace(points: Sequence[Point], ended: int, unfinished: int) -> CampaignPace | None:
     """Return the pace until now, over the shortest time in which enough tasks ended.
 
-    points: the latest of the trend, just read, the first first. ended, unfinished: tasks now. None:
+    points: the latest of the trend, just read, oldest first. ended, unfinished: tasks now. None if
     nothing ended within a day.
     """
     found = None
@@ -111,7 +110,7 @@ def recent_pace(points: Sequence[Point], ended: int, unfinished: int) -> Campaig
         base = before[-1] if before else next(iter(points), None)
         if base is None:
             return None
-        # Long before the window means that nothing moved in between.
+        # If the point is long before the window, nothing moved in between.
         over_s = min(base.age_s, 1.5 * window_s)
         found = make_pace(ended - base.ended, over_s, unfinished) or found
         if not before or (found is not None and found.ended >= ENOUGH):
@@ -130,10 +129,11 @@ class Interval:
 
 
 def intervals(points: Sequence[Point]) -> list[Interval]:
-    """Return the rates between points, the first first.
+    """Return the rates between points, oldest first.
 
-    A campaign that does not move gets no points. So what ended between one at which nothing worked
-    and one much later, ended in the last part of that time, as long as the intervals around it.
+    A campaign that does not move gets no points. So tasks that ended between a point at which
+    nothing worked and a much later one, ended in the last part of that time, which is taken to be
+    as long as the usual interval.
     """
     found: list[Interval] = []
     for index in range(1, len(points)):
@@ -159,7 +159,7 @@ def intervals(points: Sequence[Point]) -> list[Interval]:
 
 
 def _usual_step(points: Sequence[Point], index: int) -> timedelta:
-    """Return how far apart points are after one at which something worked, or else a minute."""
+    """Return the distance to the next point if something worked at this one, else a minute."""
     if points[index].working and index + 1 < len(points):
         return points[index + 1].at - points[index].at
     return timedelta(minutes=1)

@@ -1,4 +1,4 @@
-"""Reasons that concern the whole queue: nobody does the upkeep, or no agent gives a sign."""
+"""Reasons that concern the whole queue: nobody does the upkeep, or agents are silent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taskq.model.words import command, counted, duration, instant
 
 
 def upkeep(facts: Facts) -> Iterator[Reason]:
-    """Yield what keeps the tasks of others from coming back."""
+    """Yield why delayed tasks, and those of lost agents, do not come back."""
     yield from _keeper(facts)
     if facts.brake is None:
         yield from _silent_holders(facts)
@@ -20,7 +20,7 @@ def upkeep(facts: Facts) -> Iterator[Reason]:
 
 
 def _keeper(facts: Facts) -> Iterator[Reason]:
-    """Say that nobody does the upkeep, where somebody waits for that."""
+    """Say that nobody does the upkeep, if tasks wait for it."""
     status, since = facts.status, facts.upkeep.keeper_until
     silent = any(kind.silent for kind in facts.agents)
     needed = status.delayed or status.working or silent
