@@ -56,6 +56,6 @@ def test_looking_takes_time_in_proportion(postgres: Postgres, text: str) -> None
         begun = time.process_time()
         json_text.fault(text.encode(), most=1 << 20, deep=100)
         took.append(time.process_time() - begun)
-    assert min(took) < 0.2
+    assert min(took) < 2, "in proportion it takes a hundredth of that, else minutes"
     postgres.execute("set statement_timeout = '20s'")
     postgres.execute("select taskq.json_fault(%s, %s, %s)", [text, 1 << 20, 100])
