@@ -50,7 +50,7 @@ class Load:
                 " select %s, gen_random_uuid()::text, '{}' from generate_series(1, %s)",
                 [self._campaign, working + waiting],
             )
-            self._postgres.execute("select taskq.seed_end(%s, %s)", [self._campaign, above])
+            self._postgres.execute("select taskq.seed_end(%s, %s, 2)", [self._campaign, above])
             if unpacked:
                 unspan = "select taskq.unspan(%s, null, 0, %s)"
                 self._postgres.execute(unspan, [self._campaign, 100_000])

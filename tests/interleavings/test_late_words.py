@@ -120,6 +120,11 @@ def test_late_report_does_not_touch_a_task_that_is_being_retried(
     if way == "lost":
         silence(postgres, agent.session)
         assert expire(postgres) == 2
+        for _ in held:  # together they are not failed
+            alone = hire()
+            alone.claim(1)
+            silence(postgres, alone.session)
+            assert expire(postgres) == 1
     elif way == "failed":
         for task in held:
             agent.fail(task, retry=False)
@@ -134,7 +139,7 @@ def test_late_report_does_not_touch_a_task_that_is_being_retried(
     assert met.second == ["superseded"] * 2
     assert statuses(postgres) == {"a": "working", "b": "waiting"}
     assert other.done(met.first[1][0]) == "accepted"
-    assert outcomes(campaign, "a") == [way, "done"]
+    assert outcomes(campaign, "a") == [way, *(["lost"] if way == "lost" else []), "done"]
 
 
 def test_two_retries_at_once_move_a_task_once(

@@ -203,7 +203,7 @@ def test_campaign_task_and_host_are_opened(queue: Client, hire: Hire) -> None:
 def test_nothing_from_outside_reaches_the_terminal(queue: Client, hire: Hire) -> None:
     """Control characters are shown as their numbers, markup as it is written."""
     campaign = servable(queue, "/a")
-    campaign.submit({"text": HOSTILE}, key=HOSTILE)
+    campaign.submit({"text": HOSTILE}, key="[bold]\u202ex")  # keys have no control characters
     agent = hire("/a", agent=HOSTILE, host=HOSTILE)
     (task,) = agent.claim(1)
     bad = {"error_class": HOSTILE, "error": HOSTILE, "tail": HOSTILE}

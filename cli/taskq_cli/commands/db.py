@@ -79,7 +79,7 @@ def status(invocation: Invocation) -> None:
 )
 @shared_options
 def clean(invocation: Invocation, age_s: float) -> None:
-    """Remove stored files, and sessions of agents that have left, that nothing refers to.
+    """Remove stored files and old sessions that nothing refers to.
 
     Files are inputs and large results of deleted campaigns, replaced inputs and interrupted
     uploads. Only blobs in the database are removed, none in a folder or other storage. Sessions are
