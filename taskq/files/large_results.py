@@ -106,7 +106,7 @@ def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
         as_json(value).encode()  # checks that it can be exported
     except (ValueError, RecursionError):  # no agent of taskq has stored it
         value = None
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or why_unreadable(value) is not None:
         raise ResultLost(f"blob {digest} is no result, though a result refers to it")
     return value
 
