@@ -100,7 +100,7 @@ def test_broken_node_takes_little_is_shown_and_comes_back(
         install(bad, "sleep 0.1")
         campaign.seed({"later": n} for n in range(2_000))
         wait_until(lambda: attempts(postgres)["bad", "done"] >= 10, timeout_s=120)
-        wait_until(lambda: trouble(queue, "bad") is None, timeout_s=10)
+        wait_until(lambda: trouble(queue, "bad") is None, timeout_s=60)
 
 
 def test_trouble_is_as_the_last_beat_tells(
