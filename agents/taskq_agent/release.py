@@ -1,8 +1,12 @@
-"""Release of the installed agent."""
+"""Name and release of the distribution that brings the agent."""
 
 from __future__ import annotations
 
 from importlib import metadata
+from typing import Final
+
+#: The name that pip knows. What is imported is `taskq`; another project has that name on PyPI.
+DISTRIBUTION: Final = "taskq-campaigns"
 
 
 def release() -> str:
@@ -11,6 +15,6 @@ def release() -> str:
     `taskq.pilots.agent_file` puts the metadata into the file.
     """
     try:
-        return metadata.version("taskq")
+        return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return ""

@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any, Final
 
 from taskq.compute.result_pages import ResultPages
-from taskq.model.errors import UsageError
+from taskq.model.errors import ExtraMissing
 from taskq.model.views import Result
 from taskq.results.parquet import PIECE_ROWS, ArrowColumns, grouped
 from taskq.results.tabular import Table
@@ -41,7 +41,7 @@ def frame(rows: Iterator[dict[str, Any]]) -> Any:
     try:
         pandas = importlib.import_module("pandas")
     except ImportError:
-        raise UsageError("frame() needs pandas: pip install 'taskq[frames]'") from None
+        raise ExtraMissing("frame() needs pandas", "frames") from None
     return pandas.DataFrame(list(rows))
 
 

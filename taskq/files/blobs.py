@@ -69,9 +69,9 @@ def open_blobs(database: Queries, where: str | None = None) -> BlobStore:
     """Return the blob store of a queue.
 
     where: a folder or a URL. None: over a gateway, the gateway's store; otherwise the store that
-    `TASKQ_BLOBS` names, or else the database. Raise `UsageError` for an invalid address, for a
-    folder that does not exist, or if the extra for the address is missing: `taskq[s3]`, for other
-    URLs `taskq[storage]`.
+    `TASKQ_BLOBS` names, or else the database. Raise `UsageError` for an invalid address or a
+    folder that does not exist, `ExtraMissing` if the extra for the address is missing: `s3`, for
+    other URLs `storage`.
     """
     if not isinstance(database, GatewayQueries):
         where = where or os.environ.get("TASKQ_BLOBS")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from taskq.files.blob_store import CHUNK_BYTES, BlobStore, check_digest
-from taskq.model.errors import NotFound, TaskqError, Unavailable, UsageError
+from taskq.model.errors import ExtraMissing, NotFound, TaskqError, Unavailable, UsageError
 
 
 class FsspecBlobs(BlobStore):
@@ -25,7 +25,7 @@ class FsspecBlobs(BlobStore):
             # An extra that few users need and that takes long to import.
             from fsspec.core import url_to_fs  # type: ignore[import-untyped]  # noqa: PLC0415  # it has no stubs
         except ImportError:
-            raise UsageError(f"{url}: this needs fsspec; pip install 'taskq[storage]'") from None
+            raise ExtraMissing(f"{url} needs fsspec", "storage") from None
         try:
             self._storage, self._root = url_to_fs(url)
         except (ImportError, ValueError) as error:

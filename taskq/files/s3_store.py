@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from taskq.files.blob_store import CHUNK_BYTES, BlobStore, check_digest, parts
-from taskq.model.errors import NotFound, TaskqError, Unavailable, UsageError
+from taskq.model.errors import ExtraMissing, NotFound, TaskqError, Unavailable, UsageError
 
 if TYPE_CHECKING:
     from obstore.store import S3Credential
@@ -73,7 +73,7 @@ class S3Blobs(BlobStore):
             )
             from obstore.store import S3Store  # noqa: PLC0415
         except ImportError:
-            raise UsageError(f"{url}: this needs obstore; pip install 'taskq[s3]'") from None
+            raise ExtraMissing(f"{url} needs obstore", "s3") from None
         self._url = url
         self._s3 = obstore
         self._refusals = (PermissionDeniedError, UnauthenticatedError)

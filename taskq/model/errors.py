@@ -8,7 +8,8 @@
     │   ├── InvalidCampaign     a handler, policy or limit that cannot be a campaign's
     │   ├── InvalidFilter       a filter that is not well formed
     │   ├── ValueRefused        a value that the server cannot store; its message follows
-    │   └── NotOverGateway      a call that needs PostgreSQL's address instead of a gateway's
+    │   ├── NotOverGateway      a call that needs PostgreSQL's address instead of a gateway's
+    │   └── ExtraMissing        a call that needs a package which an extra of taskq installs
     ├── NotFound              fix the name: no such campaign, task or file
     │   ├── UnknownCampaign     ... campaign; `taskq tree` shows what there is
     │   └── ResultLost          look for the store of blobs: it has no such result, or a damaged one
@@ -43,6 +44,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from taskq_agent.release import DISTRIBUTION
+
 #: Characters shown around the wrong place of a text.
 EXCERPT_CHARS: Final = 72
 
@@ -57,6 +60,17 @@ class UsageError(TaskqError):
     """The call is wrong; nothing was changed."""
 
     exit_code = 2
+
+
+class ExtraMissing(UsageError):
+    """A package is not installed that an extra of the distribution brings.
+
+    what: says what needs which package. otherwise: what to do instead, if anything.
+    """
+
+    def __init__(self, what: str, extra: str, otherwise: str = "") -> None:
+        instead = f", or {otherwise}" if otherwise else ""
+        super().__init__(f"{what}: pip install '{DISTRIBUTION}[{extra}]'{instead}")
 
 
 class InvalidPath(UsageError):

@@ -19,6 +19,7 @@ from typing import Final
 
 import taskq_agent
 from taskq.model.version import VERSION
+from taskq_agent.release import DISTRIBUTION
 
 AGENT_FILE: Final = "taskq-agent.pyz"
 
@@ -39,7 +40,7 @@ sys.exit(main())
 """
 
 # Where importlib.metadata looks for the release.
-_METADATA: Final = f"Metadata-Version: 2.1\nName: taskq\nVersion: {VERSION}\n"
+_METADATA: Final = f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {VERSION}\n"
 
 
 def build() -> bytes:
@@ -67,7 +68,7 @@ def checksum_line() -> str:
 
 def _members() -> Iterator[tuple[str, bytes]]:
     yield "__main__.py", _MAIN.encode()
-    yield f"taskq-{VERSION}.dist-info/METADATA", _METADATA.encode()
+    yield f"{DISTRIBUTION.replace('-', '_')}-{VERSION}.dist-info/METADATA", _METADATA.encode()
     package = Path(taskq_agent.__file__).parent
     for path in package.rglob("*.py"):
         yield f"taskq_agent/{path.relative_to(package).as_posix()}", path.read_bytes()

@@ -9,7 +9,7 @@ from itertools import islice
 from types import NoneType
 from typing import Any, BinaryIO, Final
 
-from taskq.model.errors import UsageError
+from taskq.model.errors import ExtraMissing
 from taskq.model.json_values import as_json, as_text
 from taskq.results.tabular import Table
 
@@ -35,9 +35,7 @@ def require_pyarrow() -> Any:
         importlib.import_module("pyarrow.parquet")
         return importlib.import_module("pyarrow")
     except ImportError:
-        raise UsageError(
-            "Parquet needs pyarrow: pip install 'taskq[parquet]', or export as csv or jsonl"
-        ) from None
+        raise ExtraMissing("Parquet needs pyarrow", "parquet", "export as csv or jsonl") from None
 
 
 def write_table(table: Table, stream: BinaryIO) -> None:

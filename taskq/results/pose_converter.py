@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from taskq.model.errors import UsageError
+from taskq.model.errors import ExtraMissing
 from taskq.results.sdf import MOST_BYTES, NoMolecule
 
 #: Seconds for a pose, and for the start of the process.
@@ -35,9 +35,8 @@ class Converter:
         `UsageError` if Meeko and RDKit are not installed.
         """
         if not all(map(importlib.util.find_spec, ("meeko", "rdkit"))):
-            raise UsageError(
-                "poses in PDBQT need Meeko and RDKit: pip install 'taskq[poses]', or have the "
-                "tasks leave SDF"
+            raise ExtraMissing(
+                "poses in PDBQT need Meeko and RDKit", "poses", "have the tasks leave SDF"
             )
         model, ended, _ = pdbqt.partition("\nENDMDL")
         if len(model) > MOST_BYTES:

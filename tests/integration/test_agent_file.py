@@ -87,7 +87,7 @@ def test_file_is_small_and_holds_the_agent_alone() -> None:
     assert {name.partition("/")[0] for name in names} == {
         "__main__.py",
         "taskq_agent",
-        f"taskq-{VERSION}.dist-info",
+        f"taskq_campaigns-{VERSION}.dist-info",
     }
 
 

@@ -146,5 +146,5 @@ def test_conversion_goes_on_after_its_process(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(NoMolecule, match="longer than"):
         one.mol_block("REMARK" * 1_000_000)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(UsageError, match=r"taskq\[poses\]"):
+    with pytest.raises(UsageError, match=r"taskq-campaigns\[poses\]"):
         one.mol_block(PDBQT)

@@ -217,7 +217,7 @@ def test_parquet_without_pyarrow_says_what_to_install(
     monkeypatch.delitem(sys.modules, "pyarrow.parquet")
 
     records = iter([record(0)])
-    with pytest.raises(UsageError, match=r"pip install 'taskq\[parquet\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'taskq-campaigns\[parquet\]'"):
         write(records, tmp_path / "out.parquet", "parquet")
     assert list(tmp_path.iterdir()) == []
     assert list(records) == [record(0)]

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from taskq.front.address import FrontAddress
-from taskq.model.errors import Unavailable, UsageError
+from taskq.model.errors import ExtraMissing, Unavailable, UsageError
 from taskq.model.words import counted, duration, instant
 from taskq_cli.display.output import Column, Record, facts, write_record, write_records
 from taskq_cli.options.front import front_option
@@ -152,6 +152,4 @@ def _extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"the front needs {error.name}: install it with `pip install 'taskq[front]'`"
-        ) from None
+        raise ExtraMissing(f"the front needs {error.name}", "front") from None

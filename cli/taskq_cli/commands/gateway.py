@@ -14,7 +14,7 @@ import click
 from taskq import Client
 from taskq.dispatch.direct import LEASE_S
 from taskq.front.address import FrontAddress
-from taskq.model.errors import UsageError
+from taskq.model.errors import ExtraMissing, UsageError
 from taskq_agent.http.gateways import parsed
 from taskq_cli.log import log_to_stderr, verbosity_options
 from taskq_cli.options.front import front_option
@@ -147,11 +147,9 @@ def gateway(
         from taskq.gateway.settings import Settings  # noqa: PLC0415
         from taskq.gateway.tls import ServerCertificate  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"the gateway needs {error.name}: install it with `pip install 'taskq[gateway]'`"
-        ) from None
+        raise ExtraMissing(f"the gateway needs {error.name}", "gateway") from None
     if pages and importlib.util.find_spec("jinja2") is None:
-        raise UsageError("the pages need jinja2: install it with `pip install 'taskq[web]'`")
+        raise ExtraMissing("the pages need jinja2", "web")
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together")
     if tls_cert is None and not plain and not _is_loopback(host):

@@ -140,7 +140,7 @@ def export(
     """Write results to a file.
 
     Writes the results of CAMPAIGN and all below it, with payloads, agents and phase times. Parquet
-    needs the extra taskq[parquet]. SDF has the molecule of each result, from what its task has left
+    needs the extra parquet. SDF has the molecule of each result, from what its task has left
     in $TASKQ_OUT, with campaign, key and the result's fields.
 
     Example:

@@ -11,7 +11,7 @@ import click
 
 from taskq import Client
 from taskq.db.gateway_queries import GatewayQueries
-from taskq.model.errors import UsageError
+from taskq.model.errors import ExtraMissing, UsageError
 from taskq_cli.display import render
 from taskq_cli.shared import Invocation, path_argument, reading_options
 
@@ -54,9 +54,7 @@ def _run(invocation: Invocation, path: str) -> None:
     try:
         from taskq_cli.top.app import TopApp  # noqa: PLC0415  # the extra may be missing
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"the full screen needs {error.name}: install it with `pip install 'taskq[top]'`"
-        ) from None
+        raise ExtraMissing(f"the full screen needs {error.name}", "top") from None
     with invocation.client() as acting:
         acting.campaign(path)
         if isinstance(acting.queries, GatewayQueries):

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from taskq import Cursor
-from taskq.model.errors import LoginRefused, OutputFailed, Unavailable, UsageError
+from taskq.model.errors import ExtraMissing, LoginRefused, OutputFailed, Unavailable
 from taskq.model.words import counted
 from taskq.results.traces import TraceExport
 from taskq_cli.display.output import write_record
@@ -65,7 +65,7 @@ def export(
 
     A trace is of one task: its attempts, from claim to report, with what each spent its time on,
     and its waits between them. Ids are the same whenever they are sent. It needs the extra
-    taskq[otel]; headers, as of a token, are taken from OTEL_EXPORTER_OTLP_HEADERS.
+    otel; headers, as of a token, are taken from OTEL_EXPORTER_OTLP_HEADERS.
 
     Example:
       taskq traces export /demo --to http://localhost:4318
@@ -74,9 +74,7 @@ def export(
     try:
         from taskq.results.otlp import Receiver  # noqa: PLC0415  # the extra may be missing
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"traces need {error.name}: install it with `pip install 'taskq[otel]'`"
-        ) from None
+        raise ExtraMissing(f"traces need {error.name}", "otel") from None
     cursor = Cursor() if since is None else Cursor.read(since)
     receiver = Receiver(to, os.environ.get(_HEADERS, ""))
     with invocation.reader() as client:

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from taskq.api.reader import anonymous
-from taskq.model.errors import UsageError
+from taskq.model.errors import ExtraMissing, UsageError
 from taskq_cli.log import log_to_stderr
 from taskq_cli.shared import Invocation, reading_options
 
@@ -61,9 +61,7 @@ def web(
         from taskq.web import server  # noqa: PLC0415  # the extra may be missing
         from taskq.web.access import is_loopback  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"the pages need {error.name}: install it with `pip install 'taskq[web]'`"
-        ) from None
+        raise ExtraMissing(f"the pages need {error.name}", "web") from None
     host, port = _address(listen)
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together")

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from taskq.front.address import FrontAddress
-from taskq.model.errors import UsageError
+from taskq.model.errors import ExtraMissing, UsageError
 
 ENVIRONMENT: Final = "TASKQ_REDIS"
 _NEEDED: Final = ("redis", "msgspec")
@@ -22,9 +22,7 @@ def _address(
         return None
     for module in _NEEDED:
         if find_spec(module) is None:
-            raise UsageError(
-                f"--redis needs {module}: install it with `pip install 'taskq[front]'`"
-            )
+            raise ExtraMissing(f"--redis needs {module}", "front")
     address = FrontAddress.parsed(value)
     source = context.get_parameter_source(parameter.name or "")
     if address.has_password and source is ParameterSource.COMMANDLINE:

