@@ -14,8 +14,6 @@ create or replace function taskq.add_input(
 )
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_campaign taskq.campaign;

@@ -11,6 +11,7 @@
 --
 -- Reads `most` attempts, however many there are; else it costs as much as counts(). Plans: see tasks().
 -- Index: attempt_pkey, refused_pkey, and those of counts().
+-- @plan generic by-key
 create or replace function taskq.attempt_sample(p_path text, p_most integer)
 returns table (
     campaign_id bigint,
@@ -24,13 +25,6 @@ returns table (
     cut boolean
 )
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_campaigns constant integer := 50;

@@ -23,8 +23,6 @@ create or replace function taskq.ban(
 )
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_most constant integer := 1000;

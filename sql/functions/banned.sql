@@ -6,8 +6,6 @@
 create or replace function taskq.banned(p_host text, p_site text)
 returns text
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_ban taskq.ban;

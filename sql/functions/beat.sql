@@ -34,18 +34,11 @@
 -- The settings leave one plan: from the sessions to their attempts, and from held attempts to their
 -- tasks, each by key. Comparisons with all held attempts use a hashed sub-select.
 -- @roles serving
+-- @plan generic by-key
 create or replace function taskq.beat(p_beats jsonb)
 returns table (
     session_id bigint, ended boolean, drain boolean, stop jsonb, suspect text, follow jsonb)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

@@ -9,8 +9,6 @@
 create or replace function taskq.begin_blob(p_digest bytea, p_size bigint)
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_id bigint;

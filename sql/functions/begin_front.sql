@@ -17,8 +17,6 @@ create or replace function taskq.begin_front(
     out now_ms bigint
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     update taskq.front f

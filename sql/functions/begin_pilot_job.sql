@@ -18,8 +18,6 @@ create or replace function taskq.begin_pilot_job(
 )
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_status constant text := taskq.lock_held_pilot(p_pilot, p_holder);

@@ -6,6 +6,7 @@
 --
 -- Equal values come first seeded first, also from the highest on, where the index has them the other way
 -- round: so the last value is looked up, and its tasks are read forwards. Either way it reads `top` entries.
+-- @plan generic by-key
 create or replace function taskq.best_indexed(
     p_campaign bigint,
     p_part text,
@@ -20,12 +21,6 @@ create or replace function taskq.best_indexed(
     out ranked bigint
 )
 language plpgsql stable
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_index taskq.result_index;

@@ -12,6 +12,7 @@
 -- @roles reader
 -- @standby yes
 -- @gateway manager
+-- @plan generic by-key
 create or replace function taskq.best_of_groups(
     p_campaign bigint,
     p_part text,
@@ -32,14 +33,6 @@ create or replace function taskq.best_of_groups(
     out last bigint
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 begin
     with met as materialized (

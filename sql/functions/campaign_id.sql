@@ -2,8 +2,6 @@
 create or replace function taskq.campaign_id(p_path text)
 returns bigint
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_id bigint;

@@ -15,6 +15,7 @@
 -- @roles gateway manager operator
 -- @gateway manager
 -- @repeat once
+-- @plan custom by-key
 create or replace function taskq.cancel(
     p_campaign bigint,
     p_tasks bigint[],
@@ -25,14 +26,6 @@ create or replace function taskq.cancel(
     out last bigint
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_custom_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_rows tid[];

@@ -16,8 +16,6 @@
 create or replace function taskq.change_campaign(p_path text, p_spec text)
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_spec jsonb;

@@ -12,8 +12,6 @@ create or replace function taskq.claim(
 )
 returns table (task_id bigint, attempt integer, key text, payload jsonb)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_answer constant record := taskq.exchange(

@@ -17,6 +17,7 @@
 --
 -- Reads no task; for what it costs see standing(), which is asked once for each path.
 -- @roles gateway
+-- @plan generic no-jit
 create or replace function taskq.claimable(
     p_servings jsonb,
     p_front boolean default false,
@@ -24,10 +25,6 @@ create or replace function taskq.claimable(
     out unfinished bigint[]
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set jit = off
 as $$
 begin
     with asked as materialized (

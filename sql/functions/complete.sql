@@ -8,8 +8,6 @@ create or replace function taskq.complete(
 )
 returns text
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     return taskq.report(p_path, p_task, p_lease, 'done', jsonb_build_object('result', p_result));

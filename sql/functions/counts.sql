@@ -18,6 +18,7 @@
 -- @roles all
 -- @standby yes
 -- @gateway manager
+-- @plan generic by-key
 create or replace function taskq.counts(p_path text, p_depth integer)
 returns table (
     campaign_id bigint,
@@ -35,14 +36,6 @@ returns table (
     losses bigint
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_top constant bigint := taskq.campaign_id(p_path);

@@ -20,8 +20,6 @@
 create or replace function taskq.create_campaign(p_path text, p_spec text default '{}')
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_parent_path constant text := coalesce(nullif(regexp_replace(p_path, '/[^/]*$', ''), ''), '/');

@@ -18,8 +18,6 @@ create or replace function taskq.create_notify_rule(
 )
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_most constant integer := 100;

@@ -17,8 +17,6 @@ create or replace function taskq.create_pilot(
 )
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_status text;

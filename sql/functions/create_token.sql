@@ -22,8 +22,6 @@ create or replace function taskq.create_token(
 )
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

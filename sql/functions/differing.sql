@@ -3,7 +3,6 @@
 create or replace function taskq.differing(
     p_one text, p_other text, out one text, out other text)
 language plpgsql immutable strict
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     c_before constant integer := 50;

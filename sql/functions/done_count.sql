@@ -1,11 +1,10 @@
 -- done_count(campaign): how many results a campaign has, without those below it. Exact within the snapshot;
 -- see unfolded(). Index: counter_pkey, delta_xid.
+-- @plan generic no-jit
 create or replace function taskq.done_count(p_campaign bigint)
 returns bigint
 language plpgsql stable
-set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
-set jit = off
 as $$
 begin
     return coalesce((select n.done from taskq.counter n where n.campaign_id = p_campaign), 0)

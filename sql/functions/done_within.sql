@@ -11,6 +11,7 @@
 -- @roles reader
 -- @standby yes
 -- @gateway manager
+-- @plan generic by-key
 create or replace function taskq.done_within(
     p_campaign bigint,
     p_firsts bigint[],
@@ -20,14 +21,6 @@ create or replace function taskq.done_within(
     out last bigint
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 begin
     with met as materialized (

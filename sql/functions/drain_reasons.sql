@@ -1,14 +1,11 @@
 -- drain_reasons(sessions): why sessions that drain are kept away, where their host or site is banned; see
 -- banned(). Asked with the answers to heartbeats that order to drain. Index: session_pkey, ban_pkey.
 -- @roles serving
+-- @plan generic no-jit
 create or replace function taskq.drain_reasons(p_sessions bigint[])
 returns table (session_id bigint, why text)
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
-set jit = off
 as $$
 begin
     return query

@@ -20,8 +20,6 @@ create or replace function taskq.drain_sessions(
 )
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_told integer;

@@ -8,8 +8,6 @@
 create or replace function taskq.drop_archive(p_digest text)
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_blob bigint;

@@ -8,8 +8,6 @@
 create or replace function taskq.drop_index(p_path text, p_part text, p_name text)
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     update taskq.result_index i

@@ -11,8 +11,6 @@
 create or replace function taskq.end_blob(p_blob bigint)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_size bigint;

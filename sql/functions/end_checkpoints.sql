@@ -9,6 +9,7 @@
 --
 -- Locks: the rows of the checkpoints that go. Index: checkpoint_pkey, task_pkey.
 -- @roles upkeep
+-- @plan generic by-key
 create or replace function taskq.end_checkpoints(
     p_campaign bigint,
     p_task bigint,
@@ -18,14 +19,6 @@ create or replace function taskq.end_checkpoints(
     out last_task bigint
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_campaigns bigint[];

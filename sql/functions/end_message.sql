@@ -20,8 +20,6 @@ create or replace function taskq.end_message(
 )
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_tries constant integer := 12;

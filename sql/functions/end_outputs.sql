@@ -12,6 +12,7 @@
 -- Locks: the rows that are decided; a row of output_use. Index: output_undecided, output_pkey, output_digest, attempt_pkey,
 -- task_pkey, bundle_task, output_use_pkey.
 -- @roles upkeep
+-- @plan generic by-key
 create or replace function taskq.end_outputs(
     p_campaign bigint,
     p_task bigint,
@@ -21,14 +22,6 @@ create or replace function taskq.end_outputs(
     out last_task bigint
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_one record;

@@ -4,6 +4,7 @@
 -- why: a reason for people, of which 2,000 characters are stored; null: none. exit_code: of its process.
 -- Result: how many attempts were handed back.
 -- @roles serving
+-- @plan by-key
 create or replace function taskq.end_session(
     p_session bigint,
     p_why text default null,
@@ -11,13 +12,6 @@ create or replace function taskq.end_session(
 )
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 begin
     update taskq.session s

@@ -4,16 +4,10 @@
 -- Locks: as end_session(), the sessions in their order, so that two calls cannot deadlock.
 -- Index: as end_session().
 -- @roles serving
+-- @plan by-key
 create or replace function taskq.end_sessions(p_sessions bigint[], p_whys text[], p_exit_codes integer[])
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 begin
     perform

@@ -35,8 +35,6 @@ create or replace function taskq.enrol(
     out path text
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     -- What a socket for both families calls an address of the older one.

@@ -23,8 +23,6 @@ returns table (
     reason text
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_hello record;

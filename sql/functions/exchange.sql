@@ -15,6 +15,7 @@
 -- Every transaction that moves tasks appends one row of counts. At random, one of about a thousand
 -- folds them, so that their number stays bounded even where no keeper runs.
 -- @roles serving
+-- @plan generic by-key
 create or replace function taskq.exchange(
     p_campaign bigint,
     p_reports text,
@@ -29,14 +30,6 @@ create or replace function taskq.exchange(
     out avoided bigint[]
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_reports jsonb;

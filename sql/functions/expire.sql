@@ -16,16 +16,10 @@
 --
 -- Locks: the rows of silent sessions and of their tasks, skipping locked ones; the row of the brake,
 -- when that changes. Index: session_open, session_ended, task_working, bundle_pkey.
+-- @plan by-key
 create or replace function taskq.expire(p_since timestamptz default '-infinity')
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

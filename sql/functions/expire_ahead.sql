@@ -17,17 +17,10 @@
 -- Locks: the rows of the tasks, skipping locked ones; the row of the sweep; for an
 -- instant, and without waiting, the lock that lease_ahead() shares. Index:
 -- task_working, task_pkey.
+-- @plan generic by-key
 create or replace function taskq.expire_ahead()
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_most constant integer := 10000;

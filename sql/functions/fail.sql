@@ -12,8 +12,6 @@ create or replace function taskq.fail(
 )
 returns text
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     return taskq.report(p_path, p_task, p_lease, 'failed', jsonb_build_object(

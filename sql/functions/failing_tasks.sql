@@ -9,6 +9,7 @@
 -- @roles reader
 -- @standby yes
 -- @gateway manager
+-- @plan generic by-key
 create or replace function taskq.failing_tasks(p_path text, p_most integer)
 returns table (
     campaign text,
@@ -19,14 +20,6 @@ returns table (
     then_done bigint
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 begin
     return query

@@ -6,6 +6,7 @@
 -- @roles reader
 -- @standby yes
 -- @gateway manager, paged
+-- @plan generic by-key
 create or replace function taskq.failures(p_campaign bigint, p_after bigint, p_limit integer)
 returns table (
     task_id bigint,
@@ -24,14 +25,6 @@ returns table (
     exit_code integer
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 begin
     return query

@@ -11,8 +11,6 @@
 create or replace function taskq.fill_index(
     p_path text, p_part text, p_name text, p_scan integer, out seen bigint, out done bigint)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_campaign constant bigint := taskq.campaign_id(p_path);

@@ -14,7 +14,6 @@
 create or replace function taskq.filter_path(p_filter jsonb, p_at text default '$f', p_depth integer default 0)
 returns text
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_operator constant text := case jsonb_typeof(p_filter) when 'array' then p_filter ->> 0 end;

@@ -7,6 +7,7 @@
 -- A task that may have one has a row of its own, since an attempt has been handed back or lost. Index:
 -- task_pkey, checkpoint_pkey, attempt_pkey.
 -- @roles serving
+-- @plan generic by-key
 create or replace function taskq.find_checkpoint(
     p_session bigint,
     p_campaign bigint,
@@ -17,14 +18,6 @@ create or replace function taskq.find_checkpoint(
     out memory_failures bigint
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_owner bigint;

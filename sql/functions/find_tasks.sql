@@ -19,6 +19,7 @@
 -- @standby yes
 -- @gateway manager, paged, within 10 s
 -- @hint compare fewer values with large arrays, look for fewer pieces of text
+-- @plan generic by-key
 create or replace function taskq.find_tasks(
     p_campaign bigint,
     p_filter jsonb,
@@ -46,14 +47,6 @@ returns table (
     progress_note text
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_path constant jsonpath := taskq.filter_path(p_filter);

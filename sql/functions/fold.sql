@@ -18,12 +18,10 @@
 -- So do old versions of a counter: a reader goes through all that the snapshot keeps. So what moves
 -- stays one delta, written anew by each fold behind `below`, until it covers the time `rest`, and a
 -- counter has three versions a minute at most, however busy its campaign is.
+-- @plan no-jit
 create or replace function taskq.fold(p_rest interval default '20 s')
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set jit = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

@@ -13,6 +13,7 @@
 -- @standby no
 -- @gateway manager
 -- @repeat safe
+-- @plan generic by-key
 create or replace function taskq.follow(p_campaign bigint, p_task bigint)
 returns table (
     status taskq.task_status,
@@ -22,14 +23,6 @@ returns table (
     output text
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

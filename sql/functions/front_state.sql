@@ -11,8 +11,6 @@ create or replace function taskq.front_state(
     out now_ms bigint
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     select f.name, f.epoch, f.secret, f.pool_s, extract(epoch from clock_timestamp()) * 1000

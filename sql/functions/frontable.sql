@@ -3,8 +3,6 @@
 create or replace function taskq.frontable(p_campaigns bigint[])
 returns setof bigint
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     return query

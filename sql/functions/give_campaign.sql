@@ -12,8 +12,6 @@
 create or replace function taskq.give_campaign(p_path text, p_owner text)
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_campaigns bigint[];

@@ -16,8 +16,6 @@ create or replace function taskq.heartbeat(
 )
 returns table (campaign_id bigint, task_id bigint, lease_id uuid)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_ended boolean;

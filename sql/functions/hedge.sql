@@ -14,17 +14,10 @@
 -- what idle_agents(), slow_after() and slow_attempts() say; else next to nothing.
 --
 -- Locks: those of hedge_task(). Index: those of the functions that it calls.
+-- @plan generic by-key
 create or replace function taskq.hedge()
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_most constant integer := 64;

@@ -16,6 +16,7 @@
 -- @roles reader
 -- @standby yes
 -- @gateway manager
+-- @plan generic by-key
 create or replace function taskq.hedges(
     p_path text,
     p_below boolean,
@@ -25,14 +26,6 @@ create or replace function taskq.hedges(
     out longest jsonb
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_looked_at constant integer := 10000;

@@ -18,8 +18,6 @@ create or replace function taskq.hold_pilot(
 )
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

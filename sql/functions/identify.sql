@@ -12,6 +12,7 @@
 --
 -- Index: session_token_hash, campaign_pkey, token_hash_key.
 -- @roles gateway web
+-- @plan generic by-key
 create or replace function taskq.identify(p_hashes bytea[])
 returns table (
     hash bytea,
@@ -23,14 +24,6 @@ returns table (
     paths text[]
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 begin
     return query

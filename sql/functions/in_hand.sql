@@ -5,8 +5,6 @@
 create or replace function taskq.in_hand(p_session bigint)
 returns bigint
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     return (

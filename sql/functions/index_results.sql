@@ -12,8 +12,6 @@
 create or replace function taskq.index_results(p_path text, p_part text, p_name text)
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_most constant integer := 16;

@@ -4,8 +4,6 @@
 create or replace function taskq.is_input(p_path text, p_digest text)
 returns boolean
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     return exists (

@@ -23,17 +23,11 @@
 --
 -- Locks: the rows of sessions that are marked or cleared, skipping locked ones: it is called
 -- again soon. Index: session_open.
+-- @plan generic by-scan
 create or replace function taskq.judge_hosts()
 returns text[]
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = off
 set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_tokens bigint[];

@@ -24,8 +24,6 @@ create or replace function taskq.keep(
     out hedged integer
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_until timestamptz;

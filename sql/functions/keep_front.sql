@@ -16,6 +16,7 @@
 -- much: they would have many versions under a held snapshot. Index: task_waiting, span_waiting, where it looks at
 -- higher priorities only.
 -- @roles upkeep
+-- @plan generic by-key
 create or replace function taskq.keep_front(
     p_holder uuid,
     p_term_s double precision,
@@ -27,14 +28,6 @@ create or replace function taskq.keep_front(
     out overtaken bigint[]
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_until timestamptz;

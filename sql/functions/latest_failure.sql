@@ -7,17 +7,10 @@
 -- @roles reader
 -- @standby yes
 -- @gateway manager
+-- @plan generic by-key
 create or replace function taskq.latest_failure(p_path text, p_host text, p_error_class text, p_most integer)
 returns table (error text, line text)
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_campaign constant bigint := taskq.campaign_id(p_path);

@@ -24,6 +24,7 @@
 -- Locks: the rows of the tasks, skipping locked ones; shared, the lock by which
 -- expire_ahead() tells that something is being leased. Index: task_waiting, task_pkey.
 -- @roles upkeep
+-- @plan generic by-key
 create or replace function taskq.lease_ahead(
     p_epoch bigint,
     p_campaign bigint,
@@ -33,14 +34,6 @@ create or replace function taskq.lease_ahead(
     out rank integer
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     -- As in taskq/front/scripts/pop.lua, without the digits before the array.

@@ -12,6 +12,7 @@
 -- @roles all
 -- @standby yes
 -- @gateway manager
+-- @plan generic by-key
 create or replace function taskq.left_over(
     p_path text,
     p_offers text[],
@@ -20,14 +21,6 @@ create or replace function taskq.left_over(
     out reasons text[]
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_most constant integer := 5;

@@ -8,8 +8,6 @@
 create or replace function taskq.may_pickle()
 returns boolean
 language sql stable
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
     select true
 $$;

@@ -9,6 +9,7 @@
 -- Locks: the rows of the tasks, skipping locked ones. Index: task_pkey, by look-ups only;
 -- see settle().
 -- @roles gateway
+-- @plan generic by-key
 create or replace function taskq.name_ahead(
     p_sessions bigint[],
     p_campaigns bigint[],
@@ -17,14 +18,6 @@ create or replace function taskq.name_ahead(
 )
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_named integer := 0;

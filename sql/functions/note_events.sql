@@ -29,14 +29,11 @@
 -- trend_pkey, those of counts().
 -- @roles operator
 -- @gateway no
+-- @plan generic no-jit
 create or replace function taskq.note_events(p_disks jsonb default '[]')
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
-set jit = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

@@ -16,8 +16,6 @@ create or replace function taskq.note_gateway(
 )
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

@@ -26,8 +26,6 @@ create or replace function taskq.note_pilot(
 )
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_status constant text := taskq.lock_held_pilot(p_pilot, p_holder);

@@ -17,8 +17,6 @@ create or replace function taskq.note_set_back(
     out gone_s double precision
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_until timestamptz;

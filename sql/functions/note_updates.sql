@@ -14,17 +14,10 @@
 --
 -- Progress that is stored already is not written again before half of its time is over.
 -- @roles serving
+-- @plan generic by-key
 create or replace function taskq.note_updates(p_updates jsonb)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

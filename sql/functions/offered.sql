@@ -6,7 +6,6 @@
 create or replace function taskq.offered(p_requires text[], p_offers text[])
 returns boolean
 language plpgsql immutable strict
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_number constant text := '^[+-]?[0-9]{1,15}(\.[0-9]{1,15})?$';

@@ -22,8 +22,6 @@ create or replace function taskq.open_session(
 )
 returns bigint
 language sql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
     select a.session
       from taskq.admit(p_path, p_key, p_lease_s, p_agent, p_host, p_site, p_pid, p_slots,

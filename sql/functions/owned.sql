@@ -3,6 +3,7 @@
 --
 -- Exact within the snapshot: counters plus deltas. It costs a look-up for each of the campaigns.
 -- Index: campaign_owner, counter_pkey, delta_xid, campaign_pkey.
+-- @plan generic by-key
 create or replace function taskq.owned(
     p_owner text,
     out waiting bigint,
@@ -10,14 +11,7 @@ create or replace function taskq.owned(
     out working bigint
 )
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 begin
     select taskq.total(p.waiting), taskq.total(p.delayed), taskq.total(p.working)

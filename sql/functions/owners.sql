@@ -11,6 +11,7 @@
 -- @roles gateway reader
 -- @standby yes
 -- @gateway manager
+-- @plan generic no-jit
 create or replace function taskq.owners(p_path text)
 returns table (
     owner text,
@@ -25,13 +26,9 @@ returns table (
     is_full boolean
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_mergejoin = off
-set jit = off
 as $$
 begin
     perform taskq.campaign_id(p_path);

@@ -17,16 +17,10 @@
 -- Locks: the rows of refusals; of campaigns that are paused, skipping locked ones: the next
 -- round comes soon. Index: refusal_last_at, refusal_pkey, counter_pkey, delta_xid, session_open,
 -- task_working.
+-- @plan generic by-key
 create or replace function taskq.pause_refused()
 returns text[]
 language plpgsql
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_hosts constant integer := 3;

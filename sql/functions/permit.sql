@@ -17,8 +17,6 @@ create or replace function taskq.permit(
     p_hash bytea, p_kind text, p_paths text[], p_campaigns bigint[], p_quiet boolean,
     p_timeout_s double precision, out kind text, out within boolean)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_token taskq.token;

@@ -14,6 +14,7 @@
 -- @standby no
 -- @gateway manager
 -- @repeat safe
+-- @plan no-jit
 create or replace function taskq.pilot_demand(
     p_path text,
     p_offers text[],
@@ -32,9 +33,6 @@ returns table (
     time_suits boolean
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set jit = off
 as $$
 declare
     v_learnt constant integer := 100;

@@ -14,6 +14,7 @@
 -- @roles manager operator
 -- @gateway manager
 -- @repeat once
+-- @plan custom by-key
 create or replace function taskq.prioritise(
     p_campaign bigint,
     p_tasks bigint[],
@@ -23,14 +24,6 @@ create or replace function taskq.prioritise(
     out others integer
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_custom_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_tasks bigint[];

@@ -4,16 +4,10 @@
 -- Result: how many.
 --
 -- Locks: the rows of the tasks, skipping locked ones. Index: task_delayed.
+-- @plan by-key
 create or replace function taskq.promote(p_limit integer default 10000)
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_promoted integer := 0;

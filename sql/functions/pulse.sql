@@ -17,17 +17,10 @@
 -- locked: the next call comes soon. Index: delta_xid, counter_pkey, pulse_pkey, campaign_pkey.
 --
 -- The settings, and `offset 0`, leave one plan: from the campaigns that moved, to all else by key.
+-- @plan generic by-key
 create or replace function taskq.pulse(p_last timestamptz)
 returns text[]
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_window constant interval := '5 min';

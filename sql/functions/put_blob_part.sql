@@ -10,8 +10,6 @@
 create or replace function taskq.put_blob_part(p_blob bigint, p_part integer, p_data bytea)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform

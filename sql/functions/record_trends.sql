@@ -13,16 +13,10 @@
 --
 -- The settings leave one plan: each table is gone through once, by an index, and joined by merging or
 -- hashing.
+-- @plan generic by-scan
 create or replace function taskq.record_trends(p_now timestamptz default clock_timestamp())
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = off
-set jit = off
 as $$
 declare
     v_most constant integer := 1000;

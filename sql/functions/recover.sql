@@ -21,6 +21,7 @@
 -- task_pkey, session_open, task_working, delta_xid.
 -- @roles operator
 -- @gateway no
+-- @plan generic by-key
 create or replace function taskq.recover(
     p_path text,
     p_site text,
@@ -34,14 +35,6 @@ create or replace function taskq.recover(
     out campaigns jsonb
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_now constant timestamptz := clock_timestamp();

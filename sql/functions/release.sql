@@ -9,8 +9,6 @@ create or replace function taskq.release(
 )
 returns text
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     return taskq.report(

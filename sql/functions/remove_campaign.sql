@@ -6,17 +6,10 @@
 -- @roles manager operator
 -- @gateway submitter
 -- @repeat once
+-- @plan generic by-key
 create or replace function taskq.remove_campaign(p_path text)
 returns void
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_id constant bigint := taskq.campaign_id(p_path);

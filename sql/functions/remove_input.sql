@@ -10,8 +10,6 @@
 create or replace function taskq.remove_input(p_path text, p_name text)
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_revision integer;

@@ -5,8 +5,6 @@
 create or replace function taskq.remove_notify_rule(p_name text)
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     delete from taskq.notify_rule r where r.name = p_name;

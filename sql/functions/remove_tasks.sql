@@ -10,17 +10,10 @@
 -- @roles manager operator
 -- @gateway submitter
 -- @repeat once
+-- @plan generic by-key
 create or replace function taskq.remove_tasks(p_campaign bigint, p_limit integer)
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_tasks bigint[];

@@ -11,8 +11,6 @@
 create or replace function taskq.remove_unused_sessions(p_limit integer, p_age_s double precision)
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_sessions bigint[];

@@ -14,8 +14,6 @@ create or replace function taskq.report(
 )
 returns text
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_answer constant record := taskq.exchange(

@@ -12,8 +12,6 @@ returns table (
     campaign text, field text, seen bigint, done bigint, ranked bigint, large bigint, created_at timestamptz
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform taskq.campaign_id(p_path);

@@ -10,6 +10,7 @@
 -- @roles reader
 -- @standby yes
 -- @gateway no
+-- @plan generic by-key
 create or replace function taskq.result_sample(
     p_campaign bigint,
     p_name text,
@@ -18,14 +19,6 @@ create or replace function taskq.result_sample(
 )
 returns table (task_id bigint, value double precision, result jsonb)
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_first constant bigint := (

@@ -6,6 +6,7 @@
 -- @roles manager operator
 -- @gateway manager
 -- @repeat safe
+-- @plan custom by-key
 create or replace function taskq.retriable(
     p_campaign bigint,
     p_status taskq.task_status,
@@ -17,14 +18,6 @@ create or replace function taskq.retriable(
     out last bigint
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_custom_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 begin
     if p_status not in ('failed', 'cancelled') then

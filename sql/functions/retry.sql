@@ -11,6 +11,7 @@
 -- @roles manager operator
 -- @gateway manager, wakes
 -- @repeat once
+-- @plan custom by-key
 create or replace function taskq.retry(
     p_campaign bigint,
     p_status taskq.task_status,
@@ -22,14 +23,6 @@ create or replace function taskq.retry(
     out last bigint
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_custom_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_rows tid[];

@@ -8,6 +8,7 @@
 -- Locks: the rows of the tasks, skipping locked ones: these are left to the pool's
 -- deadline. Index: task_pkey, by look-ups only; see settle().
 -- @roles upkeep
+-- @plan generic by-key
 create or replace function taskq.return_ahead(
     p_campaigns bigint[],
     p_tasks bigint[],
@@ -16,14 +17,6 @@ create or replace function taskq.return_ahead(
 )
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_returned integer := 0;

@@ -13,19 +13,13 @@
 -- tasks, skipping locked ones. Index: token_name, session_token, task_working.
 -- @roles operator
 -- @gateway no
+-- @plan by-key
 create or replace function taskq.revoke_token(
     p_name text,
     out sessions integer,
     out attempts integer
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_token bigint;

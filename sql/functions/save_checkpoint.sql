@@ -12,6 +12,7 @@
 -- Locks: the task's bundle, see unpack(); its row; that of the checkpoint. Index: bundle_task, task_pkey,
 -- checkpoint_pkey.
 -- @roles serving
+-- @plan generic by-key
 create or replace function taskq.save_checkpoint(
     p_session bigint,
     p_campaign bigint,
@@ -23,14 +24,6 @@ create or replace function taskq.save_checkpoint(
     out replaced text
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_most integer;

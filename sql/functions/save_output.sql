@@ -13,6 +13,7 @@
 -- Locks: a row of output_use. Index: task_pkey, bundle_task, attempt_pkey, output_pkey, output_digest,
 -- output_use_pkey, output_use_token, token_pkey, session_pkey.
 -- @roles serving
+-- @plan generic by-key
 create or replace function taskq.save_output(
     p_session bigint,
     p_campaign bigint,
@@ -24,14 +25,6 @@ create or replace function taskq.save_output(
     out replaced text
 )
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_campaign taskq.campaign;

@@ -14,8 +14,6 @@ create or replace function taskq.seed_again(
     p_campaign bigint, p_tasks jsonb, p_on_conflict text, p_named integer,
     out conflicts integer, out named jsonb)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_keep constant boolean := coalesce(p_on_conflict = 'keep-both', false);

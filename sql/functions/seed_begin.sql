@@ -12,8 +12,6 @@
 create or replace function taskq.seed_begin(p_campaign bigint)
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform taskq.demand_read_committed();

@@ -11,17 +11,11 @@
 --
 -- Index: spec_key_key, key by key as in seed_known(). No other join may be a nested loop: nobody
 -- knows beforehand how many tasks there are.
+-- @plan generic by-scan
 create or replace function taskq.seed_conflicts(p_campaign bigint, p_tasks jsonb)
 returns table (
     place bigint, key text, payload jsonb, priority smallint, stored jsonb, number bigint)
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = off
-set jit = off
 as $$
 begin
     return query

@@ -10,8 +10,6 @@
 create or replace function taskq.seed_end(p_campaign bigint, p_above bigint, p_largest integer)
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_seeded constant integer := taskq.pack(p_campaign, p_above);

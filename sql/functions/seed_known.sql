@@ -3,15 +3,12 @@
 -- Key by key: with `key = any (keys)`, where most campaigns are small, the planner prefers to go
 -- through all of a campaign, which this one may not be.
 -- @roles owner
+-- @plan generic no-jit
 create or replace function taskq.seed_known(p_campaign bigint, p_keys json)
 returns setof text
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
-set jit = off
 as $$
 begin
     return query

@@ -12,8 +12,6 @@ create or replace function taskq.seed_tasks(
     p_path text, p_tasks text, p_on_conflict text, p_named integer,
     out added integer, out conflicts integer, out named jsonb)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_campaign constant bigint := taskq.campaign_id(p_path);

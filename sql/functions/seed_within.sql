@@ -6,12 +6,10 @@
 --
 -- Index: spec_key_key.
 -- @roles owner
+-- @plan generic
 create or replace function taskq.seed_within(p_campaign bigint, p_low text, p_high text)
 returns boolean
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off

@@ -25,6 +25,7 @@
 --
 -- Volatile, by random(). Reads no task; for what it costs see standing(). Index: quota_pkey.
 -- @roles serving
+-- @plan no-jit
 create or replace function taskq.servable(
     p_path text,
     p_lifetime_s double precision,
@@ -33,9 +34,6 @@ create or replace function taskq.servable(
 )
 returns table (campaign_id bigint, desire double precision, revision integer)
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set jit = off
 as $$
 begin
     perform taskq.campaign_id(p_path);

@@ -10,8 +10,6 @@
 create or replace function taskq.set_pilot_status(p_name text, p_status text)
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_pilot record;

@@ -14,8 +14,6 @@
 create or replace function taskq.set_quota(p_owner text, p_quota jsonb)
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_most constant integer := 1000;

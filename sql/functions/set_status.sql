@@ -14,8 +14,6 @@
 create or replace function taskq.set_status(p_path text, p_status taskq.campaign_status)
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_id bigint;

@@ -10,16 +10,9 @@
 -- Locks: those of settle(). Index: task_pkey, attempt_pkey, session_pkey; the settings are those of
 -- exchange(), which says why.
 -- @roles serving
+-- @plan generic by-key
 create or replace function taskq.settle_many(p_campaigns bigint[], p_reports text, out acks text[])
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_reports constant jsonb :=

@@ -5,8 +5,6 @@
 create or replace function taskq.share_by_owner(p_by_owner boolean)
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     update taskq.sharing h set by_owner = p_by_owner where h.by_owner <> p_by_owner;

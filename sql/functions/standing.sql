@@ -14,6 +14,7 @@
 --
 -- The settings leave one plan: the counters are found by one pass over their ids (servers from 17 on
 -- do that faster than one by one), all else is joined by hash.
+-- @plan generic by-scan
 create or replace function taskq.standing(p_path text)
 returns table (
     campaign_id bigint,
@@ -31,13 +32,7 @@ returns table (
     owner_room bigint
 )
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = off
 set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_open boolean;

@@ -10,7 +10,6 @@
 create or replace function taskq.stop_full_owners()
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_owner text;

@@ -2,17 +2,11 @@
 -- of set_quota(), owners() and others; not for clients.
 --
 -- Index: campaign_owner, output_use_pkey.
+-- @plan generic by-key
 create or replace function taskq.stored_bytes(p_owner text)
 returns bigint
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_nestloop = on
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 begin
     return (

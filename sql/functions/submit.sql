@@ -8,8 +8,6 @@ create or replace function taskq.submit(
     p_path text, p_tasks text, p_on_conflict text default 'fail')
 returns integer
 language sql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
     select added from taskq.seed_tasks(p_path, p_tasks, p_on_conflict, 10)
 $$;

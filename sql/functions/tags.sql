@@ -4,7 +4,6 @@
 create or replace function taskq.tags(p_what text, p_tags text[])
 returns text[]
 language plpgsql immutable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_name constant text := '[A-Za-z][A-Za-z0-9_.-]{0,62}';

@@ -7,15 +7,10 @@
 --
 -- Locks: the index's row; somebody else's is not waited for, and nothing is done.
 -- Plans: see tasks(). Index: result_index_pkey, result_span_pkey, attempt_pkey, spec_pkey.
+-- @plan generic by-key
 create or replace function taskq.take_in_results(
     p_index bigint, p_scan integer, out taken bigint, out complete boolean)
 language plpgsql
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 declare
     v_most constant integer := 1000;

@@ -4,17 +4,10 @@
 -- @roles reader
 -- @standby yes
 -- @gateway manager
+-- @plan generic by-key
 create or replace function taskq.task_ids(p_campaign bigint, p_keys text[])
 returns table (key text, task_id bigint)
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 begin
     return query

@@ -16,6 +16,7 @@
 -- @roles reader
 -- @standby yes
 -- @gateway manager, paged
+-- @plan generic by-key
 create or replace function taskq.tasks(
     p_campaign bigint,
     p_status taskq.task_status,
@@ -38,14 +39,6 @@ returns table (
     progress_note text
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 begin
     return query

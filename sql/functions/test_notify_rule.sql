@@ -8,8 +8,6 @@
 create or replace function taskq.test_notify_rule(p_name text)
 returns uuid
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_most constant integer := 10;

@@ -8,16 +8,10 @@
 -- theirs. With what comes until the next call, that is less than 20 MB with index and dead rows.
 --
 -- Locks: the rows it deletes. Goes through the table. Index: trend_pkey.
+-- @plan generic by-scan
 create or replace function taskq.thin_trends(p_minute integer)
 returns integer
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_nestloop = off
-set jit = off
 as $$
 declare
     v_most constant integer := 90000;

@@ -12,8 +12,6 @@
 create or replace function taskq.timeline()
 returns bigint
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_own constant bigint := taskq.wal_timeline();

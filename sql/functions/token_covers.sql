@@ -6,8 +6,6 @@
 create or replace function taskq.token_covers(p_path text)
 returns boolean
 language sql stable
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
     select coalesce(current_setting('taskq.token_paths', true), '') = ''
         or exists (

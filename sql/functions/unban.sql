@@ -5,8 +5,6 @@
 create or replace function taskq.unban(p_kind text, p_name text)
 returns boolean
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_lifted boolean;

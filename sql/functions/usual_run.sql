@@ -7,6 +7,7 @@
 -- @roles reader
 -- @standby yes
 -- @gateway manager
+-- @plan generic by-key
 create or replace function taskq.usual_run(
     p_campaign bigint,
     p_most integer,
@@ -14,14 +15,6 @@ create or replace function taskq.usual_run(
     out mean_s double precision
 )
 language plpgsql stable
-security definer
-set search_path = pg_catalog, pg_temp
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
-set jit = off
 as $$
 begin
     select count(*), avg(extract(epoch from r.ended_at - r.claimed_at))

@@ -23,8 +23,12 @@ for machines:
         the same; needed where a gateway offers it, unless it only reads (`@standby yes`)
     -- @hint TEXT
         how to ask for less after it took too long at a gateway; optional
+    -- @plan WORDS
+        which plans the statements of a function may have: words of `PLANS`; optional
 
-A function without `@roles` is internal: no role gets it, and it is not called by name.
+A function with `@roles` runs with the owner's rights and a fixed search path. A function without
+is internal: no role gets it, it is not called by name, and it runs with its caller's rights, search
+path and, unless it has a `@plan`, plans. `definition` adds all that to the text of the file.
 """
 
 from __future__ import annotations
@@ -62,12 +66,40 @@ ROLES: Final[dict[str, tuple[str, ...]]] = {
 #: Parts of roles: `serving` serves tasks, `upkeep` keeps the queue and the front.
 PARTS: Final = frozenset(part for parts in ROLES.values() for part in parts)
 _PEOPLE: Final = PARTS - {"agent", "gateway", "serving", "upkeep", "web"} | {"all"}
+#: Settings for functions, by the words of `@plan`. Statistics lag behind tables that change every
+#: second, so hot statements leave the planner no choice; the tests of plans say what each costs.
+PLANS: Final = {
+    # One plan for all arguments. Planning each call took 0.6 of the time of an exchange.
+    "generic": ("plan_cache_mode = force_generic_plan",),
+    # A plan for each call, where the arguments decide between a look-up and a scan.
+    "custom": ("plan_cache_mode = force_custom_plan",),
+    # Row by row through an index, in the order in which the statement names the tables: the cost
+    # grows with the rows that are asked for, never with the table.
+    "by-key": (
+        "enable_seqscan = off",
+        "enable_bitmapscan = off",
+        "enable_hashjoin = off",
+        "enable_mergejoin = off",
+        "jit = off",
+    ),
+    # Each table once through an index, joined by hashing or merging: for statements about most of a
+    # table, for which a nested loop would be quadratic.
+    "by-scan": (
+        "enable_seqscan = off",
+        "enable_bitmapscan = off",
+        "enable_nestloop = off",
+        "jit = off",
+    ),
+    # The planner's choice. Compiling takes longer than any of these statements.
+    "no-jit": ("jit = off",),
+}
+_RIGHTS: Final = ("security definer", "set search_path = pg_catalog, pg_temp")
 #: The most tasks or attempts in one request to a gateway.
 MOST: Final = 20_000
 #: Seconds that a statement may take at a gateway.
 MOST_S: Final = 30.0
 
-_KEYS: Final = frozenset({"roles", "standby", "gateway", "repeat", "hint"})
+_KEYS: Final = frozenset({"roles", "standby", "gateway", "repeat", "hint", "plan"})
 _LINE: Final = re.compile(r"-- ?@(\w*) *(.*)")
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 _SIGNATURE: Final = re.compile(
@@ -180,7 +212,27 @@ def _text(name: str) -> LiteralString:
 
 def _is_called(text: str) -> bool:
     """Tell whether a function is called by name, from its file."""
-    return any(map(_LINE.fullmatch, _head(text)))
+    return any(line.startswith("-- @roles") for line in _head(text))
+
+
+def definition(name: str, text: str) -> str:
+    """Return the statement that installs a function: its file with the rights and settings.
+
+    Raise `BadStatement` for an error in its header.
+    """
+    header = _Header(f"sql/functions/{name}.sql", text)
+    plan = header.words("plan", frozenset(PLANS), needed=False)
+    clauses = [f"set {one}" for word in PLANS if word in plan for one in PLANS[word]]
+    if _is_called(text):
+        clauses = [*_RIGHTS, *clauses]
+    else:
+        header.has_no_more()
+    if not clauses:
+        return text
+    before, start, body = text.partition("\nas $$\n")
+    if not start:
+        raise header.wrong("this is not a function with a body that begins with `as $$`")
+    return "\n".join((before, *clauses)) + start + body
 
 
 def parsed(name: str, text: str, *, is_function: bool) -> Statement:
@@ -194,6 +246,8 @@ def parsed(name: str, text: str, *, is_function: bool) -> Statement:
     offer = header.offer(needed=for_people)
     writes = offer is not None and on_standby != "yes"
     repeat = header.choice("repeat", "safe", "once", needed=writes)
+    if is_function:
+        header.words("plan", frozenset(PLANS), needed=False)
     header.has_no_more()
     if is_function:
         call, parameters = _call(name, text, header)
@@ -231,8 +285,10 @@ class _Header:
                 raise self._wrong(number, f"@{key} is there twice")
             self._said[key] = (number, value)
 
-    def words(self, key: str, known: frozenset[str]) -> frozenset[str]:
-        """Return the words of a line that must be there."""
+    def words(self, key: str, known: frozenset[str], *, needed: bool = True) -> frozenset[str]:
+        """Return the words of a line; none if it need not be there and is not."""
+        if not needed and key not in self._said:
+            return frozenset()
         number, value = self._taken(key, needed=True) or (0, "")
         if not value:
             raise self._wrong(number, f"@{key} says nothing")

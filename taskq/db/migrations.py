@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from taskq.db.catalogue import ROLES
+from taskq.db.catalogue import ROLES, definition
 from taskq.db.connections import Database, Statements
 from taskq.db.roles import grant_anew
 from taskq.model.errors import (
@@ -68,6 +68,13 @@ def _files(folder: str) -> tuple[tuple[str, str], ...]:
     )
 
 
+@cache
+def _functions() -> tuple[tuple[str, str], ...]:
+    """Return (name, statement) of each function, sorted by name."""
+    named = ((file.removesuffix(".sql"), text) for file, text in _files("functions"))
+    return tuple((name, definition(name, text)) for name, text in named)
+
+
 def _rights() -> str:
     return importlib.resources.files("taskq.sql").joinpath("rights.sql").read_text()
 
@@ -81,7 +88,7 @@ def _migrations() -> list[str]:
 @cache
 def _digest() -> str:
     """Return a digest of the functions and rights, which are reinstalled when it changes."""
-    again = (_files("functions"), _rights(), _files("roles"), ROLES)
+    again = (_functions(), _rights(), _files("roles"), ROLES)
     return hashlib.sha256(repr(again).encode()).hexdigest()
 
 
@@ -143,8 +150,8 @@ def _migrate(database: Database, lock_timeout_s: float) -> tuple[Schema, Schema]
         statements.execute("begin_migration", lock_timeout=f"{round(lock_timeout_s * 1000)}ms")
         for _, text in _files("migrations")[before.version :]:
             statements.script(text)
-        for file, text in _files("functions"):
-            statements.replace_function(file.removesuffix(".sql"), text)
+        for name, text in _functions():
+            statements.replace_function(name, text)
         statements.execute("drop_stale_functions")
         statements.script(_rights())
         grant_anew(statements)

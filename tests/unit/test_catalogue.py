@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from taskq.db.catalogue import BadStatement, Offer, all_statements, find, parsed
+from taskq.db.catalogue import (
+    PLANS,
+    BadStatement,
+    Offer,
+    all_statements,
+    definition,
+    find,
+    parsed,
+)
 
 FUNCTIONS = Path(__file__).resolve().parents[2] / "sql/functions"
 FUNCTION = """-- f(path, tasks, most): does something.
@@ -93,3 +101,34 @@ def test_a_function_without_a_header_is_not_called_by_name() -> None:
             find(name)
     with pytest.raises(BadStatement, match="not one function g"):
         parsed("g", FUNCTION.format(header="-- @roles owner"), is_function=True)
+
+
+def test_a_function_gets_its_rights_and_its_plan() -> None:
+    """Owner's rights and a fixed search path if a role runs it; the settings of its plan."""
+    text = FUNCTION + "set enable_sort = off\nas $$\nbegin\nend\n$$;\n"
+    installed = definition("f", text.format(header="-- @roles owner\n-- @plan by-key generic"))
+    assert installed.partition("language plpgsql\n")[2].partition("as $$\n")[0].splitlines() == [
+        "set enable_sort = off",
+        "security definer",
+        "set search_path = pg_catalog, pg_temp",
+        "set plan_cache_mode = force_generic_plan",
+        *(f"set {one}" for one in PLANS["by-key"]),
+    ]
+    internal = text.format(header="-- @plan no-jit")
+    assert definition("f", internal) == internal.replace("as $$", "set jit = off\nas $$", 1)
+    assert definition("f", text.format(header="--")) == text.format(header="--")
+
+
+@pytest.mark.parametrize(
+    ("header", "line", "says"),
+    [
+        ("-- @plan by-luck", 2, "@plan does not know by-luck"),
+        ("-- @standby yes", 2, "@standby says nothing about such a statement"),
+        ("-- @role reader", 2, "@role is not known"),
+        ("-- @plan generic", 1, "this is not a function with a body"),
+    ],
+)
+def test_a_function_with_a_wrong_header_is_not_installed(header: str, line: int, says: str) -> None:
+    """Even one that no role may run, which is never looked up by name."""
+    with pytest.raises(BadStatement, match=f"sql/functions/f.sql, line {line}: {says}"):
+        definition("f", FUNCTION.format(header=header))
