@@ -7,8 +7,8 @@ import sys
 
 import click
 
+from taskq_cli.options.shared import shared_options
 from taskq_cli.program import Program
-from taskq_cli.shared import shared_options
 
 
 @click.group(

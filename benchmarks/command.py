@@ -21,7 +21,8 @@ from taskq.db.connections import Database
 from taskq.embedded import Server
 from taskq.model.errors import TaskqError, UsageError
 from taskq_cli.display.output import Column, write_records
-from taskq_cli.shared import Invocation, shared_options
+from taskq_cli.invocation import Invocation
+from taskq_cli.options.shared import shared_options
 
 LEAST_TASKS: Final = 100
 LEAST_SECONDS: Final = 0.1

@@ -1,12 +1,14 @@
 """The campaign manager's command line.
 
-main      the command `taskq`: its sub-commands, by section
-program   loads a sub-command when it is called; errors become one line and an exit code
-shared    shared options (`--dsn`, `--output`), campaign paths, the connection
-output    records as a table, JSON or JSON Lines
-render    tables, bars and the live display; the one module that imports rich
-text      instants, durations and foreign text, fit for a terminal
-commands  one module for each noun
+main        the command `taskq`: its sub-commands, by section
+program     loads a sub-command when it is called; errors become one line and an exit code
+invocation  the connection of a command to its queue
+early_exits how commands end early: questions, Ctrl-C, signals
+seeder      seeding with its progress
+options     options that commands share
+display     records as a table, JSON or JSON Lines; text fit for a terminal; progress
+commands    the commands, by subject; `main` says which module has which
+top         the full screen
 """
 
 from __future__ import annotations

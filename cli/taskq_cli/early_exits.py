@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from taskq.model.errors import TaskqError
+import click
+
+from taskq.model.errors import TaskqError, UsageError
 
 
 class Interrupted(TaskqError):
@@ -47,3 +52,24 @@ def resumable() -> Iterator[None]:
         raise Interrupted(
             "Interrupted; what was done stays, and the same command goes on from there."
         ) from None
+
+
+def stopped_by_signals() -> threading.Event:
+    """Return an event that SIGTERM and Ctrl-C set from now on."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask for confirmation unless `yes`; raise `UsageError` if standard input is no terminal.
+
+    Raise `Declined` if the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} Add --yes to confirm; nothing was changed")
+    if not click.confirm(question, err=True):
+        raise Declined("Nothing was changed.")

@@ -7,19 +7,19 @@ from typing import Final
 import click
 
 from taskq.model.version import VERSION
+from taskq_cli.options.shared import shared_options
 from taskq_cli.program import Program, Sections
-from taskq_cli.shared import shared_options
 
 SECTIONS: Final[Sections] = {
     "Campaigns": {
         "campaign": "campaign:campaign",
-        "ls": "tree:ls",
-        "tree": "tree:tree",
+        "ls": "status:ls",
+        "tree": "status:tree",
         "seed": "seed:seed",
-        "input": "input:inputs",
+        "input": "files:inputs",
         "status": "status:status",
         "watch": "watch:watch",
-        "top": "top:top",
+        "top": "status:top",
         "explain": "explain:explain",
         "notify": "notify:notify",
     },
@@ -28,14 +28,14 @@ SECTIONS: Final[Sections] = {
         "retry": "tasks:retry",
         "cancel": "tasks:cancel",
         "prioritise": "prioritise:prioritise",
-        "history": "history:history",
+        "history": "logs:history",
         "logs": "logs:logs",
-        "failures": "failures:failures",
+        "failures": "explain:failures",
         "results": "results:results",
-        "export": "results:export",
-        "fetch": "fetch:fetch",
+        "export": "export:export",
+        "fetch": "files:fetch",
         "traces": "traces:traces",
-        "audit": "audit:audit",
+        "audit": "db:audit",
     },
     "Agents": {
         "agents": "agents:agents",
@@ -45,18 +45,18 @@ SECTIONS: Final[Sections] = {
         "pilots": "pilots:pilots",
         "recover": "recover:recover",
         "gateway": "gateway:gateway",
-        "web": "web:web",
+        "web": "gateway:web",
         "token": "token:token",
         "owners": "owners:owners",
         "keeper": "keeper:keeper",
-        "front": "front:front",
+        "front": "keeper:front",
     },
     "Server": {
         "up": "server:up",
         "down": "server:down",
         "db": "db:db",
         "plan": "plan:plan",
-        "completion": "completion:completion",
+        "completion": "server:completion",
     },
 }
 

@@ -1,9 +1,9 @@
-"""Top-level command group: imports sub-commands on demand and turns errors into exit codes.
+"""Top-level command group, groups whose default is `list`, and how errors end the program.
 
-An error is one line on standard error, of a filter also the place, and an exit code: that of the
-`TaskqError`, 2 for a wrong call, 130 for Ctrl-C, 74 if standard output cannot be written. A reader
-that closes the pipe (`| head`) is no error: the command's work is completed, and a listing ends
-there. Any other exception shows its traceback.
+Sub-commands are imported on demand. An error is one line on standard error, of a filter also the
+place, and an exit code: that of the `TaskqError`, 2 for a wrong call, 130 for Ctrl-C, 74 if
+standard output cannot be written. A reader that closes the pipe (`| head`) is no error: the
+command's work is completed, and a listing ends there. Any other exception shows its traceback.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 import importlib
 import inspect
 import logging
+import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, cast
 from weakref import WeakSet
@@ -23,10 +24,109 @@ import click
 
 from taskq.model.errors import InvalidFilter, TaskqError
 from taskq_agent import streams
+from taskq_agent.text import is_unicode
 from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import Declined, Interrupted
-from taskq_cli.encoding import utf_8_only
-from taskq_cli.hints import unexpected_arguments, unknown_option
+
+_SECRET: Final = frozenset({"dsn", "front"})  # may have a password in them
+
+
+def utf_8_only(command: click.Command) -> None:
+    """Make a command refuse values that are not UTF-8, except file names, before it runs.
+
+    Python decodes each invalid byte to a lone surrogate, which PostgreSQL and JSON refuse.
+    """
+    for parameter in command.params:
+        if not isinstance(parameter.type, click.Path):
+            parameter.callback = _checked(parameter.callback)
+
+
+def _checked(callback: Callable[..., Any] | None) -> Callable[..., Any]:
+    def check(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        for word in value if isinstance(value, tuple) else (value,):
+            if isinstance(word, str) and not is_unicode(word):
+                shown = os.fsencode(word).decode("ascii", "backslashreplace")
+                subject = "it" if parameter.name in _SECRET else f"'{shown}'"
+                raise click.BadParameter(
+                    f"{subject} is not UTF-8; only names of files may be otherwise.",
+                    ctx=context,
+                    param=parameter,
+                )
+        return value if callback is None else callback(context, parameter, value)
+
+    return check
+
+
+_ELSEWHERE: Final = {
+    "--json": "JSON is written with `-o json`",
+    "--jsonl": "JSON Lines are written with `-o jsonl`",
+    "--table": "a table is what is written without `-o`",
+    "--file": "a campaign file is named by --campaign-file",
+    "--csv": "`taskq export CAMPAIGN --to FILE.csv` writes CSV",
+    "--parquet": "`taskq export CAMPAIGN --to FILE.parquet` writes Parquet",
+    "--gateway": "commands take a gateway by `--url`; agents that are to use one are run by "
+    "`taskq-agent run`",
+    "--token-file": "for commands TASKQ_TOKEN_FILE names it; agents that show a token are run by "
+    "`taskq-agent run`",
+}
+
+
+def unknown_option(error: click.NoSuchOption) -> str | None:
+    """Return a message for an unknown option; None where click's own message is enough."""
+    hint = _ELSEWHERE.get(error.option_name)
+    parameters = () if error.ctx is None else error.ctx.command.params
+    if hint is None and any(one.name == "program" for one in parameters):
+        hint = "a program and its arguments follow after `--`"
+    return None if hint is None else f"No such option {error.option_name!r}; {hint}."
+
+
+def unexpected_arguments(command: click.Command) -> str | None:
+    """Return a hint for words that a command has no arguments for; None: there is none."""
+    options = {option for one in command.params for option in one.opts}
+    return "a task is named by --key" if "--key" in options else None
+
+
+_LIST = "list"
+
+
+class ListGroup(click.Group):
+    """A group that runs its sub-command `list` when none is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert `list` unless the first argument is a sub-command or a help option."""
+        first = args[0] if args else ""
+        if first not in self.commands and first not in self.get_help_option_names(ctx):
+            if first and not first.startswith(("/", "-")) and not ctx.resilient_parsing:
+                ctx.fail(self._no_such(first, ctx.command_path))
+            args = [_LIST, *args]
+        return super().parse_args(ctx, args)
+
+    def _no_such(self, first: str, called: str) -> str:
+        """Return a message with what was meant, perhaps."""
+        text = f"No such sub-command {first!r}"
+        if close := get_close_matches(first, self.commands, n=1):
+            return f"{text}; did you mean `{called} {close[0]}`?"
+        if any(isinstance(one, click.Argument) for one in self.commands[_LIST].params):
+            text += "; a campaign's path begins with /"
+        if "show" in self.commands:
+            text += f"; `{called} show {first}` shows a single one"
+        return f"{text}."
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sub-commands, and the arguments and options of `list`, which has none named."""
+        super().format_options(ctx, formatter)
+        listing = self.commands[_LIST]
+        inner = click.Context(listing, info_name=_LIST, parent=ctx)
+        rows = [
+            (one.make_metavar(inner), "The campaign, with all below it.")
+            for one in listing.params
+            if isinstance(one, click.Argument)
+        ]
+        options = (one for one in listing.params if isinstance(one, click.Option))
+        records = (one.get_help_record(inner) for one in options)
+        with formatter.section("Without a sub-command, as list"):
+            formatter.write_dl([*rows, *(one for one in records if one is not None)])
+
 
 _MARK: Final = "\b"  # see "Preventing Rewrapping" in click's documentation
 

@@ -1,8 +1,10 @@
-"""Seeding from several sources in order, which stops at or skips bad lines."""
+"""Seeding from several sources in order, or from the best results of a campaign that runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -12,10 +14,22 @@ from taskq import Campaign
 from taskq.ingest.key_conflicts import MAX_REPORTED_CLASHES, OnConflict, describe_clash, remedies
 from taskq.ingest.seeding import SeedCount
 from taskq.ingest.sources import BadLine, Damage, Source
-from taskq.model.errors import Clash, InvalidTask, KeyConflict, TaskqError
-from taskq.model.words import counted
+from taskq.model.errors import (
+    Clash,
+    InvalidTask,
+    KeyConflict,
+    LoginRefused,
+    OutputFailed,
+    TaskqError,
+    Unavailable,
+)
+from taskq.model.words import counted, duration
+from taskq.results.feeder import Fed, Feeder
+from taskq_agent.handlers.placeholders import inputs_of
+from taskq_cli.display.output import write_record
+from taskq_cli.display.progress import ProgressText, chunk_display, progress_display
 from taskq_cli.display.text import one_line
-from taskq_cli.early_exits import Interrupted
+from taskq_cli.early_exits import Interrupted, resumable
 
 MAX_REPORTED: Final = 100
 """Most skipped bad lines that are shown; further ones are only counted."""
@@ -24,6 +38,22 @@ LONG_CHECK_BYTES: Final = 268_435_456
 """Size of a compressed file from which on its verification, which takes seconds, is announced."""
 
 Show: TypeAlias = Callable[[SeedCount, "float | None"], None]
+
+
+@contextmanager
+def seed_display(path: str) -> Iterator[Show]:
+    """Yield a function that shows the progress of seeding."""
+    text = ProgressText()
+    with progress_display() as show:
+
+        def shown(count: SeedCount, share: float | None) -> None:
+            parts = [f"seeding {path}", f"{count.added:,} added"]
+            parts += [f"{count.known:,} known before"] if count.known else []
+            parts += [f"{count.bad:,} bad"] if count.bad else []
+            parts += [counted(count.conflicts, "conflict")] if count.conflicts else []
+            show(share, text.of(count.read, share, *parts))
+
+        yield shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +213,72 @@ def _sum(one: SeedCount, other: SeedCount) -> SeedCount:
         one.bad + other.bad,
         one.conflicts + other.conflicts,
     )
+
+
+AGAIN_S: Final = 2.0
+
+
+def feed(output: str, feeder: Feeder, source: str, target: str) -> None:
+    """Feed a campaign until the first stage is through, and write what has come of it."""
+    began = time.monotonic()
+    with resumable(), chunk_display(f"feeding {target} from {source}") as show:
+
+        def shown(fed: Fed) -> None:
+            total = fed.done + fed.unfinished
+            paused = f"; {one_line(fed.paused[0])} is not open" if fed.paused else ""
+            show(fed.done, total, f"{fed.chosen:,} of {fed.ranked:,} chosen so far{paused}")
+
+        while (fed := _fed(feeder, shown)) is None:
+            time.sleep(AGAIN_S)
+    record = {
+        "path": target,
+        **{name: getattr(fed, name) for name in ("done", "ranked", "left_out", "chosen")},
+        **{name: getattr(fed, name) for name in ("cancelled", "begun", "some_begun")},
+    }
+    write_record(output, record, _feeding_summary(fed, source, target, time.monotonic() - began))
+
+
+def _fed(feeder: Feeder, shown: Callable[[Fed], None]) -> Fed | None:
+    """Feed; return None, and say so, if the server went away."""
+    try:
+        return feeder.run(shown)
+    except Unavailable as error:
+        if isinstance(error, (LoginRefused, OutputFailed)):
+            raise
+        click.echo(f"{one_line(str(error))}; trying again", err=True)
+        return None
+
+
+def _feeding_summary(fed: Fed, source: str, target: str, took_s: float) -> str:
+    parts = [f"{source} is through: {target} has its best {fed.chosen:,} of {fed.ranked:,}"]
+    if fed.left_out:
+        parts.append(f"{counted(fed.left_out, 'result')} left out, without the value or the group")
+    if fed.cancelled:
+        parts.append(f"{counted(fed.cancelled, 'task')} cancelled, no longer among them")
+    if fed.begun:
+        some = ", ".join(map(one_line, fed.some_begun))
+        more = ", ..." if fed.begun > len(fed.some_begun) else ""
+        parts.append(f"{fed.begun:,} no longer among them had begun: {some}{more}")
+    return f"{'; '.join(parts)}. Took {duration(took_s)}."
+
+
+def warn_unrunnable(campaign: Campaign) -> None:
+    """Warn on standard error of a handler or inputs that are missing; name the remedy."""
+    handler, path = campaign.spec().handler, campaign.path
+    if handler is None:
+        _warning(
+            f"{path} has no handler: nobody can run its tasks; "
+            f"`taskq campaign change {path} -- PROGRAM ARGUMENT...`, or with "
+            "--python MODULE:FUNCTION, gives it one"
+        )
+        return
+    argv = [*handler.argv, *filter(None, [handler.container])]
+    for name in sorted(inputs_of(argv) - campaign.inputs().keys()):
+        _warning(
+            f"the program of {path} takes the input {name!r}, which is not there: "
+            f"`taskq input add {path} FILE --name {name}` adds it"
+        )
+
+
+def _warning(text: str) -> None:
+    click.echo(f"Warning: {one_line(text)}.", err=True)

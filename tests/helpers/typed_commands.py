@@ -6,8 +6,8 @@ import shlex
 
 import click
 
-from taskq_cli.list_group import ListGroup
 from taskq_cli.main import main
+from taskq_cli.program import ListGroup
 
 
 def parse(line: str) -> None:

@@ -272,7 +272,7 @@ def test_command_shows_on_a_terminal_how_far_it_is(
                and clock_timestamp() - query_start > interval '1 second'"""
         wait_until(lambda: value(postgres, held_up) == 1, timeout_s=60)
         behind.rollback()
-        terminal.wait_for("checking /c")
+        terminal.wait_for("checking")
         assert terminal.end() == 0
     assert re.search(r"of 30,000 tasks .*/s  ETA", terminal.seen)
     assert "30,000 tasks in 1 campaign: nothing breaks a promise." in terminal.seen

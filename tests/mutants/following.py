@@ -48,7 +48,7 @@ FOLLOWING: Final = (
     ),
     Mutant(
         "cursor-not-renewed-while-following",
-        "cli/taskq_cli/export_since.py",
+        "cli/taskq_cli/commands/export.py",
         "        cursor.write(since)\n",
         "        pass\n",
         "Whoever is killed gets all results again.",

@@ -17,8 +17,8 @@ from taskq.model.views import Status
 from taskq.model.words import beginning, command, duration, rate
 from taskq.results.ranking import dotted
 from taskq_cli.display import render
-from taskq_cli.display.counts import percent_final
-from taskq_cli.display.rate_meter import RateMeter
+from taskq_cli.display.overview import percent_final
+from taskq_cli.display.progress import RateMeter
 from taskq_cli.display.text import one_line, printable, safe_json
 
 NOTHING = Status(1, "/c", "open", None, 0, 0, 0, 0, 0, 0, 0, 0, 0)

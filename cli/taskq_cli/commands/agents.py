@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Final
 
 import click
 
 from taskq.diagnosis.reasons import some
 from taskq.model.errors import UsageError
-from taskq.model.views import Brake
+from taskq.model.views import AgentView, Brake
 from taskq.model.words import counted, duration, instant
 from taskq_cli.display import render
-from taskq_cli.display.drain_explanation import explain_none_drained
-from taskq_cli.display.left_agents import MAX_LEFT_AGENTS, is_late, summarize_left_agents
+from taskq_cli.display.fleet import MAX_LEFT_AGENTS, is_late, summarize_left_agents
 from taskq_cli.display.output import (
     TABLE_ROWS,
     Column,
@@ -23,12 +24,11 @@ from taskq_cli.display.output import (
     write_record,
     write_records,
 )
-from taskq_cli.display.text import one_line
-from taskq_cli.list_group import ListGroup
-from taskq_cli.shared import (
-    Invocation,
+from taskq_cli.display.text import most_common, one_line
+from taskq_cli.early_exits import confirm
+from taskq_cli.invocation import Invocation
+from taskq_cli.options.shared import (
     campaign_option,
-    confirm,
     dry_run_option,
     limit_option,
     path_argument,
@@ -36,6 +36,46 @@ from taskq_cli.shared import (
     shared_options,
     yes_option,
 )
+from taskq_cli.program import ListGroup
+
+SHOWN: Final = 5
+
+_OF: Final[Mapping[str, Callable[[AgentView], str]]] = {
+    "site": lambda agent: agent.site,
+    "name": lambda agent: agent.agent,
+    "host": lambda agent: agent.host,
+}
+
+
+def explain_none_drained(
+    agents: Sequence[AgentView], path: str, wanted: Mapping[str, Sequence[str]]
+) -> str:
+    """Return a sentence that says why the drain order marked none of these agents.
+
+    agents: open sessions that serve the path, or a campaign below or above it. wanted: the values
+    that were asked for, by `site`, `name` and `host`; an empty sequence means any value.
+    """
+    below = path.rstrip("/") + "/"
+    here = [one for one in agents if one.path == path or one.path.startswith(below)]
+    if not here:
+        if not agents:
+            return f"No agent that serves {path} is at work; see `taskq agents list`."
+        above = counted(len(agents), "agent")
+        return f"No agent serves just {path} or what is below it; {above} of campaigns above may."
+    for what, names in wanted.items():
+        there = Counter(_OF[what](one) for one in here)
+        if names and not set(names) & set(there):
+            none = f"Of the agents of {path} there is none of this {what}"
+            return f"{none}; there are: {most_common(there, SHOWN)}."
+    matching = [one for one in here if _matches(one, wanted)]
+    if not matching:
+        return f"No agent of {path} fits all that was asked for; see `taskq agents list {path}`."
+    return f"{counted(len(matching), 'agent')} of these had been told before."
+
+
+def _matches(agent: AgentView, wanted: Mapping[str, Sequence[str]]) -> bool:
+    return all(not names or _OF[what](agent) in names for what, names in wanted.items())
+
 
 MAX_AGENTS = 1_000_000
 MAX_REASONS = 10

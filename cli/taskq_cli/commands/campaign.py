@@ -14,22 +14,16 @@ from taskq.model.errors import Conflict, UsageError
 from taskq.model.resources import resources_text
 from taskq.model.views import Status
 from taskq.model.words import counted, duration
-from taskq_cli.commands.index import index
+from taskq_cli.commands.results import index
 from taskq_cli.commands.tasks import cancel
-from taskq_cli.display.chunks import chunk_display
 from taskq_cli.display.output import facts, write_record
 from taskq_cli.display.overview import resume_commands
-from taskq_cli.display.unrunnable import warn_unrunnable
-from taskq_cli.early_exits import resumable
+from taskq_cli.display.progress import chunk_display
+from taskq_cli.early_exits import confirm, resumable
+from taskq_cli.invocation import Invocation
 from taskq_cli.options.campaign import SpecOptions, spec_options
-from taskq_cli.shared import (
-    Invocation,
-    campaign_file_option,
-    confirm,
-    path_argument,
-    shared_options,
-    yes_option,
-)
+from taskq_cli.options.shared import campaign_file_option, path_argument, shared_options, yes_option
+from taskq_cli.seeder import warn_unrunnable
 
 
 @click.group()

@@ -1,19 +1,32 @@
-"""`taskq db`: set up and upgrade the schema, grant roles, remove unused blobs."""
+"""`taskq db` sets up the schema, grants roles, cleans; `taskq audit` checks the guarantees."""
 
 from __future__ import annotations
 
-from typing import Final
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final
 
 import click
 
 from taskq.db import migrations, roles
 from taskq.db.catalogue import ROLES
 from taskq.db.migrations import Schema
+from taskq.model.views import Violation
 from taskq.model.words import counted
-from taskq_cli.decorators import together
-from taskq_cli.display.output import Column, as_record, facts, write_record, write_records
-from taskq_cli.early_exits import resumable
-from taskq_cli.shared import Invocation, seconds, shared_options
+from taskq_cli.display.output import (
+    TABLE_ROWS,
+    Column,
+    as_record,
+    facts,
+    write_record,
+    write_records,
+)
+from taskq_cli.display.progress import ShowChunk, chunk_display
+from taskq_cli.early_exits import Violated, resumable
+from taskq_cli.invocation import Invocation
+from taskq_cli.options.shared import limit_option, path_argument, seconds, shared_options, together
 
 CLEAN_CHUNK: Final = 20
 _CLEAN_SESSIONS: Final = 100_000
@@ -171,3 +184,82 @@ def _as_text(server: str, schema: Schema) -> str:
             "functions": "current" if schema.functions_current else "of another release",
         }
     )
+
+
+_REDRAW_S: Final = 0.1
+_COLUMNS: Final = [
+    Column("campaign"),
+    Column("task", lambda one: one["task_id"]),
+    Column("key", lambda one: one["rows"].get("key")),
+    Column("check"),
+    Column("what", lambda one: one["text"], gives_way=True),
+]
+
+
+@click.command()
+@path_argument(default="/")
+@limit_option
+@shared_options
+def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
+    """Check the queue's guarantees about tasks, while the queue is at work.
+
+    For PATH and all below it: no task has two live leases, exactly one outcome of each final task
+    is accepted, attempts are numbered without gaps, nothing happens after the end, and counts
+    equal a recount. Violations are listed, in JSON with the rows concerned, and the exit code is
+    1. Only the owner of the schema may run it, as it reads leases.
+
+    Example:
+      taskq audit /demo
+    """
+    with invocation.client() as client:
+        nodes = client.campaign(path).tree()
+        tasks = sum(node.total for node in nodes)
+        if invocation.output == "table":
+            with chunk_display("checking") as show:
+                found = _Records(client.audit(path, _looking(tasks, show)))
+                records = iter(found)
+                shown = list(islice(records, limit or TABLE_ROWS))
+                for _ in records:  # those beyond the limit are counted
+                    pass
+            if shown:
+                write_records("table", shown, _COLUMNS, limit=len(shown))
+            else:
+                where = counted(len(nodes), "campaign")
+                click.echo(f"{counted(tasks, 'task')} in {where}: nothing breaks a promise.")
+        else:
+            found = _Records(client.audit(path))
+            records = iter(found)
+            write_records(invocation.output, records, _COLUMNS, limit=limit)
+        for _ in records:  # those beyond the limit are counted
+            pass
+    if found.count:
+        sys.stdout.flush()  # output that is lost is told before what it says
+        hint = "; --output json has the rows in question" if invocation.output == "table" else ""
+        raise Violated(f"{counted(found.count, 'violation')} found{hint}.")
+
+
+class _Records:
+    """Violations as records, counted as they pass."""
+
+    def __init__(self, violations: Iterator[Violation]) -> None:
+        self.count = 0
+        self._violations = violations
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for violation in self._violations:
+            self.count += 1
+            yield as_record(violation)
+
+
+def _looking(tasks: int, show: ShowChunk) -> Callable[[str, int], None]:
+    """Return what shows how many of the tasks were checked, 10 times a second at most."""
+    shown_at, done = 0.0, 0
+
+    def look(path: str, checked: int) -> None:
+        nonlocal shown_at, done
+        done += checked
+        if time.monotonic() >= shown_at + _REDRAW_S:
+            shown_at = time.monotonic()
+            show(done, tasks, path)
+
+    return look

@@ -1,19 +1,32 @@
-"""`taskq explain`: why a campaign or a task does not run, or not faster, and what changes it."""
+"""`taskq explain` and `taskq failures`: why tasks do not run, why attempts fail, and what helps."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import click
 
+from taskq import Client
+from taskq.diagnosis.blame import FAULTS, FailureVerdict
+from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Explanation
-from taskq.model.words import command
+from taskq.model.errors import UsageError
+from taskq.model.words import command, percent
+from taskq_cli.commands.logs import hinting_at_keys
 from taskq_cli.display import render
-from taskq_cli.display.output import as_record, write_record
-from taskq_cli.display.task_keys import hinting_at_keys
+from taskq_cli.display.fleet import (
+    MAX_LEFT_AGENTS,
+    elsewhere,
+    place_record,
+    sample_line,
+    summarize_left_agents,
+)
+from taskq_cli.display.output import Column, Record, as_record, write_record, write_records
 from taskq_cli.display.text import one_line
-from taskq_cli.shared import Invocation, path_argument, reading_options
+from taskq_cli.invocation import Invocation, campaign_column, campaigns_with
+from taskq_cli.options.shared import below_option, limit_option, path_argument, reading_options
 
 
 @click.command()
@@ -67,3 +80,197 @@ def _text(explanation: Explanation) -> str:
         if told:
             parts.append(f"Which tasks, hosts and sites fail or take longer than others:\n{told}")
     return "\n".join(parts)
+
+
+VERDICTS: Final = 3
+CAUSES: Final = 20
+"""Most groups that are shown for a campaign, unless `--limit` says otherwise."""
+
+
+@click.command()
+@path_argument(default="/", metavar="[CAMPAIGN]")
+@click.option("--tasks", is_flag=True, help="List each failed task with its last attempt instead.")
+@click.option(
+    "--by",
+    type=click.Choice(["class", "host", "site"]),
+    help="Judge the latest attempts instead: whose fault each class is, or which hosts or sites "
+    "fail more than others.",
+)
+@below_option
+@limit_option
+@reading_options
+def failures(
+    invocation: Invocation,
+    *,
+    path: str,
+    tasks: bool,
+    by: str | None,
+    below: bool,
+    limit: int | None,
+) -> None:
+    """Group failed attempts by their cause.
+
+    Groups the attempts of CAMPAIGN and all below it that failed, were lost, or were refused by
+    hosts that cannot run them, by class of error and message, and for programs by the last line of
+    their output. Each group shows attempts by host and the latest attempt. Messages that differ in
+    numbers only are the same. An attempt also counts if its task has succeeded since. Below the
+    groups stands whose fault the most frequent classes are: of the tasks, of hosts, of a site, of
+    the campaign, or of chance; with the intervals of shares (confidence 99.9 %), an example and
+    what to do next.
+
+    --by class tells more about that. Like --by host and --by site, it reads a sample of the latest
+    attempts, at most 10,000, however many have failed.
+
+    Examples:
+      taskq failures /demo
+      taskq failures /demo --by class
+    """
+    if by is not None:
+        if tasks:
+            raise UsageError("--tasks lists tasks, --by judges attempts; choose one")
+        if not below:
+            raise UsageError("--by judges attempts of all below as well; leave out --no-below")
+        _judged(invocation, path, by, limit)
+        return
+    with invocation.reader() as client:
+        records: Iterable[Record]
+        examples: dict[tuple[str, str], Record] = {}
+        if tasks:
+            records = map(as_record, client.campaign(path).failures(below=below))
+        else:
+            records = _noting(_causes(client, path, limit, below=below), examples)
+        columns = campaign_column(client, path, below=below)
+        columns += _TASK_COLUMNS if tasks else _CAUSE_COLUMNS
+        write_records(invocation.output, records, columns, limit=limit)
+        verdicts = [] if tasks or invocation.output != "table" else client.fleet.failures(path)
+    verdicts = [one for one in verdicts if below or one.campaign == path]
+    verdicts.sort(key=lambda one: one.side == "unclear")
+    _write_verdicts(verdicts[:VERDICTS], path, examples)
+
+
+def _noting(records: Iterable[Record], examples: dict[tuple[str, str], Record]) -> Iterator[Record]:
+    """Pass groups on, and note the most frequent one of each class."""
+    for one in records:
+        examples.setdefault((one["campaign"], one["error_class"]), one)
+        yield one
+
+
+def _write_verdicts(
+    verdicts: Iterable[FailureVerdict], path: str, examples: Mapping[tuple[str, str], Record]
+) -> None:
+    """Write whose fault each class of failures is, the evidence, an example, and commands."""
+    for number, one in enumerate(verdicts):
+        if not number:
+            told = render.paragraph("", f"Whose fault it is, as shown by {one.sample}:")
+            sys.stdout.write(f"\n{render.as_text(told)}")
+        where = "" if one.campaign == path else f" in {one.campaign}"
+        texts = [f"{one.error_class or '(none)'}{where}: {one.fault}: {one.why}."]
+        texts += [f"{ban}: {ban.why}." for ban in one.bans[:VERDICTS]]
+        commands = [one.proposal] if one.proposal else []
+        if example := examples.get((one.campaign, one.error_class)):
+            key = example["example_key"]
+            said = " | ".join(filter(None, (example["example_error"], example["example_line"])))
+            texts += [f"Such as {key}: {said}"] if said else []
+            commands.append(command("logs", names=[one.campaign, key]))
+        folded = "".join(render.as_text(render.paragraph("", one_line(text))) for text in texts)
+        sys.stdout.write(f"\n{folded}" + "".join(f"  $ {one_line(text)}\n" for text in commands))
+        if one.remedy:
+            sys.stdout.write(f"When that is repaired:\n  $ {one_line(one.remedy)}\n")
+
+
+def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> None:
+    """Write whose fault failures are, by class, or the hosts or sites where attempts failed."""
+    verdicts: list[FailureVerdict] = []
+    places: list[Place] = []
+    with invocation.reader() as client:
+        client.campaign(path)
+        fleet = client.fleet
+        if by == "class":
+            verdicts = fleet.failures(path, limit=limit or CAUSES)
+            columns = [*campaign_column(client, path), *_CLASS_COLUMNS]
+            records = [
+                as_record(one)
+                | {
+                    "share": as_record(one.share),
+                    "bans": [as_record(ban) for ban in one.bans],
+                    "sample": as_record(one.sample),
+                    "proposal": one.proposal,
+                    "remedy": one.remedy,
+                }
+                for one in verdicts
+            ]
+        else:
+            places = fleet.hosts(path) if by == "host" else fleet.sites(path)
+            records = [place_record(one) for one in places if one.bad]
+            columns = [Column(by, lambda one: one["name"]), *_PLACE_COLUMNS]
+        departed = client.left_agents(path, limit=MAX_LEFT_AGENTS)
+    write_records(invocation.output, records, columns, limit=limit)
+    if invocation.output == "table":
+        _write_verdicts(verdicts, path, {})
+        if places:
+            told = render.paragraph("", one_line(sample_line(places[0].sample)))
+            sys.stdout.write(f"\n{render.as_text(told)}")
+        if departed:
+            click.echo(f"\nAgents: {summarize_left_agents(departed)}.")
+
+
+def _hosts(one: Record) -> str:
+    more = one["hosts"] - len(one["some_hosts"])
+    named = (f"{host} {attempts:,}" for host, attempts in one["some_hosts"].items())
+    return ", ".join(named) + (f" and {more:,} more" if more else "")
+
+
+_CAUSE_COLUMNS = [
+    Column("class", lambda one: one["error_class"] or "(none)"),
+    Column("attempts"),
+    Column("tasks", yields=4),
+    Column("example", lambda one: one["example_key"], yields=3),
+    Column("error", lambda one: one["example_error"], gives_way=True),
+    Column("last line of output", lambda one: one["example_line"], gives_way=True),
+    Column("hosts", _hosts, gives_way=True, yields=1),
+    Column("last", lambda one: one["last_at"], yields=2),
+]
+
+_CLASS_COLUMNS = [
+    Column("class", lambda one: one["error_class"] or "(none)"),
+    Column("attempts"),
+    Column("of all", lambda one: percent(one["share"]["share"]), yields=1),
+    Column("tasks", yields=1),
+    Column("hosts", yields=1),
+    Column("sites", yields=1),
+    Column("fault", lambda one: FAULTS[one["side"]]),
+]
+
+_PLACE_COLUMNS = [
+    Column("attempts"),
+    Column("failed", lambda one: one["bad"]),
+    Column("share", lambda one: percent(one["bad"] / one["attempts"])),
+    Column("elsewhere", elsewhere),
+    Column("banned", gives_way=True),
+    Column("verdict", gives_way=True),
+]
+
+_TASK_COLUMNS = [
+    Column("key"),
+    Column("class", lambda one: one["error_class"]),
+    Column("error", gives_way=True),
+    Column("attempt"),
+    Column("host"),
+    Column("ended", lambda one: one["ended_at"]),
+]
+
+
+def _causes(client: Client, path: str, limit: int | None, *, below: bool) -> Iterator[Record]:
+    most = CAUSES if limit is None else limit
+    refused = {one.path for one in client.refusals(path)}
+    for campaign in campaigns_with(
+        client,
+        path,
+        lambda node: node.failures or node.losses or node.path in refused,
+        below=below,
+    ):
+        found = campaign.failure_causes(most, below=False)
+        yield from map(as_record, found)
+        if limit is None and found and (more := found[0].causes - len(found)) > 0:
+            text = f"{more:,} more in {campaign.path}, of fewer attempts; --limit N shows more."
+            click.echo(text, err=True)

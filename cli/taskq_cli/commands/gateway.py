@@ -1,4 +1,4 @@
-"""`taskq gateway`: serve the queue over HTTP."""
+"""`taskq gateway` and `taskq web`: serve the queue to agents, and its pages to people."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing import Final
 import click
 
 from taskq import Client
+from taskq.api.reader import anonymous
 from taskq.dispatch.direct import LEASE_S
 from taskq.front.address import FrontAddress
 from taskq.model.errors import ExtraMissing, UsageError
 from taskq_agent.http.gateways import parsed
-from taskq_cli.log import log_to_stderr, verbosity_options
-from taskq_cli.options.front import front_option
-from taskq_cli.shared import Invocation, dsn_option, seconds
+from taskq_cli.invocation import Invocation, needs
+from taskq_cli.options.serving import front_option, log_to_stderr, verbosity_options
+from taskq_cli.options.shared import dsn_option, reading_options, seconds
 
 LEAST_LEASE_S: Final = 2.0
 FILES_FOR_OTHERS: Final = 100
@@ -140,14 +141,12 @@ def gateway(
       taskq gateway --host 0.0.0.0 --tls-cert chain.pem --tls-key key.pem
       taskq gateway --port 8080 --proxy 127.0.0.1
     """
-    try:
+    with needs("the gateway needs", "gateway"):
         from taskq.files.blobs import open_blobs  # noqa: PLC0415  # the extra may be missing
         from taskq.gateway import server  # noqa: PLC0415
         from taskq.gateway.log import log_json_to_stderr  # noqa: PLC0415
         from taskq.gateway.settings import Settings  # noqa: PLC0415
         from taskq.gateway.tls import ServerCertificate  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise ExtraMissing(f"the gateway needs {error.name}", "gateway") from None
     if pages and importlib.util.find_spec("jinja2") is None:
         raise ExtraMissing("the pages need jinja2", "web")
     if (tls_cert is None) != (tls_key is None):
@@ -197,3 +196,78 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+_MOST_PORT: Final = 65_535
+
+
+@click.command()
+@click.option(
+    "--listen",
+    default="127.0.0.1:8078",
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="Where to listen; port 0: any free one, which is written to standard output.",
+)
+@click.option(
+    "--require-token",
+    is_flag=True,
+    help="Ask for managers' tokens in place of the address's secret. Needed beyond this machine.",
+)
+@click.option("--tls-cert", type=_FILE, metavar="FILE", help="Certificate and chain, in PEM.")
+@click.option("--tls-key", type=_FILE, metavar="FILE", help="Its key.")
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="Serve without TLS to other machines: tokens can be read in transit.",
+)
+@reading_options
+def web(
+    invocation: Invocation,
+    *,
+    listen: str,
+    require_token: bool,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    plain: bool,
+) -> None:
+    """Serve pages that show campaigns, hosts, agents and tasks.
+
+    The pages say what `status`, `explain`, `failures`, `hosts`, `agents` and `history` say, and
+    change nothing. They are for who opens the address that is printed, which has a secret; with
+    --require-token, for who signs in with a token of `taskq token create --manager`, which
+    also limits the campaigns that are shown.
+
+    Examples:
+      taskq web
+      taskq web --listen 0.0.0.0:8078 --require-token --tls-cert chain.pem --tls-key key.pem
+    """
+    with needs("the pages need", "web"):
+        from taskq.web import server  # noqa: PLC0415  # the extra may be missing
+        from taskq.web.access import is_loopback  # noqa: PLC0415
+    host, port = _address(listen)
+    if (tls_cert is None) != (tls_key is None):
+        raise UsageError("--tls-cert and --tls-key belong together")
+    if not is_loopback(host):
+        if not require_token:
+            raise UsageError(
+                f"at {host} everybody who can reach this machine could look; say --require-token, "
+                "so that only those with a manager's token can, or listen at 127.0.0.1"
+            )
+        if tls_cert is None and not plain:
+            raise UsageError(
+                f"at {host} tokens would be sent in the clear; give --tls-cert and --tls-key, "
+                "listen at 127.0.0.1 behind a proxy that ends TLS, or say --plain"
+            )
+    log_to_stderr(verbose=False, quiet=True)
+    with invocation.reader() as known, anonymous(known) as client:
+        site = server.Site(host, port, require_token, tls_cert, tls_key)
+        server.serve(client, site, click.echo)
+
+
+def _address(listen: str) -> tuple[str, int]:
+    """Return host and port; raise `UsageError`."""
+    host, colon, port = listen.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > _MOST_PORT:
+        raise UsageError(f"--listen {listen!r}: give an address and a port, as 127.0.0.1:8078")
+    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,20 +1,66 @@
-"""`taskq keeper`: run the upkeep, send notifications, and with `--redis` refill the front."""
+"""`taskq keeper` runs the upkeep; `taskq front` shows, flushes and rebuilds the front in Redis."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
 from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
+from taskq.model.errors import Unavailable, UsageError
+from taskq.model.words import counted, duration, instant
+from taskq.upkeep.channels import PASSWORD_VARIABLE, Channels, SmtpServer
 from taskq.upkeep.keeper import Keeper
 from taskq.upkeep.sender import sending
-from taskq_cli.log import log_to_stderr, verbosity_options
-from taskq_cli.options.channels import channel_options, channels
-from taskq_cli.options.front import front_option
-from taskq_cli.shared import Invocation, dsn_option, stopped_by_signals
+from taskq.upkeep.targets import check_mail_address
+from taskq_cli.display.output import Column, Record, facts, write_record, write_records
+from taskq_cli.early_exits import stopped_by_signals
+from taskq_cli.invocation import Invocation, needs
+from taskq_cli.options.serving import front_option, log_to_stderr, verbosity_options
+from taskq_cli.options.shared import dsn_option, seconds, shared_options, together
+
+_folder: Final = click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True)
+
+channel_options: Final = together(
+    click.option(
+        "--smtp",
+        metavar="URL",
+        help="Mail server for notifications, as smtp://mail.example.org:587 or smtps://USER@HOST; "
+        f"its password is in {PASSWORD_VARIABLE}. [default: no mail]",
+    ),
+    click.option("--mail-from", metavar="ADDRESS", help="Sender of mail."),
+    click.option(
+        "--webhooks",
+        type=_folder,
+        metavar="FOLDER",
+        help="Folder with the addresses and secrets of webhooks: a rule names a file of it. Only "
+        "these may be private addresses. [default: webhooks to public addresses only]",
+    ),
+    click.option(
+        "--programs",
+        type=_folder,
+        metavar="FOLDER",
+        help="Folder with programs that rules may have run here, as this user. [default: none]",
+    ),
+)
+
+
+def channels(
+    *, smtp: str | None, mail_from: str | None, webhooks: Path | None, programs: Path | None
+) -> Channels:
+    """Return what the options say; raise `UsageError`."""
+    if (smtp is None) != (mail_from is None):
+        raise UsageError("mail wants both --smtp and --mail-from")
+    return Channels(
+        smtp=None if smtp is None else SmtpServer.parsed(smtp),
+        mail_from=None if mail_from is None else check_mail_address(mail_from),
+        webhooks=webhooks,
+        programs=programs,
+    )
 
 
 @click.command()
@@ -70,3 +116,133 @@ def _refilling(database: Database, address: FrontAddress | None) -> AbstractCont
     from taskq.front.blocking import refilling  # noqa: PLC0415  # the extra may be missing
 
     return refilling(database, address)
+
+
+STOCK_S: Final = 10.0
+
+
+@click.group()
+def front() -> None:
+    """Show, flush or rebuild the front (Redis lists of tasks leased ahead).
+
+    Example:
+      taskq front status
+    """
+
+
+@front.command()
+@front_option
+@shared_options
+def status(invocation: Invocation, *, front: FrontAddress | None) -> None:
+    """Show the entries in the lists, and whether a refiller fills them.
+
+    Without the address of a Redis, or if it does not answer, shows what PostgreSQL knows. The exit
+    code is 69 if it does not answer.
+
+    Example:
+      taskq front status --redis redis://cache.example.org
+    """
+    with needs("the front needs", "front"):
+        from taskq.front import administration  # noqa: PLC0415
+    with invocation.client() as client:
+        report = administration.report(client.database, front)
+    record = {"redis": None if front is None else front.display_name} | asdict(report)
+    write_record(invocation.output, record, _as_text(record))
+    if invocation.output == "table" and record["lists"]:
+        write_records(
+            "table",
+            record["lists"],
+            [
+                Column("campaign"),
+                Column("entries"),
+                Column("low water", lambda one: one["low_water"]),
+                Column("leased ahead", lambda one: one["leased_ahead"]),
+            ],
+        )
+    if report.trouble is not None:
+        raise Unavailable(f"{report.trouble}; agents are served from PostgreSQL meanwhile")
+
+
+@front.command()
+@front_option
+@shared_options
+def flush(invocation: Invocation, *, front: FrontAddress | None) -> None:
+    """Empty the lists; their tasks are waiting again at once.
+
+    Copies of entries elsewhere become invalid. A refiller fills the lists again.
+
+    Example:
+      taskq front flush --redis redis://cache.example.org
+    """
+    with needs("the front needs", "front"):
+        from taskq.front import administration  # noqa: PLC0415
+    address = _required(front)
+    with invocation.client() as client:
+        done = administration.flush(client.database, address)
+    write_record(invocation.output, asdict(done), _flush_summary(done.withdrawn, done.returned))
+
+
+@front.command()
+@click.option(
+    "--within",
+    "within_s",
+    type=seconds(0, 3_600),
+    default=STOCK_S,
+    show_default=True,
+    metavar="TIME",
+    help="How long to wait for the refill.",
+)
+@front_option
+@shared_options
+def rebuild(invocation: Invocation, *, front: FrontAddress | None, within_s: float) -> None:
+    """Empty the lists, and wait until a refiller fills them again.
+
+    Refused if no refiller runs. Only lists of campaigns that agents ask for are filled.
+
+    Example:
+      taskq front rebuild --redis redis://cache.example.org
+    """
+    with needs("the front needs", "front"):
+        from taskq.front import administration  # noqa: PLC0415
+    address = _required(front)
+    with invocation.client() as client:
+        flushed, stocked = administration.rebuild(client.database, address, within_s=within_s)
+    text = (
+        f"{counted(stocked.entries, 'task')} of {counted(stocked.lists, 'campaign')} in the lists "
+        f"after {duration(stocked.took_s)}."
+        if stocked.entries
+        else f"Nothing was put into them within {duration(within_s)}: no agent asks for such "
+        "tasks, or the refiller does not reach this Redis."
+    )
+    write_record(
+        invocation.output,
+        asdict(flushed) | asdict(stocked),
+        f"{_flush_summary(flushed.withdrawn, flushed.returned)}\n{text}",
+    )
+
+
+def _flush_summary(withdrawn: int, returned: int) -> str:
+    return f"{counted(withdrawn, 'task')} taken out of the lists; {returned:,} wait again."
+
+
+def _as_text(record: Record) -> str:
+    begun = f"epoch {record['epoch']}, since {instant(record['begun_at'])}"
+    server = f"{record['version']} at {record['redis']}" if record["version"] else record["redis"]
+    doubtful = record["version"] and record["redis_epoch"] != record["epoch"]
+    return facts(
+        {
+            "front": begun if record["epoch"] else "none has been begun",
+            "refiller": "at work"
+            if record["refilled"]
+            else "none: `taskq keeper --redis` runs one",
+            "deadline": f"{record['pool_s']:g} s",
+            "redis": server or "not asked: no --redis, no TASKQ_REDIS",
+            "contents": "not of this epoch: a refiller begins it anew" if doubtful else "",
+        }
+    )
+
+
+def _required(front: FrontAddress | None) -> FrontAddress:
+    if front is None:
+        raise UsageError("say which Redis: --redis, or TASKQ_REDIS in the environment")
+    return front

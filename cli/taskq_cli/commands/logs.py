@@ -1,22 +1,59 @@
-"""`taskq logs`: show the attempts of a task and the end of their output, also while it runs."""
+"""`taskq logs` and `taskq history`: the output of a task's attempts, and what happened to it."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Final
 
 import click
 
+from taskq import Campaign, Client
 from taskq.files.live_output import OutputPart
 from taskq.model.errors import NotFound, UsageError
 from taskq.model.json_values import as_json
 from taskq.model.views import Attempt, TaskView
-from taskq.model.words import command, duration, instant, phases, progress
-from taskq_cli.display.output import as_record, facts, write_records
-from taskq_cli.display.task_keys import hinting_at_keys
+from taskq.model.words import command, counted, duration, instant, phases, progress
+from taskq_cli.display.output import Column, as_record, facts, write_records
 from taskq_cli.display.text import one_line, printable
-from taskq_cli.shared import Invocation, path_argument, reading_options
+from taskq_cli.invocation import Invocation
+from taskq_cli.options.shared import path_argument, reading_options
+
+MOST_CAMPAIGNS: Final = 20
+"""Campaigns below that are asked for a key, however many there are."""
+
+
+@contextmanager
+def hinting_at_keys(client: Client, path: str, key: str) -> Iterator[None]:
+    """Add to an error that a campaign has no task with a key where it is, or what keys are like."""
+    campaign = client.campaign(path)
+    try:
+        yield
+    except NotFound as error:
+        if _has(client, campaign, key):
+            raise
+        raise NotFound(f"{error}; {_hint(client, campaign, key)}") from None
+
+
+def _hint(client: Client, campaign: Campaign, key: str) -> str:
+    own, *others = campaign.tree()
+    below = [Campaign(client.queries, node.campaign_id, node.path) for node in others if node.total]
+    for one in below[:MOST_CAMPAIGNS]:
+        if _has(client, one, key):
+            return f"{one.path} below it has one: a key is that of one campaign"
+    if own.total:
+        rows = client.queries.rows("tasks", campaign=own.campaign_id, status=None, after=0, limit=1)
+        return f"its keys are like {one_line(rows[0]['key'])!r}" if rows else "it has no task"
+    if below:
+        number = counted(len(below), "campaign")
+        return f"it has none of its own, but {number} below it, as {below[0].path}; name that"
+    return "it has no task"
+
+
+def _has(client: Client, campaign: Campaign, key: str) -> bool:
+    rows = client.queries.rows("task_ids", campaign=campaign.campaign_id, keys=[key])
+    return bool(rows)
 
 
 @click.command()
@@ -138,3 +175,32 @@ def _about_attempt(one: Attempt) -> str:
         return f"{about}\noutput     (none)"
     lines = printable(one.tail).rstrip("\n").splitlines()
     return "\n".join([about, "output", *(f"  {line}" for line in lines)])
+
+
+_COLUMNS = [
+    Column("at", lambda one: instant(one["at"]) or "now"),
+    Column("event", lambda one: one["what"]),
+    Column("attempt"),
+    Column("host", sparse=True),
+    Column("site", sparse=True, yields=1),
+    Column("detail", gives_way=True),
+    Column("agent", sparse=True, yields=2),
+]
+
+
+@click.command()
+@path_argument(metavar="CAMPAIGN")
+@click.argument("key")
+@reading_options
+def history(invocation: Invocation, *, path: str, key: str) -> None:
+    """Show what happened to a task, in order.
+
+    Shows when the attempts of the task KEY of CAMPAIGN were claimed, where, how they ended, and how
+    the task stands now. `taskq logs` shows their output, `taskq explain` why it does not run.
+
+    Example:
+      taskq history /demo seed=7
+    """
+    with invocation.reader() as client:
+        events = client.campaign(path).history(key)
+    write_records(invocation.output, map(as_record, events), _COLUMNS)

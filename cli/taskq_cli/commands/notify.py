@@ -15,16 +15,16 @@ from taskq.upkeep.notifications import EVENTS, NotifyEvent, NotifyRule
 from taskq.upkeep.texts import sentence
 from taskq_cli.display.output import Column, as_record, facts, write_record, write_records
 from taskq_cli.display.text import one_line
-from taskq_cli.list_group import ListGroup
-from taskq_cli.options.times import lasting
-from taskq_cli.shared import (
-    Invocation,
+from taskq_cli.invocation import Invocation
+from taskq_cli.options.shared import (
     campaign_path,
     complete_path,
+    lasting,
     limit_option,
     seconds,
     shared_options,
 )
+from taskq_cli.program import ListGroup
 
 _LOOK_S: Final = 0.2
 _SHOWN: Final = 20

@@ -14,14 +14,9 @@ from taskq.model.words import counted
 from taskq_agent.text import size_in_bytes
 from taskq_cli.display.output import Column, as_record, write_record, write_records
 from taskq_cli.display.text import one_line
-from taskq_cli.list_group import ListGroup
-from taskq_cli.shared import (
-    Invocation,
-    limit_option,
-    path_argument,
-    reading_options,
-    shared_options,
-)
+from taskq_cli.invocation import Invocation
+from taskq_cli.options.shared import limit_option, path_argument, reading_options, shared_options
+from taskq_cli.program import ListGroup
 
 _COUNT: Final = re.compile(r"([0-9]{1,13})([kM]?)")
 _TIMES: Final = {"": 1, "k": 1_000, "M": 1_000_000}

@@ -28,19 +28,18 @@ from taskq_cli.display.pilots import (
     write_job,
 )
 from taskq_cli.display.text import one_line, printable
-from taskq_cli.list_group import ListGroup
-from taskq_cli.log import log_to_stderr, verbosity_options
+from taskq_cli.early_exits import confirm, stopped_by_signals
+from taskq_cli.invocation import Invocation
 from taskq_cli.options.pilots import as_table, default_folder, pilot_options
-from taskq_cli.shared import (
-    Invocation,
+from taskq_cli.options.serving import log_to_stderr, verbosity_options
+from taskq_cli.options.shared import (
     campaign_option,
-    confirm,
     limit_option,
     seconds,
     shared_options,
-    stopped_by_signals,
     yes_option,
 )
+from taskq_cli.program import ListGroup
 
 _UNSEEN_S = 60.0
 _SHOWN_JOBS = 20

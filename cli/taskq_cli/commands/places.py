@@ -16,18 +16,13 @@ from taskq.diagnosis.reasons import some
 from taskq.model.errors import Conflict, NotFound
 from taskq.model.words import command, counted, duration
 from taskq_cli.display import render
+from taskq_cli.display.fleet import place_columns, place_record, sample_line
 from taskq_cli.display.output import Column, as_record, facts, write_record, write_records
-from taskq_cli.display.places import place_columns, place_record, sample_line
 from taskq_cli.display.text import one_line
-from taskq_cli.list_group import ListGroup
-from taskq_cli.options.times import until as parse_until
-from taskq_cli.shared import (
-    Invocation,
-    limit_option,
-    path_argument,
-    reading_options,
-    shared_options,
-)
+from taskq_cli.invocation import Invocation
+from taskq_cli.options.shared import limit_option, path_argument, reading_options, shared_options
+from taskq_cli.options.shared import until as parse_until
+from taskq_cli.program import ListGroup
 
 _MOST_VERDICTS: Final = 5
 

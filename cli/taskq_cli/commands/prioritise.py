@@ -14,17 +14,18 @@ from taskq.ingest.sources.records import key_fields
 from taskq.model.errors import InvalidTask, UsageError
 from taskq.model.seed import PRIORITY_RANGE
 from taskq.model.words import counted
-from taskq_cli.display.chunks import bulk_display, chunk_display
+from taskq_cli.commands.tasks import BulkDisplay, write_dry_run
 from taskq_cli.display.output import as_record, write_record
+from taskq_cli.display.progress import chunk_display
 from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import resumable
-from taskq_cli.options.filter import LastProgress, where_option, write_dry_run
-from taskq_cli.shared import (
-    Invocation,
+from taskq_cli.invocation import Invocation
+from taskq_cli.options.shared import (
     below_option,
     dry_run_option,
     path_argument,
     shared_options,
+    where_option,
 )
 
 
@@ -112,8 +113,8 @@ def _by_filter(
     below: bool,
     dry_run: bool,
 ) -> None:
-    path, last = campaign.path, LastProgress()
-    with resumable(), bulk_display(f"looking at {path}", last.note) as show:
+    path, last = campaign.path, BulkDisplay(campaign.path)
+    with last.shown() as show:
         moved = campaign.set_priority(
             priority, where=where, below=below, dry_run=dry_run, on_progress=show
         )

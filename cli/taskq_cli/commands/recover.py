@@ -11,8 +11,9 @@ import click
 from taskq.model.views import Recovery
 from taskq.model.words import counted
 from taskq_cli.display.output import as_record, write_record
-from taskq_cli.options.times import since
-from taskq_cli.shared import Invocation, confirm, path_argument, seconds, shared_options, yes_option
+from taskq_cli.early_exits import confirm
+from taskq_cli.invocation import Invocation
+from taskq_cli.options.shared import path_argument, seconds, shared_options, since, yes_option
 
 _WEEK_S: Final = 604_800
 

@@ -1,48 +1,113 @@
-"""`taskq results` and `taskq export`: show, rank and write the results of tasks."""
+"""`taskq results` and `taskq campaign index`: show, rank and index the results of tasks."""
 
 from __future__ import annotations
 
-import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from taskq import Client, Cursor
+from taskq import Client
+from taskq.campaign.indexed import ResultIndex
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
 from taskq.files.large_results import Fetching
-from taskq.model.errors import ResultLost, UsageError
+from taskq.model.errors import NotFound, ResultLost, UsageError
 from taskq.model.words import counted, duration
-from taskq.results.columns import Columns
-from taskq.results.partitions import write_partitioned
 from taskq.results.ranking import Ranking, dotted
-from taskq.results.records import FORMATS, format_of, suffix_format, write
 from taskq.results.tabular import Table
-from taskq_cli.decorators import together
-from taskq_cli.display.output import TABLE_ROWS, Column, Record, as_record, write_records
-from taskq_cli.display.safe_stream import SafeStream
-from taskq_cli.export_since import check, followed, since_options
-from taskq_cli.hints import OutputType
-from taskq_cli.options.filter import where_option
-from taskq_cli.options.poses import PoseOptions, pose_options, tell
-from taskq_cli.shared import (
-    Invocation,
+from taskq_cli.display.output import (
+    TABLE_ROWS,
+    Column,
+    Record,
+    as_record,
+    write_record,
+    write_records,
+)
+from taskq_cli.display.progress import chunk_display
+from taskq_cli.early_exits import resumable
+from taskq_cli.invocation import Invocation, campaigns_with
+from taskq_cli.options.shared import (
     below_option,
     blobs_option,
-    campaigns_with,
-    dsn_reading_options,
     limit_option,
     path_argument,
     reading_options,
+    shared_options,
+    together,
+    where_option,
 )
+
+
+@click.command()
+@path_argument()
+@click.option("--on", "field", metavar="FIELD", help="The number, a dotted name as result.score.")
+@click.option("--drop", is_flag=True, help="Drop the index instead.")
+@click.option("--list", "listing", is_flag=True, help="List the indexes of PATH and below.")
+@shared_options
+def index(
+    invocation: Invocation, *, path: str, field: str | None, drop: bool, listing: bool
+) -> None:
+    """Index results by a number, for the best of millions at once.
+
+    Takes the results of the campaign PATH, without those below it, into an index, and returns when
+    it has all; the keeper takes in those that come. Whenever it has all there are, `results` and
+    `export` with --top by that field, and other stages with --best, read what they want and no
+    more. Tasks and reports go on meanwhile. Ctrl-C leaves the rest to the keeper.
+
+    Examples:
+      taskq campaign index /demo/dock --on result.score
+      taskq campaign index /demo/dock --list
+      taskq campaign index /demo/dock --on result.score --drop
+    """
+    if listing == (field is not None) or (drop and field is None):
+        raise UsageError("name a number with --on, as --on result.score, or give --list alone")
+    with invocation.client() as client:
+        campaign = client.campaign(path)
+        if listing:
+            found = [as_record(one, complete=one.complete) for one in campaign.indexes()]
+            write_records(invocation.output, found, _COLUMNS)
+            return
+        if field is None:
+            return
+        if drop:
+            if not campaign.drop_index(field):
+                raise NotFound(f"{path} has no index on {field}; --list shows those there are")
+            record = {"path": path, "field": field, "dropped": True}
+            write_record(invocation.output, record, f"The index of {path} on {field} is dropped.")
+            return
+        began = time.monotonic()
+        with resumable(), chunk_display(f"indexing {path}") as show:
+            campaign.index(field, on_progress=lambda seen, done: show(seen, done, ""))
+        (made,) = (one for one in campaign.indexes() if (one.campaign, one.field) == (path, field))
+    write_record(invocation.output, as_record(made), _summary(made, time.monotonic() - began))
+
+
+def _summary(made: ResultIndex, took_s: float) -> str:
+    text = f"{counted(made.seen, 'result')} of {made.campaign} indexed by {made.field}"
+    if made.ranked < made.seen:
+        text += f", {made.seen - made.ranked:,} without a number there"
+    if made.large:
+        text += f"; {counted(made.large, 'large result')} kept as blobs, so it serves --raw only"
+    return f"{text}. Took {duration(took_s)}."
+
+
+_COLUMNS = (
+    Column("campaign"),
+    Column("field"),
+    Column("results", lambda one: f"{one['seen']:,}"),
+    Column("of", lambda one: f"{one['done']:,}"),
+    Column("ranked", lambda one: f"{one['ranked']:,}"),
+    Column("created", lambda one: one["created_at"]),
+)
+
 
 RESULT_COLUMNS: Final = 8
 
-_ranking_options: Final = together(
+ranking_options: Final = together(
     click.option(
         "--top", type=click.IntRange(min=1), metavar="N", help="Only the N best, by --by."
     ),
@@ -51,7 +116,7 @@ _ranking_options: Final = together(
     ),
     click.option("--ascending", is_flag=True, help="Rank the lowest value first."),
 )
-_large_options: Final = together(
+large_options: Final = together(
     blobs_option,
     click.option(
         "--raw", is_flag=True, help="Write references to large results; do not fetch them."
@@ -61,11 +126,11 @@ _large_options: Final = together(
 
 @click.command()
 @path_argument(metavar="CAMPAIGN")
-@_ranking_options
+@ranking_options
 @where_option
 @below_option
 @limit_option
-@_large_options
+@large_options
 @reading_options
 def results(invocation: Invocation, *, path: str, limit: int | None, **options: Any) -> None:
     """Show results, all or the best.
@@ -76,9 +141,9 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
       taskq results /demo --top 10 --by result.score --ascending
       taskq results /demo --where 'result.score < -9'
     """
-    wanted = _Wanted(**options)
+    wanted = Wanted(**options)
     with invocation.reader() as client:
-        records = _found(client, path, wanted)
+        records = found_results(client, path, wanted)
         if invocation.output != "table":
             write_records(invocation.output, records, (), limit=limit)
             return
@@ -88,104 +153,8 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
         _write_table(shown, TABLE_ROWS if limit is None else limit)
 
 
-@click.command()
-@path_argument(metavar="CAMPAIGN")
-@click.option(
-    "--to",
-    type=click.Path(),
-    default="-",
-    show_default=True,
-    metavar="FILE",
-    help="File to write; it appears when it is complete. -: standard output.",
-)
-@click.option(
-    "--output",
-    "--format",
-    "-o",
-    "how",
-    type=OutputType(FORMATS),
-    help="Format of the results. [default: by the suffix of the file, jsonl without one]",
-)
-@click.option(
-    "--columns",
-    metavar="NAMES",
-    help="Write these columns only, in this order: dotted names joined by commas, with a new name "
-    "before it where wanted, as id=key,payload.smiles,score=result.score.",
-)
-@click.option(
-    "--partition",
-    metavar="rows=N|COLUMN",
-    help="Write a folder of Parquet files instead: with N rows each, or for each value of a column "
-    "one, in folders named COLUMN=VALUE.",
-)
-@since_options
-@_ranking_options
-@where_option
-@below_option
-@pose_options
-@_large_options
-@dsn_reading_options
-def export(
-    invocation: Invocation,
-    *,
-    path: str,
-    to: str,
-    how: str | None,
-    columns: str | None,
-    partition: str | None,
-    since: str | None,
-    follow: bool,
-    **options: Any,
-) -> None:
-    """Write results to a file.
-
-    Writes the results of CAMPAIGN and all below it, with payloads, agents and phase times. Parquet
-    needs the extra parquet. SDF has the molecule of each result, from what its task has left
-    in $TASKQ_OUT, with campaign, key and the result's fields.
-
-    Example:
-      taskq export /demo --to results.csv
-      taskq export /demo -o csv --columns id=key,payload.smiles,score=result.score
-      taskq export /demo --to results/ --partition result.target
-      taskq export /demo --top 100 --by result.score --ascending --to hits.sdf
-      taskq export /demo --since demo.cursor --follow | ./learn.py
-      taskq export /demo | jq .result
-    """
-    how = _chosen_format(invocation.output, to, how, partition)
-    molecules = PoseOptions(options, how)
-    wanted = _Wanted(**options)
-    chosen = None if columns is None else Columns.parse(columns)
-    ranked = wanted.by is not None or wanted.where is not None
-    check(since, to, how, chosen, follow=follow, ranked=ranked)
-    cursor = Cursor() if since is None else Cursor.read(since)
-    with invocation.reader() as client:
-        if follow or since is not None:
-            records = _since(client, path, cursor, since, wanted, follow=follow)
-        else:
-            records = _found(client, path, wanted)
-        names = None if chosen is None else chosen.names
-        poses = molecules.poses(client, wanted.store(client)) if how == "sdf" else None
-        if poses is not None:
-            records = poses.of(records, chosen)
-        elif chosen is not None:
-            records = chosen.of(records)
-        if partition is not None:
-            written = write_partitioned(records, to, partition)
-        else:
-            destination = _stdout() if to == "-" else Path(to)
-            written = write(records, destination, how, columns=names if follow else None)
-    if since is not None:
-        cursor.write(since)
-    if poses is not None:
-        tell(poses)
-    if chosen is not None and written and (empty := chosen.empty()):
-        click.echo(f"Warning: no result has a value of {', '.join(empty)}.", err=True)
-    if to != "-":
-        click.echo(f"{counted(written, 'result')} of {path} written to {to}.", err=True)
-
-
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class Wanted:
     """The options that say which results are wanted, and how."""
 
     top: int | None
@@ -211,10 +180,11 @@ class _Wanted:
             )
 
 
-def _found(client: Client, path: str, wanted: _Wanted) -> Iterator[Record]:
+def found_results(client: Client, path: str, wanted: Wanted) -> Iterator[Record]:
+    """Return the results that are wanted; say how many could not be ranked."""
     raw, top, by, below = wanted.raw, wanted.top, wanted.by, wanted.below
     store = wanted.store(client)
-    on_lost = _Warning()
+    on_lost = LossWarning()
     if top is None or by is None:
         found = client.campaign(path).results(
             where=wanted.where, below=below, raw=raw, blobs=store, on_lost=on_lost
@@ -231,60 +201,17 @@ def _found(client: Client, path: str, wanted: _Wanted) -> Iterator[Record]:
     return (as_record(result) for _, result in best)
 
 
-def _since(
-    client: Client,
-    path: str,
-    cursor: Cursor,
-    since: str | None,
-    wanted: _Wanted,
-    *,
-    follow: bool,
-) -> Iterator[Record]:
-    campaign = client.campaign(path)
-    store = wanted.store(client)
-    options: dict[str, Any] = {"below": wanted.below, "raw": wanted.raw, "blobs": store}
-    options["on_lost"] = _Warning()
-    if follow:
-        return map(as_record, followed(campaign, cursor, since, **options))
-    return map(as_record, campaign.results(since=cursor, **options))
-
-
-class _Warning:
+class LossWarning:
     """Warns once, at the first result that is lost, and that stays what stands for it."""
 
     def __init__(self) -> None:
         self._given = False
 
     def __call__(self, error: ResultLost) -> None:
+        """Warn, if this is the first one."""
         if not self._given:
             click.echo(f"Warning: {error}. Further ones are not named.", err=True)
             self._given = True
-
-
-def _chosen_format(output: str, to: str, how: str | None, partition: str | None) -> str:
-    """Return the format of an export.
-
-    output: that of `taskq -o FORMAT export`. Raise `UsageError` if a format does not go with the
-    file, with a terminal, or with partitions.
-    """
-    how = how or (output if output != "table" else None)
-    if partition is not None:
-        if how not in (None, "parquet") or to == "-":
-            raise UsageError("--partition writes Parquet to a folder, as --to results/")
-        how = "parquet"
-    if how is not None and how not in FORMATS:
-        raise UsageError(f"results are exported as one of {', '.join(FORMATS)}, not as {how}")
-    if how is None:
-        how = format_of(to)
-    elif to != "-" and (named := suffix_format(to)) not in (None, how):
-        raise UsageError(f"the suffix of {to!r} says {named}, and -o says {how}: choose one")
-    if how == "parquet" and to == "-" and sys.stdout.isatty():
-        raise UsageError("Parquet is no text for a terminal; name a file with --to")
-    return how
-
-
-def _stdout() -> Any:
-    return SafeStream(sys.stdout.buffer) if sys.stdout.isatty() else sys.stdout.buffer
 
 
 def _write_table(records: Iterator[Record], limit: int) -> None:

@@ -25,12 +25,10 @@ from taskq.ingest.sources import (
 from taskq.model.errors import UsageError
 from taskq.model.words import counted, duration
 from taskq_cli.display.output import as_record, write_record
-from taskq_cli.display.seed import seed_display
-from taskq_cli.display.unrunnable import warn_unrunnable
-from taskq_cli.live_seeding import feed
+from taskq_cli.invocation import Invocation
 from taskq_cli.options.best import BestOptions, best_options
-from taskq_cli.seeder import Seeder, SeedInput
-from taskq_cli.shared import Invocation, path_argument, shared_options
+from taskq_cli.options.shared import path_argument, shared_options
+from taskq_cli.seeder import Seeder, SeedInput, feed, seed_display, warn_unrunnable
 
 
 @click.command()

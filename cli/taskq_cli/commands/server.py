@@ -1,4 +1,4 @@
-"""`taskq up` and `taskq down`: start and stop the embedded PostgreSQL and Redis."""
+"""`taskq up`, `down` and `completion`: what runs on this machine for its user."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 
 import taskq
 from taskq.embedded import RedisServer, Server
@@ -14,7 +15,9 @@ from taskq.model.words import command
 from taskq_agent.inputs import default_cache
 from taskq_agent.text import in_bytes
 from taskq_cli.display.output import as_record, facts, write_record
-from taskq_cli.shared import Invocation, confirm, shared_options, start_server, yes_option
+from taskq_cli.early_exits import confirm
+from taskq_cli.invocation import Invocation, start_server
+from taskq_cli.options.shared import shared_options, yes_option
 
 
 @click.command()
@@ -131,3 +134,25 @@ def _embedded_only(invocation: Invocation, name: str) -> None:
     for option, given in (("--dsn", invocation.dsn), ("--url", invocation.url)):
         if given is not None:
             raise UsageError(f"`taskq {name}` is for the embedded server; leave {option} out")
+
+
+_VARIABLE = "_TASKQ_COMPLETE"
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a script for completion in a shell.
+
+    The script completes commands, options and paths of campaigns.
+
+    Example:
+      eval "$(taskq completion bash)"
+      taskq completion fish > ~/.config/fish/completions/taskq.fish
+    """
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise UsageError(f"there is no completion for {shell}")
+    program = context.find_root().command
+    click.echo(kind(program, {}, "taskq", _VARIABLE).source())

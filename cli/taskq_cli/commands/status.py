@@ -1,15 +1,116 @@
-"""`taskq status`: show the state of a campaign."""
+"""`taskq ls`, `tree`, `status` and `top`: campaigns with their counts."""
 
 from __future__ import annotations
 
+import sys
+import termios
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
 import click
 
+from taskq import Client
+from taskq.db.gateway_queries import GatewayQueries
+from taskq.model.errors import UsageError
+from taskq.model.seed import STATUSES
+from taskq.model.views import Status
 from taskq.model.words import duration, rate
 from taskq_cli.display import render
-from taskq_cli.display.counts import counts
-from taskq_cli.display.output import as_record, write_record
-from taskq_cli.display.overview import read_overview
-from taskq_cli.shared import Invocation, below_option, path_argument, reading_options
+from taskq_cli.display.output import Column, as_record, write_record, write_records
+from taskq_cli.display.overview import (
+    counts,
+    percent_final,
+    read_overview,
+    status_record,
+    told_state,
+)
+from taskq_cli.invocation import Invocation, needs
+from taskq_cli.options.shared import below_option, limit_option, path_argument, reading_options
+
+
+@click.command()
+@path_argument(default="/")
+@limit_option
+@reading_options
+def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
+    """List the campaigns directly below PATH.
+
+    The counts of each include all campaigns below it.
+
+    Example:
+      taskq ls /wisdom
+    """
+    with invocation.reader() as client:
+        children = client.campaign(path).child_statuses()
+    if invocation.output == "table":
+        records = (_shown(one, one.path) for one in children)
+        write_records("table", records, _COLUMNS, limit=limit)
+    else:
+        write_records(invocation.output, map(status_record, children), _COLUMNS, limit=limit)
+
+
+@click.command()
+@path_argument(default="/")
+@limit_option
+@reading_options
+def tree(invocation: Invocation, *, path: str, limit: int | None) -> None:
+    """Show the tree of campaigns at PATH.
+
+    The counts of each are its own, without those below it.
+
+    Example:
+      taskq tree /wisdom
+    """
+    with invocation.reader() as client:
+        nodes = client.campaign(path).tree()
+    if invocation.output == "table":
+        records = (_shown(node, name) for node, name in _branches(path, nodes))
+        write_records("table", records, _COLUMNS, limit=limit)
+    else:
+        write_records(invocation.output, map(status_record, nodes), _COLUMNS, limit=limit)
+
+
+_COLUMNS = [
+    *map(Column, ("campaign", "state", "tasks", "final", *STATUSES)),
+    Column("paused itself", gives_way=True),
+]
+
+
+def _shown(one: Status, name: str) -> dict[str, Any]:
+    return {
+        "campaign": name,
+        "state": told_state(one),
+        "tasks": f"{one.total:,}",
+        "final": percent_final(one),
+        "paused itself": one.paused_why,
+    } | {status: f"{getattr(one, status):,}" for status in STATUSES if getattr(one, status)}
+
+
+def _branches(top: str, nodes: Sequence[Status]) -> Iterator[tuple[Status, str]]:
+    """Yield the nodes depth first, each with its name and the branch lines before it."""
+    below: dict[str, list[Status]] = defaultdict(list)
+    stack: list[tuple[Status, str, str]] = []
+    for node in nodes:
+        if node.path == top:
+            stack.append((node, node.path, ""))
+        else:
+            below[node.path.rpartition("/")[0] or "/"].append(node)
+    while stack:
+        node, name, margin = stack.pop()
+        yield node, name
+        children = below[node.path]
+        for child in reversed(children):
+            last = child is children[-1]
+            name = child.path.rpartition("/")[2]
+            stack.append(
+                (
+                    child,
+                    f"{margin}{'└── ' if last else '├── '}{name}",
+                    margin + ("    " if last else "│   "),
+                )
+            )
 
 
 @click.command()
@@ -40,3 +141,70 @@ def status(invocation: Invocation, *, path: str, below: bool) -> None:
         "behind_s": behind_s,
     }
     write_record(invocation.output, record, render.as_text(shown).rstrip("\n"))
+
+
+@click.command()
+@path_argument(default="/")
+@reading_options
+def top(invocation: Invocation, *, path: str) -> None:
+    """Follow PATH and all below it on a full screen, and act on it by keys.
+
+    Shows the tree of campaigns with progress, rate, ETA and agents, once a second. Enter opens a
+    campaign, and in it a failed task; Escape goes back. The line at the bottom names the keys:
+    explain, pause or resume, retry what has failed, failures, hosts, sites, agents. ? shows all of
+    them: t a task by its key, + and - more or fewer levels of the tree, g the gateways and the
+    database, o owners with their quotas. What changes something asks before.
+
+    It needs 80 columns, works over SSH, and without colours where NO_COLOR is set. While the server
+    does not answer, it says so and goes on by itself. For a pipe, or a smaller terminal, there is
+    `taskq watch`.
+
+    With --read-dsn it reads from a standby, and says how old that is; what keys order goes to the
+    primary.
+
+    Example:
+      taskq top /demo
+    """
+    if invocation.output != "table" or not sys.stdin.isatty() or not render.can_redraw(sys.stderr):
+        if path != "/":
+            with invocation.client() as client:
+                client.campaign(path)  # a wrong path is what to mend first
+        raise UsageError("this needs a terminal; `taskq watch` and `taskq status` need none")
+    with _keys_kept_from_the_shell():
+        _run(invocation, path)
+
+
+def _run(invocation: Invocation, path: str) -> None:
+    address = invocation.address()
+    named = "the embedded PostgreSQL" if address is None else "the queue"
+    click.echo(f"connecting to {named} ...", err=True)
+    with needs("the full screen needs", "top"):
+        from taskq_cli.top.app import TopApp  # noqa: PLC0415  # the extra may be missing
+    with invocation.client() as acting:
+        acting.campaign(path)
+        if isinstance(acting.queries, GatewayQueries):
+            # Not repeated by itself: it is asked again anyway.
+            TopApp(Client(acting.queries.impatient()), path).run(mouse=False)
+        elif invocation.standby is not None:
+            # Its first line says where it reads; other words would be written over the screen.
+            with invocation.reader(say=lambda _: None) as client:
+                TopApp(client, path, acting).run(mouse=False)
+        else:
+            TopApp(acting, path).run(mouse=False)
+
+
+@contextmanager
+def _keys_kept_from_the_shell() -> Iterator[None]:
+    """Show no keys that are typed before the screen is there, and drop those that nobody has read.
+
+    What the terminal answers late to questions about itself is dropped likewise.
+    """
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    quiet = [*before]
+    quiet[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(terminal, termios.TCSADRAIN, quiet)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSAFLUSH, before)

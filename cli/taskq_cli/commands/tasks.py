@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -13,26 +15,97 @@ import click
 
 from taskq import Client
 from taskq.campaign import verbs
+from taskq.campaign.bulk import BulkProgress
 from taskq.model.json_values import as_json
 from taskq.model.seed import STATUSES
+from taskq.model.views import TaskView
 from taskq.model.words import counted, progress
-from taskq_cli.display.chunks import bulk_display
-from taskq_cli.display.error_classes import explain_no_such_class
 from taskq_cli.display.output import Column, Record, as_record, write_record, write_records
-from taskq_cli.early_exits import resumable
-from taskq_cli.options.filter import LastProgress, where_option, write_dry_run
-from taskq_cli.shared import (
-    Invocation,
+from taskq_cli.display.progress import chunk_display
+from taskq_cli.display.text import most_common, one_line
+from taskq_cli.early_exits import confirm, resumable
+from taskq_cli.invocation import Invocation, campaign_column, campaigns_with
+from taskq_cli.options.shared import (
     below_option,
-    campaign_column,
-    confirm,
     dry_run_option,
     limit_option,
     path_argument,
     reading_options,
     shared_options,
+    where_option,
     yes_option,
 )
+
+
+class BulkDisplay:
+    """Shows the progress of a bulk action; keeps the examples that a dry run writes at its end."""
+
+    def __init__(self, path: str) -> None:
+        self.examples: tuple[TaskView, ...] = ()
+        self._path = path
+
+    @contextmanager
+    def shown(self) -> Iterator[Callable[[BulkProgress], None]]:
+        """Yield what takes the progress; turn Ctrl-C into `Interrupted`."""
+        with resumable(), chunk_display(f"looking at {self._path}") as show:
+
+            def note(one: BulkProgress) -> None:
+                self.examples = one.examples
+                show(one.looked, one.of, f"{one.matched:,} match")
+
+            yield note
+
+
+def write_dry_run(
+    invocation: Invocation,
+    path: str,
+    matched: int,
+    last: BulkDisplay,
+    *,
+    would: str,
+    where: str | None,
+    below: bool,
+) -> None:
+    """Write what a dry run has found, with a filter also examples.
+
+    would: what would happen to the tasks.
+    """
+    examples = [as_record(task) for task in last.examples]
+    record: dict[str, Any] = {"path": path, "tasks": matched, "dry_run": True}
+    if where is not None:
+        record["examples"] = examples
+    lines = [f"{counted(matched, 'task')} of {path} {would}; nothing was changed."]
+    lines += [
+        one_line(f"  {one['campaign']}  {one['key']}  {one['status']}, attempt {one['attempt']}")
+        for one in examples
+    ]
+    if where is not None and matched > len(examples):
+        extent = "" if below else " --no-below"
+        lines.append(f"All: taskq tasks {path}{extent} --where {shlex.quote(one_line(where))}")
+    write_record(invocation.output, record, "\n".join(lines))
+
+
+SHOWN = 6
+MAX_GROUPED = 100_000
+"""Most failed and lost attempts that are grouped: grouping reads each of them, which takes time."""
+
+
+def explain_no_such_class(client: Client, path: str, error_class: str) -> str:
+    """Return a sentence: no task has this error class; these classes exist, most frequent first.
+
+    Handlers choose the classes, as `exit-3` or `dock.BadReceptor`, so any name may be valid.
+    """
+    none = f"No such task of {path} ended with the class {one_line(error_class)!r}"
+    status = client.campaign(path).status()
+    if status.failures + status.losses > MAX_GROUPED:
+        return f"{none}; `taskq failures {path}` lists the classes."
+    there: Counter[str] = Counter()
+    for campaign in campaigns_with(client, path, lambda node: node.failures or node.losses):
+        there.update(campaign.failure_classes(below=False))
+    if not there:
+        return f"{none}; no attempt there has failed or was lost."
+    return f"{none}; attempts there have: {most_common(there, SHOWN)}."
+
 
 _CHUNK: Final = 200
 #: Statuses in which the last attempt tells why a task is where it is.
@@ -153,7 +226,7 @@ def retry(
       taskq retry /demo --error-class time-limit
       taskq retry /demo --where 'error ~ "timeout" and host = "n17"' --dry-run
     """
-    last = LastProgress()
+    last = BulkDisplay(path)
     with invocation.client() as client:
         campaign = client.campaign(path)
         again = partial(
@@ -168,7 +241,7 @@ def retry(
         if not (dry_run or yes or named) and (found := again(dry_run=True)):
             what = counted(found, f"{status} task")
             confirm(f"Retry {what} of {_extent(path, below=below)}?", yes=yes)
-        with resumable(), bulk_display(f"looking at {path}", last.note) as show:
+        with last.shown() as show:
             moved = again(dry_run=dry_run, on_progress=show)
         why = (
             explain_no_such_class(client, path, error_class) if error_class and not moved else None
@@ -214,13 +287,13 @@ def cancel(
       taskq cancel /demo --where 'payload.charge != 0' --dry-run
       taskq campaign cancel /demo --yes
     """
-    last = LastProgress()
+    last = BulkDisplay(path)
     with invocation.client() as client:
         campaign = client.campaign(path)
         if not (dry_run or keys or where is not None):
             unfinished = counted(campaign.status(below=below).unfinished, "unfinished task")
             confirm(f"Cancel {_extent(path, below=below)}, with {unfinished}?", yes=yes)
-        with resumable(), bulk_display(f"looking at {path}", last.note) as show:
+        with last.shown() as show:
             moved = campaign.cancel(
                 keys or None, where=where, below=below, dry_run=dry_run, on_progress=show
             )

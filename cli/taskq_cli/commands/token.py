@@ -16,7 +16,8 @@ from taskq.model.version import VERSION
 from taskq.model.words import counted, instant
 from taskq.pilots.agent_file import checksum_line
 from taskq_cli.display.output import Column, as_record, write_record, write_records
-from taskq_cli.shared import Invocation, campaign_option, shared_options, size
+from taskq_cli.invocation import Invocation
+from taskq_cli.options.shared import campaign_option, shared_options, size
 
 _MOST_USES: Final = 1_000_000_000
 

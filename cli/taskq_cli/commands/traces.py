@@ -9,13 +9,14 @@ from typing import Final
 import click
 
 from taskq import Cursor
-from taskq.model.errors import ExtraMissing, LoginRefused, OutputFailed, Unavailable
+from taskq.model.errors import LoginRefused, OutputFailed, Unavailable
 from taskq.model.words import counted
 from taskq.results.traces import TraceExport
+from taskq_cli.commands.export import renewal
 from taskq_cli.display.output import write_record
 from taskq_cli.display.text import one_line
-from taskq_cli.export_since import renewal
-from taskq_cli.shared import Invocation, path_argument, reading_options
+from taskq_cli.invocation import Invocation, needs
+from taskq_cli.options.shared import path_argument, reading_options
 
 _HEADERS: Final = "OTEL_EXPORTER_OTLP_HEADERS"
 #: Seconds until a server or receiver that is away is asked again, at first and at most.
@@ -71,10 +72,8 @@ def export(
       taskq traces export /demo --to http://localhost:4318
       taskq traces export /demo --to http://localhost:4318 --since demo.traces --follow
     """
-    try:
+    with needs("traces need", "otel"):
         from taskq.results.otlp import Receiver  # noqa: PLC0415  # the extra may be missing
-    except ModuleNotFoundError as error:
-        raise ExtraMissing(f"traces need {error.name}", "otel") from None
     cursor = Cursor() if since is None else Cursor.read(since)
     receiver = Receiver(to, os.environ.get(_HEADERS, ""))
     with invocation.reader() as client:

@@ -7,31 +7,193 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import click
 
-from taskq import Client
+from taskq import Campaign, Client
 from taskq.diagnosis.due import last_due_s
 from taskq.model.errors import Unavailable, UsageError
-from taskq.model.words import counted, duration
+from taskq.model.views import Status
+from taskq.model.words import counted, duration, instant, rate
 from taskq_cli.display import render
-from taskq_cli.display.counts import final
-from taskq_cli.display.estimated_rate import EstimatedRate
 from taskq_cli.display.output import write_record
-from taskq_cli.display.overview import read_overview
-from taskq_cli.display.progress import Progress
-from taskq_cli.display.rate_meter import RateMeter
+from taskq_cli.display.overview import (
+    PAUSED,
+    Overview,
+    counts,
+    final,
+    percent_final,
+    read_overview,
+    resume_commands,
+    told_state,
+)
+from taskq_cli.display.progress import RateMeter
 from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import TasksFailed, TimedOut
-from taskq_cli.shared import (
-    Invocation,
-    below_option,
-    path_argument,
-    seconds,
-    shared_options,
-)
+from taskq_cli.invocation import Invocation
+from taskq_cli.options.shared import below_option, path_argument, seconds, shared_options
+
+CHILDREN: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """State and rate of a campaign at one instant.
+
+    rate_per_s: tasks that become final per second. eta_s: seconds until no task is unfinished, at
+    this rate and once the last delayed task is due; no rate counts while the campaign is paused.
+    Both None if unknown. by_history: whether both are estimated from the run times of earlier
+    attempts. last_due_s: seconds until the last delayed task is due; None: there is none, or it is
+    unknown.
+    """
+
+    overview: Overview
+    children: list[Status]
+    at: datetime
+    elapsed_s: float
+    rate_per_s: float | None
+    eta_s: float | None
+    by_history: bool = False
+    last_due_s: float | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return the sample as a record for JSON."""
+        pace = {
+            "at": self.at,
+            "elapsed_s": round(self.elapsed_s, 3),
+            "rate_per_s": self.rate_per_s,
+            "eta_s": self.eta_s,
+            "by_history": self.by_history,
+            "last_due_s": self.last_due_s,
+        }
+        return pace | self.overview.record()
+
+    def line(self) -> str:
+        """Return the sample as one line of text."""
+        status = self.overview.status
+        parts = [
+            instant(self.at),
+            status.path,
+            told_state(status),
+            f"{final(status)}/{status.total}",
+            percent_final(status),
+            *(f"{name} {n}" for name, n in counts(status).items() if n),
+            self._pace(),
+            counted(len(self.overview.agents), "agent"),
+            f"paused itself: {one_line(status.paused_why)}" if status.paused_why else "",
+            *(f"{status.state} by {one}" for one in self.overview.closed_by if one != status.path),
+            *(
+                f"{one.path} paused itself until {resume_commands([one.path])}"
+                for one in self.overview.paused_below[:PAUSED]
+            ),
+            self._resuming(),
+        ]
+        return "  ".join(filter(None, parts))
+
+    def _resuming(self) -> str:
+        """Return how what is paused goes on; nothing ends by itself before."""
+        closed = self.overview.closed_by
+        if not closed or not self.overview.status.unfinished:
+            return ""
+        return f"no tasks are handed out until {resume_commands(closed)}"
+
+    def picture(self) -> render.Picture:
+        """Return the sample as a picture, for a terminal that can redraw."""
+        overview = self.overview
+        lines = [f"pace       {self._pace()}", *overview.lines()]
+        below = self._children() if self.children else ()
+        return render.campaign(overview.title(), counts(overview.status), lines, *below)
+
+    def _pace(self) -> str:
+        if not self.overview.status.unfinished:
+            return f"finished; watched for {duration(self.elapsed_s)}"
+        about = "~" if self.by_history else ""
+        if self.rate_per_s is None:
+            text = "measuring"
+        else:
+            eta = "unknown" if self.eta_s is None else f"{about}{duration(self.eta_s)}"
+            text = f"{about}{rate(self.rate_per_s)}, ETA {eta}"
+        due_s = self.last_due_s
+        if due_s is not None and due_s > 0 and (self.eta_s is None or self.eta_s <= due_s):
+            text += f"; the last delayed task is due in {duration(due_s)}"
+        return text
+
+    def _children(self) -> tuple[render.Picture, ...]:
+        """Return a table of the campaigns below, unfinished ones first."""
+        shown = sorted(self.children, key=lambda one: not one.unfinished)[:CHILDREN]
+        titles = ["campaign", "final", "tasks", "working", "failed"]
+        rows = [
+            [
+                one.path,
+                percent_final(one),
+                f"{one.total:,}",
+                f"{one.working:,}",
+                f"{one.failed:,}",
+            ]
+            for one in shown
+        ]
+        more = len(self.children) - len(shown)
+        rest = f"and {counted(more, 'campaign')} more: `taskq ls {self.overview.status.path}`"
+        return ("", render.table(render.fit(titles, rows, sys.stdout)), *([rest] if more else []))
+
+
+FRESH_S: Final = 30.0
+"""Age in seconds after which the mean run time is read again."""
+CAMPAIGNS: Final = 20
+"""Most campaigns of a subtree that are read: those with most working tasks represent all."""
+TREND_ENOUGH: Final = 10
+"""Fewest tasks of the trend that tell more than the run times do."""
+
+
+class EstimatedRate:
+    """Estimate of the tasks that become final per second: as the trend has it, if enough ended.
+
+    Otherwise it is the working tasks over the mean run time, which is Little's law (Operations
+    Research 9(3), 1961). It reads a bounded number of points and attempts by key, at most once in
+    `FRESH_S` seconds.
+    """
+
+    def __init__(self, client: Client, path: str, *, below: bool = True) -> None:
+        self._client = client
+        self._below = below
+        self._path = path
+        self._trend_per_s: float | None = None
+        self._mean_s: float | None = None
+        self._stale_at = 0.0
+
+    def per_s(self, status: Status) -> float | None:
+        """Return the rate; None if no task is working, or none has ended yet."""
+        final, ended = status.done + status.failed, status.done + status.failures + status.losses
+        if not status.working or not final:
+            return None
+        if time.monotonic() >= self._stale_at:
+            pace = self._client.campaign(self._path).pace(status)
+            self._trend_per_s = pace.per_s if pace and pace.ended >= TREND_ENOUGH else None
+            self._mean_s = None if self._trend_per_s else self._read_mean_s(status)
+            self._stale_at = time.monotonic() + FRESH_S
+        if self._trend_per_s:
+            return self._trend_per_s
+        if not self._mean_s:
+            return None
+        # An attempt after which the task is retried makes no task final.
+        return status.working / self._mean_s * min(1.0, final / max(1, ended))
+
+    def _read_mean_s(self, status: Status) -> float | None:
+        """Return the mean run time of an attempt, weighted by the campaigns' working tasks."""
+        campaign = self._client.campaign(self._path)
+        nodes = campaign.tree() if status.children and self._below else [status]
+        busy = sorted((node for node in nodes if node.working), key=lambda node: -node.working)
+        working, per_s = 0, 0.0
+        for node in busy[:CAMPAIGNS]:
+            usual_s = Campaign(self._client.queries, node.campaign_id, node.path).usual_run_s()
+            if usual_s:
+                working += node.working
+                per_s += node.working / usual_s
+        return working / per_s if per_s else None
+
 
 ENOUGH: Final = 10
 """Fewest tasks within a minute from which a rate is measured and not estimated."""

@@ -1,118 +1,108 @@
-"""One sample of `taskq watch`, shown as a picture, a line or a record."""
+"""Progress of long work on standard error: a bar on a terminal, elsewhere a line every 10 s."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeAlias
 
-from taskq.model.views import Status
-from taskq.model.words import counted, duration, instant, rate
+import click
+
+from taskq.model.words import duration, rate
 from taskq_cli.display import render
-from taskq_cli.display.counts import counts, final, percent_final, told_state
-from taskq_cli.display.overview import PAUSED, Overview, resume_commands
-from taskq_cli.display.text import one_line
 
-CHILDREN: Final = 10
+RATE_WINDOW_S: Final = 60.0
+LINE_INTERVAL_S: Final = 10.0
+WINDOW_S: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """State and rate of a campaign at one instant.
+class RateMeter:
+    """The rate at which a count grew within the window, or since the first count if later."""
 
-    rate_per_s: tasks that become final per second. eta_s: seconds until no task is unfinished, at
-    this rate and once the last delayed task is due; no rate counts while the campaign is paused.
-    Both None if unknown. by_history: whether both are estimated from the run times of earlier
-    attempts. last_due_s: seconds until the last delayed task is due; None: there is none, or it is
-    unknown.
-    """
+    def __init__(self, window_s: float = RATE_WINDOW_S) -> None:
+        self._window_s = window_s
+        self._seen: deque[tuple[float, int]] = deque()
 
-    overview: Overview
-    children: list[Status]
-    at: datetime
-    elapsed_s: float
-    rate_per_s: float | None
-    eta_s: float | None
-    by_history: bool = False
-    last_due_s: float | None = None
+    def add(self, now: float, count: int) -> None:
+        """Record a count; `now` in seconds of a monotonic clock.
 
-    def record(self) -> dict[str, Any]:
-        """Return the sample as a record for JSON."""
-        pace = {
-            "at": self.at,
-            "elapsed_s": round(self.elapsed_s, 3),
-            "rate_per_s": self.rate_per_s,
-            "eta_s": self.eta_s,
-            "by_history": self.by_history,
-            "last_due_s": self.last_due_s,
-        }
-        return pace | self.overview.record()
+        A count below the last one, as after a retry, restarts the measurement.
+        """
+        if self._seen and count < self._seen[-1][1]:
+            self._seen.clear()
+        self._seen.append((now, count))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - self._window_s:  # noqa: PLR2004  # two make a rate
+            self._seen.popleft()
 
-    def line(self) -> str:
-        """Return the sample as one line of text."""
-        status = self.overview.status
-        parts = [
-            instant(self.at),
-            status.path,
-            told_state(status),
-            f"{final(status)}/{status.total}",
-            percent_final(status),
-            *(f"{name} {n}" for name, n in counts(status).items() if n),
-            self._pace(),
-            counted(len(self.overview.agents), "agent"),
-            f"paused itself: {one_line(status.paused_why)}" if status.paused_why else "",
-            *(f"{status.state} by {one}" for one in self.overview.closed_by if one != status.path),
-            *(
-                f"{one.path} paused itself until {resume_commands([one.path])}"
-                for one in self.overview.paused_below[:PAUSED]
-            ),
-            self._resuming(),
-        ]
-        return "  ".join(filter(None, parts))
+    def per_s(self) -> float | None:
+        """Return the rate; None before two counts are recorded."""
+        if not self._seen:
+            return None
+        (began, first), (now, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (now - began) if now > began else None
 
-    def _resuming(self) -> str:
-        """Return how what is paused goes on; nothing ends by itself before."""
-        closed = self.overview.closed_by
-        if not closed or not self.overview.status.unfinished:
-            return ""
-        return f"no tasks are handed out until {resume_commands(closed)}"
+    def counted(self) -> int:
+        """Return how much the count grew within the window."""
+        return self._seen[-1][1] - self._seen[0][1] if self._seen else 0
 
-    def picture(self) -> render.Picture:
-        """Return the sample as a picture, for a terminal that can redraw."""
-        overview = self.overview
-        lines = [f"pace       {self._pace()}", *overview.lines()]
-        below = self._children() if self.children else ()
-        return render.campaign(overview.title(), counts(overview.status), lines, *below)
+    def eta_s(self, remaining: int) -> float | None:
+        """Return the seconds until `remaining` more are counted; None while the rate is 0."""
+        per_s = self.per_s()
+        return remaining / per_s if per_s else None
 
-    def _pace(self) -> str:
-        if not self.overview.status.unfinished:
-            return f"finished; watched for {duration(self.elapsed_s)}"
-        about = "~" if self.by_history else ""
-        if self.rate_per_s is None:
-            text = "measuring"
-        else:
-            eta = "unknown" if self.eta_s is None else f"{about}{duration(self.eta_s)}"
-            text = f"{about}{rate(self.rate_per_s)}, ETA {eta}"
-        due_s = self.last_due_s
-        if due_s is not None and due_s > 0 and (self.eta_s is None or self.eta_s <= due_s):
-            text += f"; the last delayed task is due in {duration(due_s)}"
-        return text
 
-    def _children(self) -> tuple[render.Picture, ...]:
-        """Return a table of the campaigns below, unfinished ones first."""
-        shown = sorted(self.children, key=lambda one: not one.unfinished)[:CHILDREN]
-        titles = ["campaign", "final", "tasks", "working", "failed"]
-        rows = [
-            [
-                one.path,
-                percent_final(one),
-                f"{one.total:,}",
-                f"{one.working:,}",
-                f"{one.failed:,}",
-            ]
-            for one in shown
-        ]
-        more = len(self.children) - len(shown)
-        rest = f"and {counted(more, 'campaign')} more: `taskq ls {self.overview.status.path}`"
-        return ("", render.table(render.fit(titles, rows, sys.stdout)), *([rest] if more else []))
+#: Shows what share of the work is done, None if unknown, and a text.
+ShowProgress: TypeAlias = Callable[["float | None", str], None]
+#: Shows how much of how many is dealt with, and what has come of it.
+ShowChunk: TypeAlias = Callable[[int, int, str], None]
+
+
+@contextmanager
+def progress_display() -> Iterator[ShowProgress]:
+    """Yield a function that shows progress: on a terminal a bar, elsewhere a line every 10 s."""
+    if render.can_redraw(sys.stderr):
+        with render.live(sys.stderr, keep=False) as draw:
+            yield lambda share, text: draw(render.progress(share, text))
+        return
+    next_at = time.monotonic() + LINE_INTERVAL_S
+
+    def line(share: float | None, text: str) -> None:
+        nonlocal next_at
+        if time.monotonic() >= next_at:
+            next_at = time.monotonic() + LINE_INTERVAL_S
+            click.echo(text if share is None else f"{share:.0%}  {text}", err=True)
+
+    yield line
+
+
+class ProgressText:
+    """Text of progress, with the rate of the last ten seconds and the time that is left."""
+
+    def __init__(self) -> None:
+        self._meter = RateMeter(WINDOW_S)
+        self._meter.add(time.monotonic(), 0)
+
+    def of(self, done: int, share: float | None, *parts: str) -> str:
+        """Return the parts with the rate of `done`, and the time until the share is 1."""
+        self._meter.add(time.monotonic(), done)
+        per_s = self._meter.per_s()
+        if not per_s:
+            return "  ".join(filter(None, parts))
+        eta = f"ETA {duration(done * (1 - share) / share / per_s)}" if share else ""
+        return "  ".join(filter(None, (*parts, rate(per_s), eta)))
+
+
+@contextmanager
+def chunk_display(title: str) -> Iterator[ShowChunk]:
+    """Yield a function that shows the progress of what is done in chunks."""
+    text = ProgressText()
+    with progress_display() as show:
+
+        def chunk(done: int, of: int, outcome: str) -> None:
+            share = min(1.0, done / of) if of else None
+            show(share, text.of(done, share, title, f"{done:,} of {of:,}", outcome))
+
+        yield chunk

@@ -1,11 +1,13 @@
-"""Formatting of rates and untrusted text for a terminal."""
+"""Untrusted text, made fit for a terminal."""
 
 from __future__ import annotations
 
+import codecs
 import re
 import unicodedata
 from collections import Counter
-from typing import Final
+from collections.abc import Iterable
+from typing import BinaryIO, Final
 
 _LINE_END: Final = re.compile(r"\s*\n\s*")
 # Characters that JSON allows unescaped in a string but a terminal may interpret: control characters
@@ -41,3 +43,29 @@ def most_common(counts: Counter[str], shown: int) -> str:
     named = [f"{one_line(name) or '(none)'} ({n:,})" for name, n in counts.most_common(shown)]
     more = len(counts) - len(named)
     return f"{', '.join(named)}{f' and {more:,} more' if more else ''}"
+
+
+class SafeStream:
+    """The stream methods that `taskq.files.destination` uses; writes UTF-8 as printable text."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+    def write(self, data: bytes) -> int:
+        """Write bytes."""
+        self._stream.write(printable(self._decode(data)).encode())
+        return len(data)
+
+    def writelines(self, lines: Iterable[bytes]) -> None:
+        """Write lines."""
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        """Flush."""
+        self._stream.flush()
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._stream.fileno()

@@ -18,10 +18,9 @@ from taskq.results.best import Best
 from taskq.results.feeder import Feeder
 from taskq.results.ranking import dotted
 from taskq.results.selection import Selection, select
-from taskq_cli.decorators import together
 from taskq_cli.display.output import as_record
+from taskq_cli.options.shared import below_option, campaign_path, complete_path, together
 from taskq_cli.seeder import SeedInput
-from taskq_cli.shared import below_option, campaign_path, complete_path
 
 _MANY: Final = re.compile(r"([0-9]{1,9})|([0-9]{1,3}(?:\.[0-9]{1,9})?)%")
 _NAMES: Final = ("from_path", "best", "by", "lowest", "group", "so_far", "live", "below")

@@ -15,8 +15,7 @@ from taskq.model.campaign_spec import LATE_RESULTS, ON_DISCONNECT
 from taskq.model.errors import UsageError
 from taskq_agent.arguments import time_s
 from taskq_agent.text import size_in_bytes
-from taskq_cli.decorators import together
-from taskq_cli.shared import seconds, size
+from taskq_cli.options.shared import seconds, size, together
 
 _RETRY: Final = (
     *("max_attempts", "max_losses", "backoff_s", "backoff_max_s", "max_lost_nodes"),

@@ -10,7 +10,7 @@ import click
 
 from taskq.model.errors import NotFound, UsageError
 from taskq.pilots.settings import PilotSettings
-from taskq_cli.decorators import together
+from taskq_cli.options.shared import together
 
 
 def _option(flag: str, text: str, metavar: str = "TEXT", **more: Any) -> Callable[..., Any]:

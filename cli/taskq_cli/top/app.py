@@ -25,8 +25,7 @@ from taskq.model.errors import TaskqError
 from taskq.model.words import counted, duration
 from taskq_cli.display.text import one_line
 from taskq_cli.top.panels import Opening, Panels, Subject, tree_line, tree_panel
-from taskq_cli.top.screens import KeysScreen, LineScreen, OpenedScreen, QuestionScreen
-from taskq_cli.top.tables import Rows, Told
+from taskq_cli.top.screens import KeysScreen, LineScreen, OpenedScreen, QuestionScreen, Rows, Told
 
 #: Seconds after which a tree that has not come is told, and after which upkeep is read again.
 LATE_S: Final = 3.0

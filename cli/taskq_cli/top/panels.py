@@ -20,8 +20,8 @@ from taskq.model.json_values import as_json
 from taskq.model.views import AgentView, Attempt, FailureCause
 from taskq.model.words import command, counted, duration, instant, progress, rate
 from taskq_cli.display import render
-from taskq_cli.display.counts import counts, told_state
-from taskq_cli.display.places import place_columns, place_record, sample_line
+from taskq_cli.display.fleet import place_columns, place_record, sample_line
+from taskq_cli.display.overview import counts, told_state
 from taskq_cli.display.text import one_line
 
 #: Rows and characters that are shown, and campaigns whose failed tasks are.

@@ -1,7 +1,8 @@
-"""Option `--redis` of the commands that use the front (Redis lists of tasks leased ahead)."""
+"""Options of commands that run for long: the log, and the Redis that holds the front."""
 
 from __future__ import annotations
 
+import logging
 from importlib.util import find_spec
 from typing import Final
 
@@ -10,6 +11,23 @@ from click.core import ParameterSource
 
 from taskq.front.address import FrontAddress
 from taskq.model.errors import ExtraMissing, UsageError
+from taskq_agent import log
+from taskq_cli.display.text import one_line
+from taskq_cli.options.shared import together
+
+verbosity_options: Final = together(
+    click.option("--verbose", "-v", is_flag=True, help="Log every detail."),
+    click.option("--quiet", "-q", is_flag=True, help="Log warnings and errors only."),
+)
+
+
+def log_to_stderr(*, verbose: bool, quiet: bool) -> None:
+    """Log to standard error as agents do, in lines that a terminal cannot obey."""
+    log.log_to_stderr(verbose=verbose, quiet=quiet, shown=one_line)
+    if not verbose:
+        # Each connection that it tries in vain is worth a line to psycopg; what fails is said once.
+        logging.getLogger("psycopg").setLevel(logging.ERROR)
+
 
 ENVIRONMENT: Final = "TASKQ_REDIS"
 _NEEDED: Final = ("redis", "msgspec")

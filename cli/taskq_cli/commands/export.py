@@ -1,0 +1,310 @@
+"""`taskq export`: write results to a file, once or as they come."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from taskq import Campaign, Client, Cursor
+from taskq.files.blob_store import BlobStore
+from taskq.model.errors import LoginRefused, OutputFailed, Unavailable, UsageError
+from taskq.model.views import Result
+from taskq.model.words import counted
+from taskq.results.columns import Columns
+from taskq.results.partitions import write_partitioned
+from taskq.results.poses import Poses
+from taskq.results.records import FORMATS, format_of, suffix_format, write
+from taskq_cli.commands.results import (
+    LossWarning,
+    Wanted,
+    found_results,
+    large_options,
+    ranking_options,
+)
+from taskq_cli.display.output import Record, as_record
+from taskq_cli.display.text import SafeStream, one_line
+from taskq_cli.invocation import Invocation
+from taskq_cli.options.shared import (
+    OutputType,
+    below_option,
+    dsn_reading_options,
+    path_argument,
+    together,
+    where_option,
+)
+
+AGAIN_S: Final = 2.0
+#: Seconds between two versions of a cursor's file at least; and times as long as writing it takes.
+SAVE_S: Final = 1.0
+REST: Final = 9
+
+since_options: Final = together(
+    click.option(
+        "--since",
+        metavar="CURSOR",
+        type=click.Path(),
+        help="Only results that CURSOR does not have: a file, begun where there is none, and "
+        "renewed when they are written.",
+    ),
+    click.option(
+        "--follow",
+        is_flag=True,
+        help="Go on with results as they come, until no task is unfinished.",
+    ),
+)
+
+
+def check(
+    since: str | None, to: str, how: str, columns: Columns | None, *, follow: bool, ranked: bool
+) -> None:
+    """Raise `UsageError` if options do not go together.
+
+    ranked: whether only the best, or those that match a filter, are wanted.
+    """
+    if not follow and since is None:
+        return
+    option = "--follow" if follow else "--since"
+    if ranked:
+        raise UsageError(
+            f"{option} gives all results, as they come: leave out --top, --by and --where"
+        )
+    if since == "-" or (since is not None and Path(since).resolve() == Path(to).resolve()):
+        raise UsageError("--since names a file of its own, for the cursor")
+    if follow and to != "-":
+        raise UsageError("--follow writes to standard output: leave out --to")
+    if follow and how != "jsonl" and (how != "csv" or columns is None):
+        raise UsageError("--follow writes jsonl, or csv with --columns")
+    if to != "-" and Path(to).exists() and not Path(to).is_file():
+        raise UsageError(f"--since goes with an ordinary file or standard output, not with {to!r}")
+
+
+def followed(
+    campaign: Campaign, cursor: Cursor, since: str | None, **options: Any
+) -> Iterator[Result]:
+    """Yield results as they come; when they are written out, renew the cursor's file.
+
+    While the server is away, it waits.
+    """
+    renew = renewal(cursor, since)
+    while not (yield from _followed_until_away(campaign.follow(cursor, on_page=renew, **options))):
+        time.sleep(AGAIN_S)
+
+
+def _followed_until_away(results: Iterator[Result]) -> Generator[Result, None, bool]:
+    """Yield results; return whether that were all, or say that the server went away."""
+    try:
+        yield from results
+    except Unavailable as error:
+        if isinstance(error, (LoginRefused, OutputFailed)):
+            raise
+        click.echo(f"{one_line(str(error))}; trying again", err=True)
+        return False
+    return True
+
+
+def renewal(cursor: Cursor, since: str | None) -> Callable[[], None]:
+    """Return what renews a cursor's file, now and then; called when all that it has was given."""
+    saved, rested_at = len(cursor), 0.0
+
+    def renew() -> None:
+        nonlocal saved, rested_at
+        sys.stdout.flush()  # what a cursor has was written before
+        began = time.monotonic()
+        if since is None or began < rested_at or len(cursor) == saved:
+            return
+        cursor.write(since)
+        now = time.monotonic()
+        saved, rested_at = len(cursor), now + max(SAVE_S, REST * (now - began))
+
+    return renew
+
+
+pose_options: Final = together(
+    click.option(
+        "--pose",
+        metavar="PATTERN",
+        help="Which of a task's output files has its molecule, as 'best*.sdf'. [sdf; default: the "
+        "only one of its suffix, .sdf or .mol, or else .pdbqt]",
+    ),
+    click.option(
+        "--pose-field",
+        metavar="FIELD",
+        help="Take the molecule from here instead, as result.molblock. [sdf]",
+    ),
+    click.option(
+        "--on-missing",
+        type=click.Choice(["skip", "fail"]),
+        help="What becomes of a result without a molecule. [sdf; default: skip]",
+    ),
+)
+_NAMES: Final = ("pose", "pose_field", "on_missing")
+
+
+class PoseOptions:
+    """The options, as they were given. how: the format of the export."""
+
+    def __init__(self, options: dict[str, Any], how: str) -> None:
+        self._pattern, self._field, on_missing = (options.pop(name) for name in _NAMES)
+        self._fail = on_missing == "fail"
+        if how != "sdf" and (self._pattern or self._field or on_missing):
+            raise UsageError("--pose, --pose-field and --on-missing go with SDF, as --to hits.sdf")
+        if self._pattern and self._field:
+            raise UsageError("--pose names a file, --pose-field a field: choose one")
+
+    def poses(self, client: Client, blobs: BlobStore | None) -> Poses:
+        """Return the molecules that these mean."""
+        return Poses(client, pattern=self._pattern, field=self._field, blobs=blobs, fail=self._fail)
+
+
+def tell(poses: Poses) -> None:
+    """Say how many results were left out, and why the first one was."""
+    if poses.left_out:
+        text = counted(poses.left_out, "result")
+        click.echo(
+            f"Warning: left out: {text} without a molecule; {one_line(poses.first)}.", err=True
+        )
+
+
+@click.command()
+@path_argument(metavar="CAMPAIGN")
+@click.option(
+    "--to",
+    type=click.Path(),
+    default="-",
+    show_default=True,
+    metavar="FILE",
+    help="File to write; it appears when it is complete. -: standard output.",
+)
+@click.option(
+    "--output",
+    "--format",
+    "-o",
+    "how",
+    type=OutputType(FORMATS),
+    help="Format of the results. [default: by the suffix of the file, jsonl without one]",
+)
+@click.option(
+    "--columns",
+    metavar="NAMES",
+    help="Write these columns only, in this order: dotted names joined by commas, with a new name "
+    "before it where wanted, as id=key,payload.smiles,score=result.score.",
+)
+@click.option(
+    "--partition",
+    metavar="rows=N|COLUMN",
+    help="Write a folder of Parquet files instead: with N rows each, or for each value of a column "
+    "one, in folders named COLUMN=VALUE.",
+)
+@since_options
+@ranking_options
+@where_option
+@below_option
+@pose_options
+@large_options
+@dsn_reading_options
+def export(
+    invocation: Invocation,
+    *,
+    path: str,
+    to: str,
+    how: str | None,
+    columns: str | None,
+    partition: str | None,
+    since: str | None,
+    follow: bool,
+    **options: Any,
+) -> None:
+    """Write results to a file.
+
+    Writes the results of CAMPAIGN and all below it, with payloads, agents and phase times. Parquet
+    needs the extra parquet. SDF has the molecule of each result, from what its task has left
+    in $TASKQ_OUT, with campaign, key and the result's fields.
+
+    Example:
+      taskq export /demo --to results.csv
+      taskq export /demo -o csv --columns id=key,payload.smiles,score=result.score
+      taskq export /demo --to results/ --partition result.target
+      taskq export /demo --top 100 --by result.score --ascending --to hits.sdf
+      taskq export /demo --since demo.cursor --follow | ./learn.py
+      taskq export /demo | jq .result
+    """
+    how = _chosen_format(invocation.output, to, how, partition)
+    molecules = PoseOptions(options, how)
+    wanted = Wanted(**options)
+    chosen = None if columns is None else Columns.parse(columns)
+    ranked = wanted.by is not None or wanted.where is not None
+    check(since, to, how, chosen, follow=follow, ranked=ranked)
+    cursor = Cursor() if since is None else Cursor.read(since)
+    with invocation.reader() as client:
+        if follow or since is not None:
+            records = _since(client, path, cursor, since, wanted, follow=follow)
+        else:
+            records = found_results(client, path, wanted)
+        names = None if chosen is None else chosen.names
+        poses = molecules.poses(client, wanted.store(client)) if how == "sdf" else None
+        if poses is not None:
+            records = poses.of(records, chosen)
+        elif chosen is not None:
+            records = chosen.of(records)
+        if partition is not None:
+            written = write_partitioned(records, to, partition)
+        else:
+            destination = _stdout() if to == "-" else Path(to)
+            written = write(records, destination, how, columns=names if follow else None)
+    if since is not None:
+        cursor.write(since)
+    if poses is not None:
+        tell(poses)
+    if chosen is not None and written and (empty := chosen.empty()):
+        click.echo(f"Warning: no result has a value of {', '.join(empty)}.", err=True)
+    if to != "-":
+        click.echo(f"{counted(written, 'result')} of {path} written to {to}.", err=True)
+
+
+def _since(
+    client: Client,
+    path: str,
+    cursor: Cursor,
+    since: str | None,
+    wanted: Wanted,
+    *,
+    follow: bool,
+) -> Iterator[Record]:
+    campaign = client.campaign(path)
+    store = wanted.store(client)
+    options: dict[str, Any] = {"below": wanted.below, "raw": wanted.raw, "blobs": store}
+    options["on_lost"] = LossWarning()
+    if follow:
+        return map(as_record, followed(campaign, cursor, since, **options))
+    return map(as_record, campaign.results(since=cursor, **options))
+
+
+def _chosen_format(output: str, to: str, how: str | None, partition: str | None) -> str:
+    """Return the format of an export.
+
+    output: that of `taskq -o FORMAT export`. Raise `UsageError` if a format does not go with the
+    file, with a terminal, or with partitions.
+    """
+    how = how or (output if output != "table" else None)
+    if partition is not None:
+        if how not in (None, "parquet") or to == "-":
+            raise UsageError("--partition writes Parquet to a folder, as --to results/")
+        how = "parquet"
+    if how is not None and how not in FORMATS:
+        raise UsageError(f"results are exported as one of {', '.join(FORMATS)}, not as {how}")
+    if how is None:
+        how = format_of(to)
+    elif to != "-" and (named := suffix_format(to)) not in (None, how):
+        raise UsageError(f"the suffix of {to!r} says {named}, and -o says {how}: choose one")
+    if how == "parquet" and to == "-" and sys.stdout.isatty():
+        raise UsageError("Parquet is no text for a terminal; name a file with --to")
+    return how
+
+
+def _stdout() -> Any:
+    return SafeStream(sys.stdout.buffer) if sys.stdout.isatty() else sys.stdout.buffer

@@ -1,0 +1,175 @@
+"""The connection of a command to the queue, and the campaigns that it asks for."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+import click
+
+import taskq
+from taskq import Campaign, Client
+from taskq.db.address import display_name, is_starting
+from taskq.db.connections import Database
+from taskq.db.queue_address import check_gateway, is_gateway, queue_address
+from taskq.db.standby import MOST_BEHIND_S
+from taskq.embedded import Server, ServerInfo
+from taskq.model.errors import ExtraMissing, NotFound, NotOverGateway, UnknownCampaign, UsageError
+from taskq.model.views import Status
+from taskq.model.words import duration
+from taskq_cli.display.output import Column
+from taskq_cli.display.text import one_line
+
+#: Seconds between two looks at a server that is starting up.
+START_POLL_S: Final = 0.5
+
+
+@dataclass
+class Invocation:
+    """Values of the shared options, given before or after the name of the sub-command."""
+
+    dsn: str | None = None
+    url: str | None = None
+    read_dsn: str | None = None
+    read_behind: float = MOST_BEHIND_S
+    output: str = "table"
+
+    def address(self) -> str | None:
+        """Return the DSN or the gateway in use; None for the embedded server."""
+        if self.dsn and self.url:
+            raise UsageError("--dsn and --url are two addresses; give one")
+        if self.url:
+            check_gateway(self.url, "--url")
+        return queue_address(self.dsn or self.url)
+
+    def client(self, *, waits: bool = False) -> AbstractContextManager[Client]:
+        """Connect to the queue; start the embedded server if it is the one in use and down.
+
+        waits: for a PostgreSQL that is starting up or recovers, for as long as that takes.
+        An `UnknownCampaign` raised in the block proposes a campaign with a similar path;
+        `NotOverGateway` names the command.
+        """
+        if waits:
+            self._await_server()
+        return self._client(None)
+
+    def _await_server(self) -> None:
+        address = self.address()
+        said = False
+        while address is not None and not is_gateway(address) and is_starting(address):
+            if not said:
+                _warn(f"{display_name(address)} is starting up, or recovers; waiting for it")
+                said = True
+            time.sleep(START_POLL_S)
+
+    @property
+    def standby(self) -> str | None:
+        """The address that `reader` reads from, where that is not the primary."""
+        return self.read_dsn or os.environ.get("TASKQ_READ_DSN") or None
+
+    @contextmanager
+    def reader(self, say: Callable[[str], None] | None = None) -> Iterator[Client]:
+        """Connect for reading: to the standby of `--read-dsn` or `TASKQ_READ_DSN`, if there is one.
+
+        Otherwise as `client`. In the end it is said how old at most what was read is. say: told
+        whenever the standby is left for the primary, by default people are.
+        """
+        with self._client(self.standby, say or _warn) as client:
+            yield client
+            behind_s = client.behind_s
+        if behind_s is not None:
+            text = f"Read from a standby, {duration(behind_s)} behind at most."
+            click.get_current_context().call_on_close(lambda: click.echo(text, err=True))
+
+    @contextmanager
+    def _client(
+        self, read_dsn: str | None, say: Callable[[str], None] | None = None
+    ) -> Iterator[Client]:
+        address = self.address()
+        if address is None:
+            start_server()
+        with (
+            taskq.connect(address)
+            if read_dsn is None
+            else taskq.connect_to_read(read_dsn, address, most_behind_s=self.read_behind, say=say)
+        ) as client:
+            try:
+                yield client
+            except NotOverGateway:
+                command = click.get_current_context().command_path
+                raise NotOverGateway(f"`{command}`") from None
+            except UnknownCampaign as error:
+                similar = _similar(client, error.path)
+                if similar is None:
+                    raise
+                raise NotFound(f"no campaign {error.path}; did you mean {similar}?") from None
+
+    @contextmanager
+    def database(self) -> Iterator[Database]:
+        """Connect to the server without checking its schema."""
+        address = self.address()
+        if is_gateway(address):
+            raise NotOverGateway(f"`{click.get_current_context().command_path}`")
+        if address is None:
+            database = Database(start_server().dsn, server="the embedded PostgreSQL").open()
+        else:
+            database = Database(address).open()
+        try:
+            yield database
+        finally:
+            database.close()
+
+
+def start_server(port: int | None = None) -> ServerInfo:
+    """Return the embedded server; start it if it is down, and say so on standard error."""
+    info = Server().up(port=port)
+    if info.started_now:
+        click.echo(
+            f"The embedded PostgreSQL was started; its data are in {info.data_dir}.", err=True
+        )
+    return info
+
+
+def _warn(text: str) -> None:
+    click.echo(f"Warning: {one_line(text)}.", err=True)
+
+
+def _similar(client: Client, path: str) -> str | None:
+    """Return the campaign whose name is most similar on each level; None if a level has none."""
+    found = "/"
+    for name in path.split("/")[1:]:
+        names = [child.path.rpartition("/")[2] for child in client.campaign(found).children()]
+        close = get_close_matches(name, names, n=1)
+        if not close:
+            return None
+        found = f"{found.rstrip('/')}/{close[0]}"
+    return found
+
+
+def campaigns_with(
+    client: Client, path: str, wanted: Callable[[Status], object], *, below: bool = True
+) -> Iterator[Campaign]:
+    """Yield the campaigns at and below a path whose own status satisfies this, by path."""
+    campaign = client.campaign(path)
+    for node in campaign.tree() if below else [campaign.status(below=False)]:
+        if wanted(node):
+            yield Campaign(client.queries, node.campaign_id, node.path)
+
+
+def campaign_column(client: Client, path: str, *, below: bool = True) -> list[Column]:
+    """Return the column with the campaign's path, if there are campaigns below the path."""
+    return [Column("campaign")] if below and client.campaign(path).status().children else []
+
+
+@contextmanager
+def needs(what: str, extra: str) -> Iterator[None]:
+    """Raise `ExtraMissing` if an import in the block fails. what: such as `the pages need`."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ExtraMissing(f"{what} {error.name}", extra) from None

@@ -1,0 +1,288 @@
+"""Options that commands share: the queue's address, campaigns, output, times and sizes."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import click
+from click.shell_completion import CompletionItem
+
+import taskq
+from taskq.campaign.filter_compiler import compiled
+from taskq.db.standby import MOST_BEHIND_S
+from taskq.embedded import Server
+from taskq.model.errors import TaskqError, UsageError
+from taskq.model.seed import check_path
+from taskq.model.words import duration
+from taskq_agent.arguments import time_s
+from taskq_agent.text import size_in_bytes
+from taskq_cli.invocation import (
+    Invocation,
+)
+
+Decorator: TypeAlias = Callable[[Any], Any]
+
+
+def together(*options: Decorator) -> Decorator:
+    """Return a decorator that adds options, or arguments, in this order."""
+
+    def decorated(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
+
+
+_DURATION: Final = re.compile(r"\d{1,9}(?:\.\d{1,3})? ?(s|m|min|h|d)")
+
+
+def since(text: str) -> datetime | timedelta:
+    """Parse an instant, or a duration before now; a time without a zone is UTC."""
+    parsed = _parsed(text, -1)
+    if isinstance(parsed, datetime) and parsed > datetime.now(timezone.utc):
+        raise click.BadParameter(
+            f"{text!r} is still to come; a time is UTC unless it says otherwise."
+        )
+    return parsed
+
+
+def until(text: str) -> datetime | timedelta:
+    """Parse an instant, or a duration from now on; a time without a zone is UTC."""
+    parsed = _parsed(text, 1)
+    if isinstance(parsed, datetime) and parsed <= datetime.now(timezone.utc):
+        raise click.BadParameter(f"{text!r} is over; a time is UTC unless it says otherwise.")
+    return parsed
+
+
+def _parsed(text: str, direction: int) -> datetime | timedelta:
+    if _DURATION.fullmatch(text.strip()):
+        try:
+            long = timedelta(seconds=time_s(text))
+            datetime.now(timezone.utc) + direction * long
+        except OverflowError:
+            when = "ago there was" if direction < 0 else "from now on there is"
+            raise click.BadParameter(f"{text!r} {when} no calendar.") from None
+        return long
+    try:
+        instant = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text.strip()))
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is neither a time, as 2026-03-01T18:00:00Z, nor a duration, as 90m or 2h."
+        ) from None
+    return instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
+
+
+def lasting(text: str) -> timedelta:
+    """Parse a duration, as 90s, 5min or 2h."""
+    if not _DURATION.fullmatch(text.strip()):
+        raise click.BadParameter(f"{text!r} is not a duration, as 90s, 5min or 2h.")
+    return timedelta(seconds=time_s(text))
+
+
+OUTPUTS: Final = ("table", "json", "jsonl")
+
+
+_FORMATS: Final = {"csv", "parquet", "sdf"}
+
+
+class OutputType(click.Choice[str]):
+    """Type of `--output`. A file name or a file format in its place gets a hint to the option."""
+
+    def __init__(self, formats: Sequence[str] = OUTPUTS) -> None:
+        super().__init__(formats)
+        self._formats = formats
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Return the value, or fail with a hint."""
+        text = str(value)
+        if text in self._formats:
+            return text
+        options = {} if ctx is None else {it.name: it for it in ctx.command.params}
+        known = f"is not one of {', '.join(self._formats)}"
+        if text in _FORMATS:
+            known += f"; `taskq export -o {text}` writes that"
+        elif "." in text or "/" in text:
+            known += f"; a file is named by `{'--to' if 'to' in options else '>'} {text}`"
+        return self.fail(f"{text!r} {known}.", param, ctx)
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: str | float | None) -> None:
+    if value == "":
+        name = (parameter.name or "").replace("_", "-")
+        raise UsageError(f"--{name} is empty; leave it out or give a value")
+    if value is not None:
+        setattr(context.ensure_object(Invocation), parameter.name or "", value)
+
+
+def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float], float]:
+    """Return an option type: a time within a range of seconds, as 90s, 30m, 2h or 7d."""
+
+    def convert(value: str | float) -> float:
+        try:
+            number = time_s(f"{value}")
+        except ValueError:
+            number = math.nan
+        if not least <= number <= most or math.isinf(number):
+            least_text = duration(least) if least else "0"
+            limits = f" of {least_text} or more"
+            if math.isfinite(most):
+                limits = f", from {least_text} to {duration(most)}"
+            raise click.BadParameter(
+                f"{value!r} must be a time, as 90s, 30m, 2h or 7d{limits}; a number alone is "
+                "seconds."
+            )
+        return number
+
+    return convert
+
+
+def size(value: str | int) -> int:
+    """Return the bytes of an option's size, as 512M, 4G or a number of bytes."""
+    try:
+        return 0 if f"{value}" == "0" else size_in_bytes(f"{value}")
+    except ValueError:
+        raise click.BadParameter(
+            f"{value!r} must be a size, as 512M or 4G; a number alone is bytes."
+        ) from None
+
+
+_DSN: Final = click.option(
+    "--dsn",
+    expose_value=False,
+    callback=_keep,
+    metavar="DSN",
+    help="PostgreSQL server of the queue, as postgresql://user@host/database. Default: TASKQ_DSN, "
+    "else the embedded server. All users of a machine can read its command lines: leave a password "
+    "to TASKQ_DSN or ~/.pgpass.",
+)
+_URL: Final = click.option(
+    "--url",
+    expose_value=False,
+    callback=_keep,
+    metavar="URL",
+    help="Gateway of the queue instead, as https://gw.example.org, with a manager's token. "
+    "Default: TASKQ_URL; TASKQ_TOKEN_FILE names the token's file.",
+)
+_OUTPUT: Final = click.option(
+    "--output",
+    "-o",
+    expose_value=False,
+    callback=_keep,
+    type=OutputType(),
+    help="Output format. [default: table]",
+)
+#: Adds `--output`, `--dsn` and `--url`; the command gets the `Invocation` as its first argument.
+shared_options: Final = together(
+    _OUTPUT, _DSN, _URL, click.make_pass_decorator(Invocation, ensure=True)
+)
+#: Adds `--dsn` alone, for commands that write no records.
+dsn_option: Final = together(_DSN, click.make_pass_decorator(Invocation, ensure=True))
+_reading: Final = together(
+    click.option(
+        "--read-dsn",
+        expose_value=False,
+        callback=_keep,
+        metavar="DSN",
+        help="Read from this hot standby of the server instead, which may be some seconds behind. "
+        "Default: TASKQ_READ_DSN, where a password belongs.",
+    ),
+    click.option(
+        "--read-behind",
+        expose_value=False,
+        callback=_keep,
+        type=seconds(0.001),
+        metavar="TIME",
+        help="How far behind a standby may be, else the server itself is read. [default: "
+        f"{MOST_BEHIND_S:g} s]",
+    ),
+)
+#: Those of `shared_options` or `dsn_option`, with `--read-dsn`, for commands that use `reader`.
+reading_options: Final = together(_reading, shared_options)
+dsn_reading_options: Final = together(_reading, dsn_option)
+yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+blobs_option: Final = click.option(
+    "--blobs",
+    type=click.Path(),  # or a URL
+    metavar="URL",
+    help="Store of inputs and large results, the same for all users of the queue: a folder, "
+    "s3://bucket/prefix, or a URL that fsspec supports. [default: TASKQ_BLOBS, else the database]",
+)
+below_option: Final = click.option(
+    "--below/--no-below",
+    default=True,
+    show_default=True,
+    help="Whether it is about all campaigns below as well.",
+)
+campaign_file_option: Final = click.option(
+    "--campaign-file",
+    "file",
+    type=click.Path(path_type=Path),
+    metavar="TOML",
+    help="Take it from a campaign file; PATH and other options take precedence.",
+)
+dry_run_option: Final = click.option(
+    "--dry-run", is_flag=True, help="Say what would be done, and change nothing."
+)
+limit_option: Final = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Write at most N records. [default: 1,000 in a table, otherwise all]",
+)
+
+
+def campaign_path(text: str) -> str:
+    """Return a campaign's path, without a slash at its end; raise `InvalidPath`."""
+    return check_path(text.rstrip("/") or "/" if text.startswith("/") else text)
+
+
+def complete_path(
+    context: click.Context,
+    _: click.Parameter,
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Return the campaigns at the next level, for shell completion; [] if no server answers."""
+    invocation = context.find_object(Invocation) or Invocation()
+    try:
+        if invocation.address() is None and Server().status() is None:
+            return []
+        with taskq.connect(invocation.address()) as client:
+            children = client.campaign(incomplete.rpartition("/")[0] or "/").children()
+    except TaskqError:
+        return []
+    return [CompletionItem(child.path) for child in children if child.path.startswith(incomplete)]
+
+
+path_argument: Final = functools.partial(
+    click.argument, "path", type=campaign_path, shell_complete=complete_path
+)
+campaign_option: Final = functools.partial(
+    click.option,
+    "--campaign",
+    type=campaign_path,
+    shell_complete=complete_path,
+    metavar="PATH",
+)
+
+
+def _readable(_: click.Context, __: click.Parameter, where: str | None) -> str | None:
+    compiled(where)
+    return where
+
+
+where_option: Final = click.option(
+    "--where",
+    metavar="FILTER",
+    callback=_readable,
+    help="Only tasks that match, as 'error ~ \"timeout\" and attempts < 3'; docs/manager.md has "
+    "the fields.",
+)
