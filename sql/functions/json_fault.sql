@@ -46,10 +46,12 @@ begin
         return format('of %s bytes with numbers written out; %s at most', v_size + v_places, p_most);
     end if;
     v_bare := translate(regexp_replace(v_bare, '[^][{}]+', '', 'g'), '{}', '[]');
-    for i in 1..p_deep loop
-        exit when v_bare = '';
-        v_bare := replace(v_bare, '[]', '');
-    end loop;
+    if strpos(v_bare, repeat('[', p_deep + 1)) = 0 and strpos(v_bare, repeat(']', p_deep + 1)) = 0 then
+        for i in 1..p_deep loop
+            exit when strpos(v_bare, '[]') = 0;
+            v_bare := replace(v_bare, '[]', '');  -- the innermost ones
+        end loop;
+    end if;
     return case when v_bare <> '' then format('nested more than %s deep', p_deep) end;
 end
 $$;

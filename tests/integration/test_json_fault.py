@@ -59,3 +59,33 @@ def test_looking_takes_time_in_proportion(postgres: Postgres, text: str) -> None
     assert min(took) < 2, "in proportion it takes a hundredth of that, else minutes"
     postgres.execute("set statement_timeout = '20s'")
     postgres.execute("select taskq.json_fault(%s, %s, %s)", [text, 1 << 20, 100])
+
+
+#: Brackets that hundreds of passes would not pair.
+UNPAIRED = {
+    "nested": "[" * 250_000 + "]" * 250_000,
+    "open": "[{" * 250_000,
+    "closed": "[" * 200 + "]" * 500_000,
+    "half open": "[[]" * 170_000,
+}
+
+
+@pytest.mark.parametrize("text", UNPAIRED.values(), ids=UNPAIRED)
+def test_brackets_are_not_paired_in_vain(postgres: Postgres, text: str) -> None:
+    """Half a megabyte of them takes less than one look at each word of a text of that size."""
+    words = "[1," * (len(text) // 3)
+    look, fault = (
+        min(_seconds(postgres, call, argument) for _ in range(4))
+        for call, argument in (
+            ("regexp_replace(%s, '[^][{}]+', '', 'g')", words),
+            ("taskq.json_fault(%s, 1 << 20, 100)", text),
+        )
+    )
+    assert fault < look
+    assert "nested" in value(postgres, "select taskq.json_fault(%s, 1 << 20, 100)", text)
+
+
+def _seconds(postgres: Postgres, call: str, text: str) -> float:
+    begun = time.perf_counter()
+    postgres.execute(f"select {call}".encode(), [text])
+    return time.perf_counter() - begun
