@@ -35,7 +35,7 @@ begin
            and (p_sites is null or s.site = any (p_sites))
            and (p_agents is null or s.agent = any (p_agents))
            and (p_hosts is null or s.host = any (p_hosts))
-           and (c.path = p_path or starts_with(c.path, rtrim(p_path, '/') || '/')));
+           and taskq.at_or_below(c.path, p_path));
     if p_dry_run then
         return cardinality(v_found);
     end if;

@@ -61,7 +61,14 @@ begin
         raise exception 'the token % is not for agents at %', v_token.name, v_address
             using errcode = 'TQ403';
     end if;
-    v_path := taskq.narrowed(p_path, v_token.paths);
+    -- The path itself if the token allows it, else the only one of the token's paths below it.
+    select case
+               when bool_or(taskq.at_or_below(p_path, a.path)) then p_path
+               when count(distinct a.path) filter (where taskq.at_or_below(a.path, p_path)) = 1
+               then min(a.path) filter (where taskq.at_or_below(a.path, p_path))
+           end
+      into v_path
+      from unnest(v_token.paths) as a (path);
     if v_path is null then
         raise exception 'the token % is not for %, but for %', v_token.name, p_path,
                 array_to_string(v_token.paths, ', ')

@@ -18,6 +18,6 @@ begin
               join taskq.campaign c
                 on c.campaign_id = k.campaign_id
              where k.digest = p_digest
-               and (p_path = '/' or c.path = p_path or starts_with(c.path, p_path || '/')));
+               and taskq.at_or_below(c.path, p_path));
 end
 $$;

@@ -59,7 +59,7 @@ begin
              group by s.campaign_id, s.session_id, s.outcome, s.error_class
         )
         select c.path, g.session_id, n.host, n.site, n.slots,
-               n.scope = p_path or starts_with(n.scope, rtrim(p_path, '/') || '/'),
+               taskq.at_or_below(n.scope, p_path),
                g.outcome, g.error_class, g.attempts, g.tasks, g.run_s, g.logs, g.squares, g.payload_s,
                g.first_at, g.last_at
           from grouped g

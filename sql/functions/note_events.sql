@@ -170,16 +170,13 @@ begin
                  from taskq.campaign c
                 where c.status <> 'open'  -- as the index has it
                   and c.status = 'paused'
-                  and (c.path = v_path
-                       or c.path > rtrim(v_path, '/') || '/' and c.path < rtrim(v_path, '/') || '0'
-                       or starts_with(v_path, rtrim(c.path, '/') || '/'))
+                  and (taskq.at_or_below(c.path, v_path) or taskq.at_or_below(v_path, c.path))
                 order by c.path
                 limit v_subjects)
                union all
               (select 'failing', f.value ->> 'subject', f.value - 'subject'
                  from jsonb_array_elements(v_failing) f
-                where f.value ->> 'subject' = v_path
-                   or starts_with(f.value ->> 'subject', rtrim(v_path, '/') || '/')
+                where taskq.at_or_below(f.value ->> 'subject', v_path)
                 order by f.value ->> 'subject'
                 limit v_subjects)
           ) k;

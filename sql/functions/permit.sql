@@ -49,7 +49,7 @@ begin
           ) a (path, name)
          where not exists (
              select from unnest(v_token.paths) as own (path)
-              where own.path = a.path or starts_with(a.path, own.path || '/'))
+              where taskq.at_or_below(a.path, own.path))
          limit 1;
         within := not found;
         if not within and p_quiet is not true then

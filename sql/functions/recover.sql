@@ -84,7 +84,7 @@ begin
           join taskq.campaign c on c.campaign_id = s.campaign_id
          where s.ended_at is null
            and s.site = coalesce(p_site, s.site)
-           and (c.path = p_path or starts_with(c.path, rtrim(p_path, '/') || '/'))
+           and taskq.at_or_below(c.path, p_path)
            and greatest(taskq.believed(s.heartbeat_at, v_now), v_serving_since)
                + make_interval(secs => coalesce(p_silent_s, s.lease_s / 2)) < v_now);
     with silent as materialized (
@@ -112,7 +112,7 @@ begin
           join taskq.campaign c on c.campaign_id = s.campaign_id
          where s.session_id <> all (v_ended)
            and s.site = coalesce(p_site, s.site)
-           and (c.path = p_path or starts_with(c.path, rtrim(p_path, '/') || '/'))
+           and taskq.at_or_below(c.path, p_path)
          order by s.session_id);
     foreach v_session in array v_ended || v_left loop
         perform taskq.give_back(v_session, 'released');

@@ -22,7 +22,7 @@ begin
          cross join lateral (
              select c.path from taskq.campaign c where c.campaign_id = i.campaign_id offset 0) c
          where not i.dropped
-           and (c.path = p_path or starts_with(c.path, rtrim(p_path, '/') || '/'))
+           and taskq.at_or_below(c.path, p_path)
          order by c.path, i.part, i.name;
 end
 $$;

@@ -1,9 +1,9 @@
--- retry(campaign, status, error_class, tasks, after, limit): makes failed or cancelled tasks waiting
--- again, at most `limit` in a call, in the order of their ids, on any host. Failures and losses
+-- retry(campaign, status, error_class, tasks, after, limit, dry_run): makes failed or cancelled tasks
+-- waiting again, at most `limit` in a call, in the order of their ids, on any host. Failures and losses
 -- count from zero again; the numbers of attempts continue.
 --
 -- status: failed or cancelled. error_class: only those whose last attempt ended with it; null: all.
--- tasks, after, moved, last: see cancel().
+-- tasks, after, moved, last: see cancel(). dry_run: count them, change and lock nothing.
 -- Error TQ409: the campaign, or one above it, is cancelled.
 --
 -- Locks: the campaign's lock of seed_begin(), see cancel(); the rows of the tasks, in the order of
@@ -19,6 +19,7 @@ create or replace function taskq.retry(
     p_tasks bigint[],
     p_after bigint,
     p_limit integer,
+    p_dry_run boolean default false,
     out moved integer,
     out last bigint
 )
@@ -31,10 +32,33 @@ begin
     if p_status not in ('failed', 'cancelled') then
         raise exception 'only failed and cancelled tasks can be retried' using errcode = 'TQ400';
     end if;
-    perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));
+    if not p_dry_run then
+        perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));
+    end if;
     if taskq.status_after(p_campaign, 'waiting') = 'cancelled' then
         raise exception 'cancelled: %; resume it before retrying', taskq.cancelled_by(p_campaign)
             using errcode = 'TQ409';
+    end if;
+    if p_dry_run then
+        select count(*), max(p.task_id)
+          into moved, last
+          from (
+              select t.task_id
+                from taskq.task t
+               where t.campaign_id = p_campaign
+                 and t.task_id > p_after
+                 and t.status = p_status
+                 and (p_tasks is null or t.task_id = any (p_tasks))
+                 and (p_error_class is null or p_error_class = (
+                         select a.error_class
+                           from taskq.attempt a
+                          where a.campaign_id = p_campaign
+                            and a.task_id = t.task_id
+                            and a.attempt = t.attempt))
+               order by t.campaign_id, t.task_id
+               limit p_limit
+          ) p;
+        return;
     end if;
     if p_tasks is null then
         v_rows := array(

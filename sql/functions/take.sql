@@ -296,6 +296,17 @@ begin
                          from json_array_elements(v_moved) as m (task));
         end if;
     end if;
-    tasks := taskq.joined(taskq.joined(v_moved, v_bundled), v_answered);
+    tasks := coalesce(v_moved, v_bundled, v_answered);
+    if num_nonnulls(v_moved, v_bundled, v_answered) > 1 then
+        tasks := (
+            select json_agg(e.task)
+              from (
+                  select json_array_elements(v_moved) as task
+                   union all
+                  select json_array_elements(v_bundled)
+                   union all
+                  select json_array_elements(v_answered)
+              ) e);
+    end if;
 end
 $$;

@@ -10,5 +10,5 @@ as $$
     select coalesce(current_setting('taskq.token_paths', true), '') = ''
         or exists (
             select from unnest(nullif(current_setting('taskq.token_paths', true), '')::text[]) as own (path)
-             where own.path in ('/', p_path) or starts_with(p_path, own.path || '/'))
+             where taskq.at_or_below(p_path, own.path))
 $$;

@@ -11,5 +11,4 @@ select coalesce(sum(s.slots), 0) as slots
    and not s.drain
    and s.session_id <> 0
    and s.offers @> %(offers)s::text[]
-   and (c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
-        or starts_with(%(path)s, rtrim(c.path, '/') || '/'))
+   and (taskq.at_or_below(c.path, %(path)s) or taskq.at_or_below(%(path)s, c.path))

@@ -15,7 +15,6 @@ select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, s.offer
   join taskq.campaign c on c.campaign_id = s.campaign_id
   left join taskq.token k on k.token_id = s.token_id
  where s.ended_at is null
-   and (c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
-        or starts_with(%(path)s, rtrim(c.path, '/') || '/'))
+   and (taskq.at_or_below(c.path, %(path)s) or taskq.at_or_below(%(path)s, c.path))
  order by s.heartbeat_at
  limit %(limit)s

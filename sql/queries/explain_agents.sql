@@ -17,8 +17,7 @@ with living as materialized (
          select c.path from taskq.campaign c where c.campaign_id = s.campaign_id offset 0
      ) c
      where s.ended_at is null
-       and (c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
-            or starts_with(%(path)s, rtrim(c.path, '/') || '/'))
+       and (taskq.at_or_below(c.path, %(path)s) or taskq.at_or_below(%(path)s, c.path))
 ), kind as (
     select l.scope, l.offers, l.drain, l.slowed, l.heard_at + l.lease / 2 < clock_timestamp() as silent,
            l.slots, l.host, l.site, l.heard_at + l.lease as until,

@@ -6,8 +6,6 @@
 select c.path, c.status::text, c.paused_why
   from taskq.campaign c
  where c.status <> 'open'
-   and (c.path = %(path)s
-        or c.path > rtrim(%(path)s, '/') || '/' and c.path < rtrim(%(path)s, '/') || '0'
-        or starts_with(%(path)s, rtrim(c.path, '/') || '/'))
+   and (taskq.at_or_below(c.path, %(path)s) or taskq.at_or_below(%(path)s, c.path))
  order by c.path
  limit %(limit)s

@@ -23,7 +23,7 @@ select (
             cross join lateral (
                 select c.path from taskq.campaign c where c.campaign_id = t.campaign_id offset 0
             ) c
-            where c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
+            where taskq.at_or_below(c.path, %(path)s)
        ) as due_at,
        (
            select extract(epoch from max(t.due_at) - clock_timestamp())::float8
@@ -31,5 +31,5 @@ select (
             cross join lateral (
                 select c.path from taskq.campaign c where c.campaign_id = t.campaign_id offset 0
             ) c
-            where c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
+            where taskq.at_or_below(c.path, %(path)s)
        ) as last_due_s

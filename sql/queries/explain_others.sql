@@ -11,7 +11,6 @@ select n.path, n.working, n.waiting, c.weight, count(*) over () as campaigns,
      select c.weight from taskq.campaign c where c.campaign_id = n.campaign_id offset 0
  ) c
  where n.working > 0
-   and n.path <> %(path)s
-   and not starts_with(n.path, rtrim(%(path)s, '/') || '/')
+   and not taskq.at_or_below(n.path, %(path)s)
  order by n.working desc, n.path
  limit %(limit)s

@@ -25,6 +25,6 @@ select c.path, r.agents, r.hosts, r.some_hosts, r.error_class, r.error, r.until
         and r.until > clock_timestamp()
      having count(*) > 0
  ) r
- where c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
+ where taskq.at_or_below(c.path, %(path)s)
  order by r.agents desc, c.path
  limit %(limit)s

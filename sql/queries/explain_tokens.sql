@@ -18,8 +18,6 @@ select t.name, t.paths, t.state, t.ended_at
  where (t.ended_at > clock_timestamp() - interval '30 days') is not false
    and exists (
        select from unnest(t.paths) as p (path)
-        where p.path = %(path)s
-           or starts_with(%(path)s, rtrim(p.path, '/') || '/')
-           or starts_with(p.path, rtrim(%(path)s, '/') || '/'))
+        where taskq.at_or_below(%(path)s, p.path) or taskq.at_or_below(p.path, %(path)s))
  order by t.token_id desc
  limit %(limit)s

@@ -19,4 +19,4 @@ select t.campaign_id, extract(epoch from t.due_at - clock_timestamp())::float8 a
  cross join lateral (
      select c.path from taskq.campaign c where c.campaign_id = t.campaign_id offset 0
  ) c
- where c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
+ where taskq.at_or_below(c.path, %(path)s)

@@ -10,7 +10,6 @@ select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, c.path,
   from taskq.session s
   join taskq.campaign c on c.campaign_id = s.campaign_id
  where s.ended_at > clock_timestamp() - interval '1 hour'
-   and (c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
-        or starts_with(%(path)s, rtrim(c.path, '/') || '/'))
+   and (taskq.at_or_below(c.path, %(path)s) or taskq.at_or_below(%(path)s, c.path))
  order by s.ended_at desc
  limit %(limit)s

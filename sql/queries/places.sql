@@ -15,8 +15,7 @@ select s.host, s.site, count(*) as agents, sum(s.slots)::bigint as slots,
      select c.path from taskq.campaign c where c.campaign_id = s.campaign_id offset 0
  ) c
  where s.ended_at is null
-   and (c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
-        or starts_with(%(path)s, rtrim(c.path, '/') || '/'))
+   and (taskq.at_or_below(c.path, %(path)s) or taskq.at_or_below(%(path)s, c.path))
  group by s.host, s.site
  order by sum(s.slots) desc, s.host, s.site
  limit %(limit)s

@@ -16,5 +16,5 @@ select c.path, r.hosts, r.some_hosts, r.last_at, r.error_class, r.error
       where r.campaign_id = f.campaign_id
      having count(*) > 0
  ) r
- where c.path = %(path)s or starts_with(c.path, rtrim(%(path)s, '/') || '/')
+ where taskq.at_or_below(c.path, %(path)s)
  order by c.path

@@ -105,9 +105,8 @@ class SteeredCampaign:
         campaigns = [self.campaign_id]
         if keys is None and below:
             campaigns += [one.campaign_id for one in self.tree()[1:] if one.state != "cancelled"]
-        words = {"status": status, "error_class": error_class, "tasks": tasks}
-        name = "retriable" if dry_run else "retry"
-        return sum(self._in_chunks(name, campaign=campaign, **words) for campaign in campaigns)
+        words = {"status": status, "error_class": error_class, "tasks": tasks, "dry_run": dry_run}
+        return sum(self._in_chunks("retry", campaign=campaign, **words) for campaign in campaigns)
 
     def prioritise(
         self,

@@ -35,8 +35,7 @@ def retry(
     if status not in {"failed", "cancelled"}:
         raise UsageError("only failed and cancelled tasks can be retried")
     chosen = compiled(where, error_class)
-    name = "retriable" if dry_run else "retry"
-    action = moving(database, name, status=status, error_class=error_class)
+    action = moving(database, "retry", status=status, error_class=error_class, dry_run=dry_run)
     return in_bulk(
         database, campaigns, chosen, [status], action, dry_run=dry_run, on_progress=on_progress
     ).changed

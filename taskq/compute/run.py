@@ -132,7 +132,7 @@ class Run:
 
     def retry(self) -> int:
         """Try the failed calls again; return how many."""
-        how = {"status": "failed", "error_class": None}
+        how = {"status": "failed", "error_class": None, "dry_run": False}
         return move(self._database, "retry", self.campaign.campaign_id, self._tasks, **how)
 
     def cancel(self) -> int:

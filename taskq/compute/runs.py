@@ -64,7 +64,7 @@ def start(
         else:
             tasks = put(arguments)
     if campaign.tree()[0].cancelled:
-        how = {"status": "cancelled", "error_class": None}
+        how = {"status": "cancelled", "error_class": None, "dry_run": False}
         move(database, "retry", campaign.campaign_id, tasks, **how)
     return Run(database, campaign, called.name, tasks, read=read, agents=agents)
 

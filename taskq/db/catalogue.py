@@ -26,9 +26,10 @@ for machines:
     -- @plan WORDS
         which plans the statements of a function may have: words of `PLANS`; optional
 
-A function with `@roles` runs with the owner's rights and a fixed search path. A function without
-is internal: no role gets it, it is not called by name, and it runs with its caller's rights, search
-path and, unless it has a `@plan`, plans. `definition` adds all that to the text of the file.
+A function with `@roles` runs with the owner's rights and a fixed search path, unless it is
+immutable: then it reads no table, and PostgreSQL can inline it. A function without is internal: no
+role gets it, it is not called by name, and it runs with its caller's rights, search path and,
+unless it has a `@plan`, plans. `definition` adds all that to the text of the file.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ PLANS: Final = {
     # The planner's choice. Compiling takes longer than any of these statements.
     "no-jit": ("jit = off",),
 }
+_IMMUTABLE: Final = re.compile(r"^language \w+ immutable\b", re.MULTILINE)
 _RIGHTS: Final = ("security definer", "set search_path = pg_catalog, pg_temp")
 #: The most tasks or attempts in one request to a gateway.
 MOST: Final = 20_000
@@ -223,10 +225,10 @@ def definition(name: str, text: str) -> str:
     header = _Header(f"sql/functions/{name}.sql", text)
     plan = header.words("plan", frozenset(PLANS), needed=False)
     clauses = [f"set {one}" for word in PLANS if word in plan for one in PLANS[word]]
-    if _is_called(text):
-        clauses = [*_RIGHTS, *clauses]
-    else:
+    if not _is_called(text):
         header.has_no_more()
+    elif not _IMMUTABLE.search(text):
+        clauses = [*_RIGHTS, *clauses]
     if not clauses:
         return text
     before, start, body = text.partition("\nas $$\n")

@@ -141,7 +141,7 @@ class Feeder:
         fed = replace(fed, chosen=len(tasks), ranked=best.ranked, left_out=best.left_out)
         if unfinished:
             return fed
-        self._move("retry", tasks, status="cancelled", error_class=None)
+        self._move("retry", tasks, status="cancelled", error_class=None, dry_run=False)
         return self._cancel_others(replace(fed, tasks=tasks), nodes)
 
     def _nodes(self) -> list[Status]:

@@ -154,9 +154,16 @@ class Scene:
         retried = [
             Case(
                 PAGE,
-                {**page, "status": "failed", "error_class": name, "tasks": tasks},
+                {
+                    **page,
+                    "status": "failed",
+                    "error_class": name,
+                    "tasks": tasks,
+                    "dry_run": dry_run,
+                },
                 several=True,
             )
+            for dry_run in (False, True)
             for name, tasks in ((None, None), ("exit-1", None), (None, some))
         ]
         return {
@@ -219,6 +226,7 @@ class Scene:
             "fail": [Case(4, {**own, "error_class": "x", "error": "", "retry": True})],
             "release": [Case(4, {**own, "started": False})],
             "report": [Case(4, {**own, "outcome": "done", "details": "{}"})],
+            "at_or_below": [Case(0, {**it, "top": "/"})],
             "token_covers": [Case(0, it)],
             "claimable": [Case(0, {"servings": text, "front": True})],
             "closed_by": [Case(0, it)],
@@ -352,7 +360,6 @@ class Scene:
             "results_of": [Case(4, {**one, "tasks": some})],
             "unsuccessful": [Case(8, {**one, "tasks": some})],
             "retry": retried,
-            "retriable": retried,
             "return_ahead": [Case(4, {**named, "lost": False})],
             "save_checkpoint": [Case(4, {**held, "digest": "0" * 64, "size": 1}, keeping)],
             "note_updates": [

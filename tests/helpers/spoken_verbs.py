@@ -223,7 +223,7 @@ class Load:
         self._change(max_lost_nodes=1)
         late = self._lost()
         only = {"campaign": self._campaign, "tasks": [late.task], "after": 0, "limit": 10}
-        (answer,) = self._say("retry", **only, status="failed", error_class="poison")
+        (answer,) = self._say("retry", **only, status="failed", error_class="poison", dry_run=False)
         assert answer["moved"] == 1
 
     def _lost(self) -> Claimed:
@@ -275,7 +275,7 @@ class Load:
         only = {"campaign": self._campaign, "tasks": [next(self._tasks).task]}
         for name, words in (
             ("cancel", {"begun": True}),
-            ("retry", {"status": "cancelled", "error_class": None}),
+            ("retry", {"status": "cancelled", "error_class": None, "dry_run": False}),
         ):
             (answer,) = self._say(name, **only, **words, after=0, limit=10)
             assert answer["moved"] == 1
@@ -288,6 +288,7 @@ class Load:
             campaign=self._campaign,
             status="failed",
             error_class="Boom",
+            dry_run=False,
             tasks=None,
             after=0,
             limit=5_000,

@@ -20,7 +20,7 @@ FUNNEL: Final = (
     Mutant(
         "fed-tasks-stay-cancelled",
         "taskq/results/feeder.py",
-        '        self._move("retry", tasks, status="cancelled", error_class=None)\n',
+        '        self._move("retry", tasks, status="cancelled", error_class=None, dry_run=False)\n',
         "",
         "What was cancelled and belongs to the best after all is not computed.",
         ("tests/integration/test_funnel.py",),

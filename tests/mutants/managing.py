@@ -78,9 +78,9 @@ MANAGING: Final = (
     ),
     Mutant(
         "token-for-neighbours",
-        _PERMIT,
-        "starts_with(a.path, own.path || '/')",
-        "starts_with(a.path, own.path)",
+        "sql/functions/at_or_below.sql",
+        "rtrim(p_top, '/') || '/'",
+        "rtrim(p_top, '/')",
         "A token for /a is one for /ab.",
         _RIGHTS,
     ),
