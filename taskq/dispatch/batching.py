@@ -22,16 +22,12 @@ from typing import Final, TypeAlias
 
 from taskq.db.connections import AsyncConnection, Database
 from taskq.dispatch.campaign_cache import CampaignCache
-from taskq.dispatch.closing import Closing
+from taskq.dispatch.campaign_faults import Seldom, as_transport_errors
 from taskq.dispatch.exchange import Exchanges, Verdicts
 from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request
-from taskq.dispatch.fair_queue import FairQueue
+from taskq.dispatch.fair_queue import FairQueue, LargeTurns, Parts
 from taskq.dispatch.fair_share import MOST_IN_BATCH, Scope
-from taskq.dispatch.futures import resolve
-from taskq.dispatch.large_turns import LargeTurns
-from taskq.dispatch.parts import Parts
-from taskq.dispatch.seldom import Seldom
-from taskq.dispatch.transport_errors import as_transport_errors
+from taskq.dispatch.group_commit import Closing, in_halves, resolve
 from taskq_agent.errors import AnswerUnreadable, Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Answer, Request
 
@@ -44,7 +40,7 @@ WORTH_A_CONNECTION: Final = 32
 #: One more connection is also used when the statements under way take longer than this: one of
 #: them may hang.
 MOST_DELAY_S: Final = 0.01
-#: The rest after a large exchange, in its durations; see `large_turns`. There is no rest if nobody
+#: The rest after a large exchange, in its durations; see `LargeTurns`. There is no rest if nobody
 #: else has asked for anything in the last `BUSY_S` seconds. A busy gateway has idle moments too,
 #: which belong to the next requests.
 REST_FACTOR: Final = 5.0
@@ -224,7 +220,7 @@ class Batcher(Closing):
             if apart and (taken[0].parts is not None or self._is_busy(loop.time())):
                 await self._answer_part(connection, taken[0])
             else:
-                await self._answer(connection, taken, {}, set())
+                await self._answer(connection, taken)
         except BaseException as error:
             # Whatever it is, nobody may wait for an answer that will not come.
             _fail(taken, TransportFailed(f"the exchange was broken off: {error!r}"))
@@ -248,53 +244,44 @@ class Batcher(Closing):
         if one.parts is None:
             one.parts = Parts(one.exchange)
         outcomes: list[Answer | Exception] = []
-        await self._answer(connection, [Submitted(one.parts.next(), outcomes.append)], {}, set())
+        await self._answer(connection, [Submitted(one.parts.next(), outcomes.append)])
         (outcome,) = outcomes
         whole = one.parts.answered(outcome) if isinstance(outcome, Answer) else outcome
         if whole is not None:
             one.resolve(whole)
 
-    async def _answer(
-        self,
-        connection: AsyncConnection,
-        batch: list[Submitted],
-        verdicts: Verdicts,
-        timelines: set[int],
-    ) -> None:
+    async def _answer(self, connection: AsyncConnection, batch: list[Submitted]) -> None:
         """Run a batch and resolve its exchanges.
 
-        verdicts: those of earlier tries, which stand. timelines: of the servers that gave them.
+        If one of them is at fault, the others are repeated, and keep their verdicts.
         """
-        try:
-            exchanges = [one.exchange for one in batch]
+        verdicts: Verdicts = {}
+        timelines: set[int] = set()
+
+        async def run(some: list[Submitted]) -> None:
+            exchanges = [one.exchange for one in some]
             answers = await self._run_exchanges(connection, exchanges, verdicts, timelines)
-        except TransportFailed as error:
+            timeline = min(timelines, default=0)
+            for one, answer in zip(some, answers, strict=True):
+                if isinstance(answer, Answer):
+                    answer.timeline = timeline
+                one.resolve(answer)
+
+        await in_halves(batch, run, self._refuse, _is_of_one)
+
+    def _refuse(self, batch: list[Submitted], error: Exception) -> None:
+        if isinstance(error, TransportFailed):
             _fail(batch, error)
             return
-        except Exception as error:
-            if len(batch) == 1:
-                # A batch that fails is expensive: this session's next exchange is sent alone.
-                now = asyncio.get_running_loop().time()
-                self._queue.set_apart(batch[0].exchange.session, now)
-                if isinstance(error, (Refused, SessionLost)):
-                    _fail(batch, error)
-                elif isinstance(error, (RecursionError, ValueError)):  # from decoding
-                    _fail(batch, AnswerUnreadable("an answer cannot be decoded"))
-                    log.warning("an answer cannot be decoded: %r", error)
-                else:
-                    _fail(batch, Refused(f"a defect of the queue: {error!r}"))
-                    log.exception("an exchange failed")
-                return
-            # One of them is at fault. The others can be repeated, and keep their verdicts.
-            half = len(batch) // 2
-            for some in (batch[:half], batch[half:]):
-                await self._answer(connection, some, verdicts, timelines)
-            return
-        timeline = min(timelines, default=0)
-        for one, answer in zip(batch, answers, strict=True):
-            if isinstance(answer, Answer):
-                answer.timeline = timeline
-            one.resolve(answer)
+        # A batch that fails is expensive: this session's next exchange is sent alone.
+        self._queue.set_apart(batch[0].exchange.session, asyncio.get_running_loop().time())
+        if isinstance(error, (RecursionError, ValueError)):  # from decoding
+            log.warning("an answer cannot be decoded: %r", error)
+            error = AnswerUnreadable("an answer cannot be decoded")
+        elif not isinstance(error, (Refused, SessionLost)):
+            log.error("an exchange failed", exc_info=error)
+            error = Refused(f"a defect of the queue: {error!r}")
+        _fail(batch, error)
 
     async def _run_exchanges(
         self,
@@ -331,6 +318,10 @@ async def answered(submit: Callable[[Callback], Submitted]) -> Answer:
         return await answer
     finally:
         submitted.abandon()
+
+
+def _is_of_one(error: Exception) -> bool:
+    return not isinstance(error, TransportFailed)
 
 
 def _fail(batch: list[Submitted], error: Exception) -> None:

@@ -1,11 +1,11 @@
-"""Cache of campaign terms: what all tasks of a campaign share, in the form that agents receive."""
+"""What a process knows of campaigns: their terms, as agents get them, and what is unfinished."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from taskq.db.connections import Row
-from taskq_agent.protocol import CampaignTerms, Input, Task
+from taskq_agent.protocol import CampaignTerms, Input, Task, Unservable
 
 #: Campaigns kept. Looking one up again costs a statement.
 _MOST_KEPT: Final = 50_000
@@ -47,3 +47,28 @@ class CampaignCache:
             output_bytes=row["output_bytes"],
         )
         return known
+
+
+class Remaining(NamedTuple):
+    """The number of unfinished tasks, and the number among them that no agent of the scope can get.
+
+    unfinished: None if they were not counted.
+    """
+
+    unfinished: int | None
+    unservable: Unservable | None = None
+
+    @property
+    def awaited(self) -> int:
+        """Return the number of unfinished tasks that an agent of the scope may still get."""
+        return (self.unfinished or 0) - (self.unservable.tasks if self.unservable else 0)
+
+    @classmethod
+    def from_row(cls, row: Row) -> Remaining:
+        """Return the result of a row of `left_over`; see sql/functions/left_over.sql."""
+        tasks = row["unservable"]
+        unservable = Unservable(tasks, tuple(row["reasons"])) if tasks else None
+        return cls(row["unfinished"], unservable)
+
+
+UNKNOWN: Final = Remaining(None)

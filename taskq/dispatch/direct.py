@@ -14,13 +14,12 @@ from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from taskq.db.connections import Connection, Database, Statements
-from taskq.dispatch import heartbeats, updates
+from taskq.dispatch import heartbeats
 from taskq.dispatch.campaign_cache import CampaignCache
+from taskq.dispatch.campaign_faults import as_transport_errors
 from taskq.dispatch.exchange import Exchanges, run
-from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request
+from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request, session_values
 from taskq.dispatch.fair_share import Scope
-from taskq.dispatch.sessions import session_values
-from taskq.dispatch.transport_errors import as_transport_errors
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
 from taskq.files.checkpoints import Checkpoints
@@ -127,7 +126,7 @@ class DirectTransport:
         """Renew the session; raise `SessionLost` if it has ended."""
         with self._in_session(self._heartbeat_connection, beat.session) as statements:
             row = statements.row("beat", beats=f"[{heartbeats.encoded(beat)}]")
-            if told := updates.encoded(beat):
+            if told := heartbeats.encoded_updates(beat):
                 statements.rows("note_updates", updates=f"[{told}]")
             why = None
             if (sessions := heartbeats.draining([row])) != heartbeats.NOBODY:

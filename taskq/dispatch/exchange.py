@@ -16,12 +16,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from taskq.db.catalogue import array
 from taskq.db.connections import Row
 from taskq.db.stored_json import why_unreadable
-from taskq.dispatch import remaining
-from taskq.dispatch.campaign_cache import CampaignCache
+from taskq.dispatch.campaign_cache import UNKNOWN, CampaignCache, Remaining
 from taskq.dispatch.campaign_faults import CampaignFaults, failure, is_of_stored
 from taskq.dispatch.exchange_request import ExchangeRequest
 from taskq.dispatch.fair_share import FRESH_S, MOST_CAMPAIGNS, CampaignOrder, Scope, Without
-from taskq.dispatch.remaining import Remaining
 from taskq_agent import protocol
 from taskq_agent.errors import SessionLost
 from taskq_agent.protocol import NO_ORDERS, Ack, Answer, Orders
@@ -301,7 +299,7 @@ class Exchanges:
         self, one: _Pending, verdicts: Verdicts, began: float
     ) -> Generator[Query, list[Row], Answer]:
         campaigns: tuple[protocol.CampaignTerms, ...] = ()
-        left = remaining.UNKNOWN
+        left = UNKNOWN
         orders = NO_ORDERS
         if one.tasks:
             campaigns = yield from self._campaign_terms(one.tasks[0])
@@ -323,13 +321,13 @@ class Exchanges:
         A batch shares one count; a count above zero is reused for a second.
         """
         key = scope.path, scope.offers
-        left, counted_at = self._left.get(key, (remaining.UNKNOWN, _NEVER))
+        left, counted_at = self._left.get(key, (UNKNOWN, _NEVER))
         if counted_at < (began - FRESH_S if left.awaited else began):
             if len(self._left) >= _MOST_KEPT:
                 self._left.clear()
             counted_at = self._clock()
             (row,) = yield Query("left_over", {"path": scope.path, "offers": list(scope.offers)})
-            left = remaining.from_row(row)
+            left = Remaining.from_row(row)
             self._left[key] = (left, counted_at)
         return left
 

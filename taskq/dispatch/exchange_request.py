@@ -1,4 +1,4 @@
-"""An agent's claim and reports, checked and encoded for the dispatcher."""
+"""What agents send when they come and when they claim or report, checked and encoded."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -14,7 +15,7 @@ from taskq.db.catalogue import array
 from taskq.dispatch.fair_share import Scope
 from taskq_agent import protocol
 from taskq_agent.errors import Refused
-from taskq_agent.protocol import FAILED, RELEASED, Report, Request, Task
+from taskq_agent.protocol import FAILED, RELEASED, Hello, Report, Request, Task
 
 _LEASE: Final = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -125,3 +126,12 @@ def _members(report: Report, session: int) -> dict[str, Any]:
     if report.refused:
         body["refused"] = True
     return body
+
+
+def session_values(hello: Hello, lease_s: float) -> dict[str, Any]:
+    """Return the parameters that open a session, or find the one that the hello's key has opened.
+
+    lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.
+    """
+    values = asdict(hello) | {"offers": list(hello.offers), "lease_s": lease_s}
+    return values | {"path": values.pop("campaign"), "agent": values.pop("name")}

@@ -8,8 +8,9 @@ costs the others something is bounded, whoever sends it:
 - Agents of the same path and tags form a kind, and a statement serves 8 kinds at most. The most
   numerous kind is always served, and all served kinds get equal shares.
 - The tasks, reports and characters of a statement are bounded.
-- A large exchange is sent apart, one at a time. A session whose exchange made a statement fail is
-  also sent apart for a while: such a statement is repeated in halves, at the expense of all in it.
+- A large exchange is sent apart, one at a time, in parts, with a rest after each in proportion to
+  its cost. A session whose exchange made a statement fail is also sent apart for a while: such a
+  statement is repeated in halves, at the expense of all in it.
 
 Pure: times are seconds of any clock that rises.
 """
@@ -17,11 +18,11 @@ Pure: times are seconds of any clock that rises.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
-from taskq.dispatch.exchange_request import ExchangeRequest
-from taskq_agent.protocol import MAX_CLAIM
+from taskq.dispatch.exchange_request import EncodedReports, ExchangeRequest
+from taskq_agent.protocol import MAX_CLAIM, Answer
 
 #: Kinds of agents, by path and tags, in one statement; each adds costs of its own.
 MOST_KINDS: Final = 8
@@ -216,3 +217,75 @@ class FairQueue(Generic[One]):
             return queue[0]
         del self._queues[kind]
         return None
+
+
+class LargeTurns:
+    """Says when the next large request may begin."""
+
+    def __init__(self, rest_factor: float) -> None:
+        """rest_factor: the length of a rest, in durations of its turn."""
+        self._rest_factor = rest_factor
+        self._began_at = self._next_at = 0.0
+        #: Whether a turn is under way.
+        self.under_way = False
+
+    def begin(self, now: float) -> None:
+        """Begin a turn."""
+        self.under_way = True
+        self._began_at = now
+
+    def end(self, now: float, times: float = 1.0) -> None:
+        """End the turn, and rest `times` as long as usual."""
+        self.under_way = False
+        self._next_at = now + self._rest_factor * times * (now - self._began_at)
+
+    def wait_s(self, now: float) -> float:
+        """Return the seconds that are left of the last rest."""
+        return max(0.0, self._next_at - now)
+
+    def cut_short(self) -> None:
+        """End the rest now."""
+        self._next_at = 0.0
+
+
+#: Reports in a part, or a little more if several are encoded as one; and the most tasks that a
+#: claim gets.
+PART_REPORTS: Final = 50
+PART_TASKS: Final = 125
+
+
+class Parts:
+    """The parts of an exchange: its reports in order, and its claim with the last ones.
+
+    The claim is for `PART_TASKS` at most: an agent that wants more asks again.
+    """
+
+    def __init__(self, exchange: ExchangeRequest) -> None:
+        self._left = list(_parts(exchange))[::-1]
+        self._answers: list[Answer] = []
+
+    def next(self) -> ExchangeRequest:
+        """Take the next part; call `answered` before taking another."""
+        return self._left.pop()
+
+    def answered(self, answer: Answer) -> Answer | None:
+        """Take in the answer to a part; after the last one return the answer to the exchange."""
+        self._answers.append(answer)
+        if self._left:
+            return None
+        answer.acks = tuple(ack for one in self._answers for ack in one.acks)
+        answer.timeline = min(one.timeline for one in self._answers)
+        return answer
+
+
+def _parts(exchange: ExchangeRequest) -> Iterator[ExchangeRequest]:
+    some: list[EncodedReports] = []
+    first = after = 0
+    for reports in exchange.reports:
+        if after - first >= PART_REPORTS:
+            yield exchange._replace(want=0, fences=exchange.fences[first:after], reports=some)
+            some, first = [], after
+        some.append(reports)
+        after += reports.number
+    want = min(exchange.want, PART_TASKS)
+    yield exchange._replace(want=want, fences=exchange.fences[first:], reports=some)

@@ -1,8 +1,8 @@
-"""Group commit for heartbeats: heartbeats that arrive within three seconds share a statement.
+"""Heartbeats: encoded for the server-side functions, and sent together.
 
 A heartbeat is not urgent: it must arrive long before a lease runs out, and its answer (leases that
-are no longer valid, a drain) may be late. Heartbeats are therefore batched for much longer than
-exchanges, and 20,000 agents cost the database one statement every three seconds.
+are no longer valid, a drain) may be late. Heartbeats that arrive within three seconds therefore
+share a statement, and 20,000 agents cost the database one statement every three seconds.
 """
 
 from __future__ import annotations
@@ -18,16 +18,20 @@ from typing import Any, Final
 
 from taskq.db.catalogue import array
 from taskq.db.connections import Database, Row
-from taskq.dispatch import updates
-from taskq.dispatch.closing import Closing
-from taskq.dispatch.futures import resolve
-from taskq.dispatch.large_turns import LargeTurns
-from taskq.dispatch.transport_errors import as_transport_errors
+from taskq.dispatch.campaign_faults import as_transport_errors
+from taskq.dispatch.fair_queue import LargeTurns
+from taskq.dispatch.group_commit import Closing, in_halves, resolve
 from taskq.model.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders, Trouble
 from taskq_agent.text import clean
-from taskq_agent.update_messages import FollowingAnswer
+from taskq_agent.update_messages import (
+    MAX_NOTE_CHARS,
+    MAX_UPDATES,
+    FollowingAnswer,
+    TellingHeartbeat,
+    Update,
+)
 
 #: Attempts and claims that one heartbeat may name. An agent has a few for each of its slots.
 MOST_NAMED: Final = 10_000
@@ -124,7 +128,7 @@ MOST_CHARS: Final = 4_000_000
 #: A heartbeat that names more than this is large: it is sent alone, after all others.
 LARGE_NAMED: Final = 1_000
 #: The rest after a large heartbeat, in durations of its statement. If it names several times
-#: `LARGE_NAMED`, the rest is as many times longer; see `large_turns`. So a node with many slots
+#: `LARGE_NAMED`, the rest is as many times longer; see `LargeTurns`. So a node with many slots
 #: hardly waits, and one that names as many as it may seldom keeps others waiting.
 REST_FACTOR: Final = 3.0
 #: Seconds that a statement may take. After that the agents get `TransportFailed` and try again.
@@ -137,7 +141,7 @@ NOBODY: Final = array(())
 class _Waiting:
     """The newest heartbeat of a session, and the futures of all calls that wait for its answer.
 
-    named: how many attempts it names. updates: of its attempts, as `updates.encoded` returns them.
+    named: how many attempts it names. updates: of its attempts, as `encoded_updates` returns them.
     """
 
     session: int
@@ -153,6 +157,10 @@ class _Waiting:
     def resolve(self, outcome: HeartbeatAnswer | Exception) -> None:
         for answer in self.answers:
             resolve(answer, outcome)
+
+
+def _is_of_one(error: Exception) -> bool:
+    return isinstance(error, Refused) and isinstance(error.__cause__, UsageError)
 
 
 class HeartbeatBatcher(Closing):
@@ -204,13 +212,13 @@ class HeartbeatBatcher(Closing):
         `SessionLost` if the session has ended, `TransportFailed` if the database does not answer
         (repeat it), `Refused` if there is no point in repeating.
         """
-        text, told = encoded(heartbeat), updates.encoded(heartbeat)
+        text, told = encoded(heartbeat), encoded_updates(heartbeat)
         return await self.send(heartbeat.session, text, len(heartbeat.held), told)
 
     async def send(self, session: int, text: str, named: int, told: str = "") -> HeartbeatAnswer:
         """Send a checked and encoded heartbeat; see `heartbeat`.
 
-        named: how many attempts it names. told: its updates, as `updates.encoded` returns them.
+        named: how many attempts it names. told: its updates, as `encoded_updates` returns them.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[HeartbeatAnswer] = loop.create_future()
@@ -276,7 +284,7 @@ class HeartbeatBatcher(Closing):
             if large:
                 self._large_turns.begin(loop.time())
             if batch:
-                await self._answer(batch)
+                await in_halves(batch, self._answer, self._refuse, _is_of_one)
         except BaseException as error:
             # Whatever it is, nobody may wait for an answer that will not come.
             for one in batch:
@@ -287,26 +295,21 @@ class HeartbeatBatcher(Closing):
                 self._large_turns.end(loop.time(), batch[0].named / LARGE_NAMED)
 
     async def _answer(self, batch: list[_Waiting]) -> None:
-        """Send a batch in one statement; halve it if one of its heartbeats is at fault."""
-        try:
-            rows, reasons = await self._run_statement(batch)
-        except TransportFailed as error:
-            for one in batch:
-                one.resolve(error)
-        except Refused as error:
-            if len(batch) > 1 and isinstance(error.__cause__, UsageError):
-                half = len(batch) // 2
-                await self._answer(batch[:half])
-                await self._answer(batch[half:])
-                return
-            log.error("heartbeats of %d sessions were refused: %s", len(batch), error)  # noqa: TRY400 - it is no defect here
-            for one in batch:
-                one.resolve(error)
-        else:
-            rows_by_session = {row["session_id"]: row for row in rows}
-            for one in batch:
-                row, why = rows_by_session.get(one.session), reasons.get(one.session, "")
-                one.resolve(outcome(row, self._connection.timeline, why))
+        """Send a batch in one statement."""
+        rows, reasons = await self._run_statement(batch)
+        rows_by_session = {row["session_id"]: row for row in rows}
+        for one in batch:
+            row, why = rows_by_session.get(one.session), reasons.get(one.session, "")
+            one.resolve(outcome(row, self._connection.timeline, why))
+
+    @staticmethod
+    def _refuse(batch: list[_Waiting], error: Exception) -> None:
+        if isinstance(error, Refused):
+            log.error("heartbeats of %d sessions were refused: %s", len(batch), error)
+        elif not isinstance(error, TransportFailed):
+            raise error
+        for one in batch:
+            one.resolve(error)
 
     async def _run_statement(self, batch: list[_Waiting]) -> tuple[list[Row], dict[int, str]]:
         """Return the rows of `beat()`, and why sessions among them are to drain."""
@@ -328,3 +331,26 @@ class HeartbeatBatcher(Closing):
             return rows, {}
         reasons = await self._connection.rows("drain_reasons", sessions=sessions)
         return rows, {row["session_id"]: row["why"] for row in reasons}
+
+
+def encoded_updates(heartbeat: Heartbeat) -> str:
+    """Return the updates of a heartbeat as elements of the array for `note_updates()`.
+
+    Empty if it has none, which is nearly always so. Raise `Refused` for values that would fail
+    there.
+    """
+    if not isinstance(heartbeat, TellingHeartbeat):
+        return ""
+    if len(heartbeat.updates) > MAX_UPDATES:
+        raise Refused(f"a heartbeat has {MAX_UPDATES} updates at most")
+    return ",".join(_update(one, heartbeat.session) for one in heartbeat.updates)
+
+
+def _update(update: Update, session: int) -> str:
+    for number in (update.campaign, update.task, update.written):
+        if type(number) is not int or not 0 <= number <= _MOST_BIGINT:
+            raise Refused(f"{number!r:.80} is no number of a campaign, a task or bytes")
+    _check_leases([update.lease])
+    note = clean(update.note)[:MAX_NOTE_CHARS]
+    members = {**vars(update), "session": session, "note": note or None}
+    return json.dumps(members, separators=(",", ":"))

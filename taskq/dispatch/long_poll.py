@@ -20,9 +20,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from taskq.db.connections import Database
-from taskq.dispatch.closing import Closing, cancel
 from taskq.dispatch.fair_share import Scope
-from taskq.dispatch.futures import resolve
+from taskq.dispatch.group_commit import Closing, cancel, resolve
 from taskq.dispatch.wait_queues import WaitQueues
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from typing import Final
 
 from taskq.db.connections import Database
 from taskq.dispatch.campaign_cache import CampaignCache
-from taskq.dispatch.closing import cancel
 from taskq.dispatch.fair_share import Scope
+from taskq.dispatch.group_commit import cancel
 from taskq.front.address import FrontAddress
 from taskq.front.breaker import Breaker
 from taskq.front.buffer import KEEP_S, Buffer, Callback, Claim

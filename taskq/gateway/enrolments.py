@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from taskq.db.connections import Database, Row
 from taskq.db.tokens import hashed
-from taskq.dispatch.sessions import session_values
+from taskq.dispatch.exchange_request import session_values
+from taskq.dispatch.group_commit import GroupCommit
 from taskq.gateway.db_pool import MOST_WAITING, StatementPool
 from taskq.gateway.errors import Busy
-from taskq.gateway.group_commit import GroupCommit
 from taskq.gateway.messages import SessionEndMessage
 from taskq.gateway.pace import Pace
 from taskq.gateway.token_rates import TokenRate

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from starlette.requests import ClientDisconnect
 
-from taskq.dispatch.large_turns import LargeTurns
+from taskq.dispatch.fair_queue import LargeTurns
 from taskq.gateway.errors import Busy
 
 #: Bytes above which a body is large. Smaller ones are decoded in less than a millisecond.

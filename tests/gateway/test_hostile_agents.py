@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from taskq.dispatch.parts import PART_TASKS
+from taskq.dispatch.fair_queue import PART_TASKS
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Agent, report_of
 from tests.helpers.meanwhile import meanwhile, repeated

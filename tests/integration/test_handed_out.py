@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from taskq.db.connections import Database
-from taskq.dispatch.closing import cancel
+from taskq.dispatch.group_commit import cancel
 from taskq.gateway.bindings import Bindings
 from taskq.gateway.db_pool import StatementPool
 from tests.fixtures.queues import Hire

@@ -13,8 +13,8 @@ import pytest
 from taskq import Campaign, Client, Seed
 from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
+from taskq.dispatch.fair_queue import PART_REPORTS, PART_TASKS
 from taskq.dispatch.fair_share import Scope
-from taskq.dispatch.parts import PART_REPORTS, PART_TASKS
 from taskq_agent.errors import Refused
 from taskq_agent.protocol import (
     ACCEPTED,

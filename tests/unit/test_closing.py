@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from taskq.dispatch.closing import cancel
+from taskq.dispatch.group_commit import cancel
 
 
 def test_task_that_loses_a_cancellation_is_cancelled_again() -> None:

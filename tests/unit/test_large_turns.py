@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskq.dispatch.large_turns import LargeTurns
+from taskq.dispatch.fair_queue import LargeTurns
 
 
 def test_rest_follows_from_what_a_turn_has_cost() -> None:

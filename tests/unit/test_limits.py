@@ -38,7 +38,6 @@ OTHERS = {
     "taskq.gateway.bindings._MOST_ENDED": "a cache; what is forgotten is looked up again",
     "taskq.gateway.bindings._MOST_UNNAMED": "beyond it a task is bound to no session",
     "taskq.gateway.errors._MOST_BACK_PER_S": "how clients that come again are spread",
-    "taskq.gateway.group_commit.MOST_TOGETHER": "a batch; the next has the rest",
     "taskq.gateway.large_bodies.MOST_TIMES": "how a rest grows with the size of a body",
     "taskq.gateway.metric_rows.MOST": "rows of an answer, not of a request",
     "taskq.gateway.metric_rows._MOST_SCOPES": "a cache; what is forgotten is read again",

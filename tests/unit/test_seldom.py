@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from taskq.dispatch.seldom import MOST, PERIOD_S, Seldom
+from taskq.dispatch.campaign_faults import MOST, PERIOD_S, Seldom
 
 
 def test_what_others_cause_is_logged_a_few_times_a_minute() -> None:

@@ -20,7 +20,7 @@ from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.exchange_request import ExchangeRequest
 from taskq.dispatch.fair_share import Scope
-from taskq.dispatch.futures import resolve
+from taskq.dispatch.group_commit import resolve
 from taskq.front.address import FrontAddress
 from taskq.front.buffer import KEEP_S
 from taskq.front.pool import Pool

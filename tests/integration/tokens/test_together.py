@@ -16,6 +16,7 @@ import pytest
 from taskq import Campaign
 from taskq.db.connections import AsyncConnection, Database, Row
 from taskq.db.tokens import Tokens, hashed, session_token
+from taskq.dispatch.group_commit import MOST_TOGETHER
 from taskq.gateway import enrolments
 from taskq.gateway.enrolments import (
     OPENED_AT_ONCE,
@@ -24,7 +25,6 @@ from taskq.gateway.enrolments import (
     Enrolments,
 )
 from taskq.gateway.errors import Busy
-from taskq.gateway.group_commit import MOST_TOGETHER
 from taskq.gateway.messages import SessionEndMessage
 from taskq.model.errors import Forbidden, NotFound, Unauthorized, UsageError
 from taskq_agent.protocol import Hello

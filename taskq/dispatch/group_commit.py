@@ -1,0 +1,154 @@
+"""Group commit: requests that wait together share a statement, and each gets its own answer.
+
+To open or end a session costs the server less than the commit. So thousands of agents that come or
+leave within a second are served at the rate of the server, not of its disk. Heartbeats and
+exchanges have batches of their own (`heartbeats`, `batching`), with the same helpers: futures that
+may have been given up, the halves of a batch with a fault, and an orderly end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from typing_extensions import Self
+
+from taskq.model.errors import UsageError
+
+T = TypeVar("T")
+
+
+def resolve(future: asyncio.Future[T], outcome: T | Exception) -> None:
+    """Set the result or the exception of a future, unless it is done: nobody waits any more."""
+    if future.done():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
+_AGAIN_S: Final = 1.0
+
+
+class Closing(ABC):
+    """A base class: `close` is called at the end of an `async with` block."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Finish or break off what is under way, and release connections."""
+
+
+async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and wait until they have ended.
+
+    Before Python 3.12 `asyncio.wait_for` loses a cancellation that arrives just when its awaitable
+    completes (CPython issue 86296). Tasks are therefore cancelled again each second until they have
+    ended.
+    """
+    running = set(tasks)
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=_AGAIN_S)
+
+
+#: Requests in a statement at most.
+MOST_TOGETHER: Final = 64
+
+One = TypeVar("One")
+Outcome = TypeVar("Outcome")
+Run: TypeAlias = Callable[[Sequence[One]], Awaitable[Sequence[Outcome | Exception]]]
+
+
+_Batch: TypeAlias = Sequence[tuple[One, asyncio.Future[Outcome]]]
+
+
+async def in_halves(
+    batch: list[T],
+    run: Callable[[list[T]], Awaitable[None]],
+    fail: Callable[[list[T], Exception], None],
+    is_of_one: Callable[[Exception], bool],
+) -> None:
+    """Run a batch; run its halves apart after an error that one of its requests has caused.
+
+    So only the request at fault gets the error. fail: takes a batch that cannot be halved further,
+    or need not be, and its error.
+    """
+    try:
+        await run(batch)
+    except Exception as error:  # noqa: BLE001  # those that wait get it
+        if len(batch) == 1 or not is_of_one(error):
+            fail(batch, error)
+            return
+        half = len(batch) // 2
+        for some in (batch[:half], batch[half:]):
+            await in_halves(some, run, fail, is_of_one)
+
+
+class GroupCommit(Generic[One, Outcome]):
+    """Runs requests in batches; for one asyncio loop.
+
+    run: runs a batch, and returns the outcomes in order. If it raises an error, each request gets
+    it. After a `UsageError` the halves of the batch run apart, so that only the request at fault
+    gets it. rounds: batches at a time.
+    """
+
+    def __init__(self, run: Run[One, Outcome], rounds: int) -> None:
+        self._run = run
+        self._most_rounds = rounds
+        self._waiting: deque[tuple[One, asyncio.Future[Outcome]]] = deque()
+        self._taken = 0
+        self._rounds: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        """Return how many requests wait for a batch."""
+        return len(self._waiting)
+
+    @property
+    def served(self) -> int:
+        """How many requests have come into a batch since the start."""
+        return self._taken - len(self._waiting)
+
+    async def put(self, one: One) -> Outcome:
+        """Run a request with those that wait; return its outcome, or raise it."""
+        outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._waiting.append((one, outcome))
+        self._taken += 1
+        if len(self._rounds) < self._most_rounds:
+            self._rounds.add(asyncio.create_task(self._serve()))
+        return await outcome
+
+    async def _serve(self) -> None:
+        """Run batches until nobody waits."""
+        try:
+            while self._waiting:
+                most = min(MOST_TOGETHER, len(self._waiting))
+                batch = [self._waiting.popleft() for _ in range(most)]
+                await in_halves(batch, self._run_batch, _fail, _is_of_caller)
+        finally:
+            # At once: otherwise the next request would wait for this round.
+            self._rounds = {one for one in self._rounds if one is not asyncio.current_task()}
+
+    async def _run_batch(self, batch: _Batch[One, Outcome]) -> None:
+        outcomes = await self._run([one for one, _ in batch])
+        for (_, future), outcome in zip(batch, outcomes, strict=True):
+            resolve(future, outcome)
+
+
+def _fail(batch: _Batch[Any, Any], error: Exception) -> None:
+    for _, future in batch:
+        resolve(future, error)
+
+
+def _is_of_caller(error: Exception) -> bool:
+    return isinstance(error, UsageError)
