@@ -30,6 +30,10 @@ FIRST_RETRY_S: Final = 15.0
 LAST_RETRY_S: Final = 600.0
 
 JobState: TypeAlias = Literal["queued", "running", "ended"]
+#: Why a batch system ended a job, where its words say so. cancelled: somebody asked for it.
+EndReason: TypeAlias = Literal["memory", "node", "preempted", "time", "cancelled"]
+#: Reasons for which neither the job nor its tasks are to blame.
+_TAKEN: Final = ("preempted", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,8 @@ class SeenJob:
     """What the batch system says of a job.
 
     native_id: the batch system's own name for it; empty if it has none or does not say it. why: its
-    words on the state, cleaned for the database. exit_code: the agent's, if known. cancelled:
-    whether somebody ended it there.
+    words on the state, cleaned for the database. exit_code: the agent's, if known. reason: why the
+    batch system ended it; None if the job ended alone, or nobody knows.
     """
 
     native_id: str
@@ -46,7 +50,12 @@ class SeenJob:
     why: str | None = None
     exit_code: int | None = None
     place: str | None = None
-    cancelled: bool = False
+    reason: EndReason | None = None
+
+    @property
+    def taken(self) -> bool:
+        """Whether the job was ended for others' sake, so its tasks are not to blame."""
+        return self.reason in _TAKEN
 
     def __post_init__(self) -> None:
         if self.why is not None:
@@ -58,7 +67,7 @@ class Change:
     """A change to store for a job; None means as before.
 
     missing: the batch system's answer did not have it. heard: whether its agent was ever heard.
-    taken: somebody ended it there, so its tasks are not to blame.
+    reason, taken: as of `SeenJob`.
     """
 
     number: int
@@ -73,6 +82,7 @@ class Change:
     cancelled: bool = False
     missing: bool = False
     heard: bool = False
+    reason: EndReason | None = None
     taken: bool = False
 
 
@@ -116,7 +126,7 @@ def _change(job: PilotJob, seen: SeenJob | None) -> Change | None:
         exit_code=seen.exit_code,
     )
     if seen.state == "ended":
-        return _over(job, change, cancelled=seen.cancelled)
+        return _over(job, replace(change, reason=seen.reason, taken=seen.taken))
     same = (job.status, job.why, job.missing_polls) == (seen.state, seen.why, 0)
     return None if same and seen.native_id in {"", job.native_id} else change
 
@@ -148,14 +158,14 @@ def _missing(job: PilotJob) -> Change | None:
     return replace(gone, outcome="vanished", heard=job.heard_at is not None)
 
 
-def _over(job: PilotJob, change: Change, *, cancelled: bool = False) -> Change:
+def _over(job: PilotJob, change: Change) -> Change:
     """Return the end of a job that is over by evidence."""
     outcome = "died"
     if job.heard_at is not None:
         outcome = "served"
-    elif job.cancelled_at is not None or cancelled:
+    elif job.cancelled_at is not None or change.taken:
         outcome = "cancelled"
-    return replace(change, outcome=outcome, heard=job.heard_at is not None, taken=cancelled)
+    return replace(change, outcome=outcome, heard=job.heard_at is not None)
 
 
 def health(

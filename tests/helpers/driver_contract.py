@@ -103,7 +103,7 @@ class DriverContract:
         driver = scene.driver("echo up; echo trouble >&2; exit 7")
         name = scene.submit(driver)
         ended = scene.wait_for(driver, name, "ended")
-        assert (ended.exit_code, ended.cancelled) == (7, False)
+        assert (ended.exit_code, ended.reason) == (7, None)
         place = ended.place
         wait_until(lambda: "trouble" in (driver.tail(name, place) or ""), timeout_s=30)
         assert (driver.tail(name, place) or "").split() == ["up", "trouble"]

@@ -79,7 +79,9 @@ class ScriptedBatch:
         for name, known in self.known.items():
             if known.native_id in numbers and known.state == "queued":
                 self.cancelled.append(name)
-                self.known[name] = replace(known, state="ended", why="CANCELLED", cancelled=True)
+                self.known[name] = replace(
+                    known, state="ended", why="CANCELLED", reason="cancelled"
+                )
 
     def tail(self, name: str, place: str | None) -> str | None:
         """Return what a job has written."""

@@ -48,7 +48,7 @@ def test_a_job_that_has_had_its_time_is_ended(htcondor: HTCondorPool, tmp_path: 
     driver.submit(name, script.replace(" > 660)", " > 2)"), None)
     ended = scene.wait_for(driver, name, "ended")
     assert (ended.why or "").startswith("REMOVED: The job attribute PeriodicRemove")
-    assert not ended.cancelled
+    assert ended.reason == "time"
 
 
 def test_a_job_that_is_held_has_died(htcondor: HTCondorPool, tmp_path: Path) -> None:
@@ -60,11 +60,11 @@ def test_a_job_that_is_held_has_died(htcondor: HTCondorPool, tmp_path: Path) -> 
     htcondor.run("condor_hold", "-reason", "disk on fire", waiting.native_id)
     ended = scene.wait_for(driver, name, "ended")
     assert "HELD: disk on fire" in (ended.why or "")
-    assert not ended.cancelled
+    assert ended.reason is None
     argv = ("condor_q", "-autoformat", "JobStatus", "-constraint", f'TaskqJob == "{name}"')
     scene.wait(lambda: htcondor.run(*argv).stdout.strip() == "3")
     assert "disk on fire" in (driver.jobs([name])[name].why or "")
-    assert not driver.jobs([name])[name].cancelled
+    assert driver.jobs([name])[name].reason is None
 
 
 def test_what_htcondor_refuses_is_said_in_its_words(htcondor: HTCondorPool, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_a_pod_that_has_had_its_time_is_ended(cluster: Cluster, tmp_path: Path) 
     driver.submit(name, json.dumps(manifest), None)
     ended = scene.wait_for(driver, name, "ended")
     assert "DeadlineExceeded" in (ended.why or "")
-    assert not ended.cancelled
+    assert ended.reason == "time"
 
 
 def test_what_the_cluster_refuses_is_said_in_its_words(cluster: Cluster, tmp_path: Path) -> None:

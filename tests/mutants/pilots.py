@@ -128,8 +128,8 @@ PILOTS: Final = (
     Mutant(
         "held-job-was-cancelled",
         "taskq/pilots/drivers/htcondor.py",
-        "status == _REMOVED and (not by_rule or before == _IDLE)",
-        "status == _REMOVED",
+        '    if not by_rule:\n        return "cancelled"\n',
+        '    if True:\n        return "cancelled"\n',
         "Jobs that HTCondor holds one after the other never pause their pilot.",
         ("tests/integration/pilots/test_htcondor_driver.py",),
     ),
@@ -160,8 +160,8 @@ PILOTS: Final = (
     Mutant(
         "deleted-job-has-died",
         "taskq/pilots/drivers/pbs.py",
-        'cancelled=job.get("substate") == _TERMINATED',
-        "cancelled=False",
+        'reason="cancelled" if job.get("substate") == _TERMINATED else ',
+        "reason=",
         "Jobs that somebody deletes pause their pilot.",
         _PBS,
     ),

@@ -33,7 +33,7 @@ def test_a_job_that_has_had_its_time_is_ended(scene: BatchScene) -> None:
     driver.submit(name, script.replace("walltime=600\n", "walltime=2\n"), None)
     ended = scene.wait_for(driver, name, "ended")
     assert (ended.why or "").endswith("exceeded resource walltime")
-    assert (ended.exit_code, ended.cancelled) == (None, False)
+    assert (ended.exit_code, ended.reason) == (None, "time")
     assert "told" in (driver.tail(name, None) or "")
 
 
@@ -43,8 +43,8 @@ def test_a_job_that_was_deleted_was_cancelled(scene: BatchScene) -> None:
     first, second = scene.submit(waiting), scene.submit(running, 2)
     delete_job(scene.wait_for(waiting, first, "queued").native_id)
     delete_job(scene.wait_for(waiting, second, "running").native_id)
-    assert scene.wait_for(waiting, first, "ended").cancelled
-    assert scene.wait_for(waiting, second, "ended").cancelled
+    assert scene.wait_for(waiting, first, "ended").reason == "cancelled"
+    assert scene.wait_for(waiting, second, "ended").reason == "cancelled"
 
 
 def test_what_the_settings_ask_for_is_what_pbs_understands(scene: BatchScene) -> None:

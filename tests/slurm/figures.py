@@ -6,6 +6,7 @@ measured is what lies between: the loop, the batch system, and the start and end
     python -m tests.slurm.figures --share --tasks 1200 --agent-option=--until-empty
 
 measures the last only: the share of the core time that payloads had, and where the rest went.
+`--time-limit 2m` does it with jobs that end in the midst of the work.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.slurm.figures", description=__doc__)
     parser.add_argument("--share", action="store_true", help="measure this alone")
     parser.add_argument("--tasks", type=int, default=TASKS, metavar="N")
+    parser.add_argument("--time-limit", default="30m", metavar="TIME")
     parser.add_argument("--agent-option", action="append", default=[], metavar="--NAME=VALUE")
     options = parser.parse_args()
     cluster.CORES = CORES
@@ -54,7 +56,7 @@ def main() -> None:
             if not options.share:
                 _first_claim(site)
                 _agents_a_minute(site)
-            _share_in_payloads(site, options.tasks, options.agent_option)
+            _share_in_payloads(site, options.tasks, options.time_limit, options.agent_option)
         finally:
             slurm.stop()
             gateway.kill()
@@ -95,13 +97,15 @@ def _agents_a_minute(site: PilotSite) -> None:
     _forget(site)
 
 
-def _share_in_payloads(site: PilotSite, tasks: int, agent_options: Sequence[str]) -> None:
+def _share_in_payloads(
+    site: PilotSite, tasks: int, time_limit: str, agent_options: Sequence[str]
+) -> None:
     """Core time of jobs, from their start to their end, and what of it payloads had."""
     draw = random.Random(1)
     seconds = [draw.uniform(LEAST_S, MOST_S) for _ in range(tasks)]
     words = [f"--agent-option={option}" for option in agent_options]
     site.add(
-        *("--max-jobs", JOBS, "--cores", JOB_CORES, "--time-limit", "30m"),
+        *("--max-jobs", JOBS, "--cores", JOB_CORES, "--time-limit", time_limit),
         *("--idle-timeout", "10s", *words),
     )
     campaign = site.queue.campaign("/c")
@@ -120,6 +124,10 @@ def _share_in_payloads(site: PilotSite, tasks: int, agent_options: Sequence[str]
     for name, part_s in _parts(list(jobs), results, left).items():
         _say(f"  {part_s:8.0f} core-seconds, {part_s / allocated_s:6.1%}  {name}")
     _say(f"  {allocated_s:8.0f} core-seconds in all; payloads were to have {sum(seconds):.0f}")
+    began = min(job.began_at for job in jobs)
+    makespan_s = (max(one.ended_at for one in results) - began).total_seconds()
+    ideal_s = sum(seconds) / (JOBS * JOB_CORES)
+    _say(f"  makespan {makespan_s:.0f} s, {makespan_s / ideal_s:.2f} of the ideal {ideal_s:.0f} s")
 
 
 def _parts(

@@ -77,7 +77,7 @@ def test_job_that_came_after_all_goes_on() -> None:
         (job("running", heard_at=NOW), SeenJob("42", "ended", "TIMEOUT"), "served"),
         (job("running"), SeenJob("42", "ended", "FAILED"), "died"),
         (job("queued"), SeenJob("42", "ended", "COMPLETED"), "died"),
-        (job("queued"), SeenJob("42", "ended", "CANCELLED", cancelled=True), "cancelled"),
+        (job("queued"), SeenJob("42", "ended", "CANCELLED", reason="cancelled"), "cancelled"),
         (job("running", heard_at=NOW, left_why="nothing to do"), None, "served"),
     ],
 )

@@ -18,7 +18,7 @@ from typing import Any, Final
 from taskq.pilots.agent_file import AGENT_FILE
 from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run, without_secrets
 from taskq.pilots.drivers.folder import JobFolder, checked_token
-from taskq.pilots.reconcile import JobState, SeenJob
+from taskq.pilots.reconcile import EndReason, JobState, SeenJob
 from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings
 
@@ -193,5 +193,12 @@ def _seen(ad: Mapping[str, Any]) -> SeenJob:
         state,
         ": ".join(filter(None, ("HELD" if held else _STATES.get(status, f"{status}"), words))),
         exit_code=code if state == "ended" and type(code) is int else None,
-        cancelled=status == _REMOVED and (not by_rule or before == _IDLE),
+        reason=_reason(before, by_rule=by_rule) if status == _REMOVED else None,
     )
+
+
+def _reason(before: int | None, *, by_rule: bool) -> EndReason | None:
+    """Return why a job was removed. before: its status until then; by_rule: by a rule of ours."""
+    if not by_rule:
+        return "cancelled"
+    return "preempted" if before == _IDLE else "time" if before == _RUNNING else None

@@ -19,7 +19,7 @@ from typing import Any, Final
 from taskq.pilots.agent_file import AGENT_FILE, built
 from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run, without_secrets
 from taskq.pilots.drivers.folder import TAIL_BYTES, as_tail, checked_token
-from taskq.pilots.reconcile import SeenJob
+from taskq.pilots.reconcile import EndReason, SeenJob
 from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings
 
@@ -230,10 +230,6 @@ def _seen(name: str, job: Mapping[str, Any], pod: Mapping[str, Any]) -> SeenJob:
         phase = pod.get("phase", "Pending")
         why = phase if phase != "Pending" else _words("Pending", _obstacle(pod))
         return SeenJob(name, "queued" if phase == "Pending" else "running", why)
-    interrupted = any(
-        one.get("type") == "DisruptionTarget" and one.get("status") == "True"
-        for one in pod.get("conditions", ())
-    )
     return SeenJob(
         name,
         "ended",
@@ -246,8 +242,19 @@ def _seen(name: str, job: Mapping[str, Any], pod: Mapping[str, Any]) -> SeenJob:
             ),
             None,
         ),
-        cancelled=interrupted,
+        reason=_reason(pod),
     )
+
+
+def _reason(pod: Mapping[str, Any]) -> EndReason | None:
+    """Return why a pod was ended, by its status."""
+    for one in pod.get("conditions", ()):
+        if one.get("type") == "DisruptionTarget" and one.get("status") == "True":
+            return "preempted"
+    if any(one.get("reason") == "OOMKilled" for one in _containers(pod, "terminated")):
+        return "memory"
+    reasons: dict[object, EndReason] = {"DeadlineExceeded": "time", "NodeLost": "node"}
+    return reasons.get(pod.get("reason"))
 
 
 def _obstacle(pod: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ from typing import Final
 
 from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run, without_secrets
 from taskq.pilots.drivers.folder import JobFolder, checked_token
-from taskq.pilots.reconcile import JobState, SeenJob
+from taskq.pilots.reconcile import EndReason, JobState, SeenJob
 from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings
 
@@ -33,6 +33,8 @@ _STATES: Final = {
 _QUEUED: Final = "HQTW"
 #: The substate of a job that somebody has deleted.
 _TERMINATED: Final = "91"
+#: Exit statuses by which PBS says why it has killed a job: walltime and memory.
+_KILLED: Final[Mapping[str, EndReason]] = {"-29": "time", "-27": "memory"}
 _MAX_CODE: Final = 255
 #: Jobs of one qstat: about 3 kB each, far below the limit of a program's output.
 _AT_ONCE: Final = 500
@@ -195,5 +197,5 @@ def _seen(number: str, job: Mapping[str, str]) -> SeenJob:
         state,
         ": ".join(filter(None, (_STATES.get(letter, letter), job.get("comment")))),
         exit_code=int(code) if code.isdecimal() and int(code) <= _MAX_CODE else None,
-        cancelled=job.get("substate") == _TERMINATED,
+        reason="cancelled" if job.get("substate") == _TERMINATED else _KILLED.get(code),
     )

@@ -12,7 +12,7 @@ from typing import Final
 
 from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run
 from taskq.pilots.drivers.folder import JobFolder, checked_token
-from taskq.pilots.reconcile import JobState, SeenJob
+from taskq.pilots.reconcile import EndReason, JobState, SeenJob
 from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings
 
@@ -33,7 +33,16 @@ _ENDED: Final = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
     "PREEMPTED", "REVOKED", "TIMEOUT",
 }  # fmt: skip
-_BY_SOMEBODY: Final = {"CANCELLED", "PREEMPTED", "REVOKED"}
+_REASONS: Final[Mapping[str, EndReason]] = {
+    "BOOT_FAIL": "node",
+    "CANCELLED": "cancelled",
+    "DEADLINE": "time",
+    "NODE_FAIL": "node",
+    "OUT_OF_MEMORY": "memory",
+    "PREEMPTED": "preempted",
+    "REVOKED": "cancelled",
+    "TIMEOUT": "time",
+}
 #: The variables that a job's environment gets from the loop's, apart from those that taskq reads.
 _PASSED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER")
 
@@ -161,7 +170,7 @@ class Slurm:
         seen = SeenJob(number, where, why)
         if where == "ended":
             code = self._folder.exit_code(name)
-            seen = replace(seen, exit_code=code, cancelled=state in _BY_SOMEBODY)
+            seen = replace(seen, exit_code=code, reason=_REASONS.get(state))
         return seen
 
 

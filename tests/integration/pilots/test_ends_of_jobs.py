@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from taskq.model.errors import NotFound
+from taskq.pilots.reconcile import EndReason
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, task_row
 from tests.integration.pilots.support import PilotScene
@@ -52,11 +53,11 @@ def test_one_answer_that_lies_removes_no_pilot(scene: PilotScene) -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "taken", "losses"),
-    [("OUT_OF_MEMORY", False, 1), ("NODE_FAIL", False, 1), ("PREEMPTED", True, 0)],
+    ("why", "reason", "losses"),
+    [("OUT_OF_MEMORY", "memory", 1), ("NODE_FAIL", "node", 1), ("PREEMPTED", "preempted", 0)],
 )
 def test_end_of_a_job_ends_the_leases_of_its_agent(
-    scene: PilotScene, hire: Hire, postgres: Postgres, why: str, taken: bool, losses: int
+    scene: PilotScene, hire: Hire, postgres: Postgres, why: str, reason: EndReason, losses: int
 ) -> None:
     """At once, with the batch system's word for it; what was taken away is no loss."""
     scene.add(max_jobs=1)
@@ -68,7 +69,7 @@ def test_end_of_a_job_ends_the_leases_of_its_agent(
     (task,) = agent.claim(1)
     scene.round()
     scene.batch.known[name] = replace(
-        scene.batch.known[name], state="ended", why=why, cancelled=taken
+        scene.batch.known[name], state="ended", why=why, reason=reason
     )
     scene.round()
     assert expire(postgres) == losses

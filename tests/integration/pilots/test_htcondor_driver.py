@@ -79,42 +79,42 @@ _RULE = "The job attribute PeriodicRemove expression 'JobStatus == 5' evaluated 
 
 
 @pytest.mark.parametrize(
-    ("more", "expected", "why", "code", "cancelled"),
+    ("more", "expected", "why", "code", "reason"),
     rest_thorough(
         [
-            ({}, "queued", "IDLE", None, False),
-            ({"JobStatus": 2}, "running", "RUNNING", None, False),
-            ({"JobStatus": 6}, "running", "6", None, False),
-            ({"JobStatus": 4, "ExitCode": 7}, "ended", "COMPLETED", 7, False),
+            ({}, "queued", "IDLE", None, None),
+            ({"JobStatus": 2}, "running", "RUNNING", None, None),
+            ({"JobStatus": 6}, "running", "6", None, None),
+            ({"JobStatus": 4, "ExitCode": 7}, "ended", "COMPLETED", 7, None),
             (
                 {"JobStatus": 3, "LastJobStatus": 2, "RemoveReason": "via condor_rm (by user ada)"},
                 "ended",
                 "REMOVED: via condor_rm (by user ada)",
                 None,
-                True,
+                "cancelled",
             ),
             (
                 {"JobStatus": 3, "LastJobStatus": 2, "RemoveReason": _RULE},
                 "ended",
                 f"REMOVED: {_RULE}",
                 None,
-                False,
+                "time",
             ),
             (
                 {"JobStatus": 3, "LastJobStatus": 1, "RemoveReason": _RULE},
                 "ended",
                 f"REMOVED: {_RULE}",
                 None,
-                True,
+                "preempted",
             ),
             (
                 {"JobStatus": 3, "LastJobStatus": 5, "LastHoldReason": "no", "RemoveReason": _RULE},
                 "ended",
                 "HELD: no",
                 None,
-                False,
+                None,
             ),
-            ({"JobStatus": 5, "HoldReason": "no"}, "ended", "HELD: no", None, False),
+            ({"JobStatus": 5, "HoldReason": "no"}, "ended", "HELD: no", None, None),
         ],
         4,
     ),
@@ -125,14 +125,14 @@ def test_states_are_those_of_condor_q(
     expected: str,
     why: str,
     code: int | None,
-    cancelled: bool,
+    reason: str | None,
 ) -> None:
     """What a rule of ours has ended for its time, or since it was held, nobody has cancelled."""
     said = json.dumps([ad(**more), ad(TaskqJob="taskq-other-0a1b2c3d-1")])
     programs.say("condor_q", f"cat <<'END'\n{said}\nEND")
     (job,) = driver(programs).jobs([NAME]).values()
     assert (job.native_id, job.state, job.why) == ("42", expected, why)
-    assert (job.exit_code, job.cancelled) == (code, cancelled)
+    assert (job.exit_code, job.reason) == (code, reason)
 
 
 def test_no_jobs_is_no_answer(programs: Programs) -> None:

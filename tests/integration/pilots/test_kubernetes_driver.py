@@ -135,32 +135,32 @@ FAILED = {"conditions": [condition("Failed", "BackoffLimitExceeded", "it has")]}
                     "phase": "Pending",
                     "conditions": [condition("PodScheduled", "Unschedulable", "no node", "False")],
                 },
-                ("queued", "Pending, Unschedulable, no node", None, False),
+                ("queued", "Pending, Unschedulable, no node", None, None),
             ),
             (
                 {"active": 1},
                 {"phase": "Running", **container(running={})},
-                ("running", "Running", None, False),
+                ("running", "Running", None, None),
             ),
             (
                 FAILED,
                 {"phase": "Failed", **container(terminated={"exitCode": 75})},
-                ("ended", "Failed, BackoffLimitExceeded, it has", 75, False),
+                ("ended", "Failed, BackoffLimitExceeded, it has", 75, None),
             ),
             (
                 FAILED,
                 {"phase": "Failed", "reason": "DeadlineExceeded", "message": "too long"},
-                ("ended", "Failed, DeadlineExceeded, too long", None, False),
+                ("ended", "Failed, DeadlineExceeded, too long", None, "time"),
             ),
             (
                 FAILED,
                 {"phase": "Failed", "conditions": [condition("DisruptionTarget", "Preempted")]},
-                ("ended", "Failed, BackoffLimitExceeded, it has", None, True),
+                ("ended", "Failed, BackoffLimitExceeded, it has", None, "preempted"),
             ),
             (
                 {"conditions": [condition("Complete")]},
                 {"phase": "Succeeded", **container(terminated={"exitCode": 0})},
-                ("ended", "Complete", 0, False),
+                ("ended", "Complete", 0, None),
             ),
             (
                 {"active": 1},
@@ -168,13 +168,21 @@ FAILED = {"conditions": [condition("Failed", "BackoffLimitExceeded", "it has")]}
                     "phase": "Pending",
                     **container(waiting={"reason": "ImagePullBackOff", "message": "none"}),
                 },
-                ("queued", "Pending, ImagePullBackOff, none", None, False),
+                ("queued", "Pending, ImagePullBackOff, none", None, None),
             ),
-            ({}, None, ("queued", "Pending", None, False)),
+            (
+                FAILED,
+                {
+                    "phase": "Failed",
+                    **container(terminated={"exitCode": 137, "reason": "OOMKilled"}),
+                },
+                ("ended", "Failed, BackoffLimitExceeded, it has", 137, "memory"),
+            ),
+            ({}, None, ("queued", "Pending", None, None)),
             (
                 {"conditions": [condition("FailureTarget")]},
                 {"phase": "Failed"},
-                ("running", "Failed", None, False),
+                ("running", "Failed", None, None),
             ),
         ],
         4,
@@ -189,7 +197,7 @@ def test_states_are_those_of_jobs_and_their_pods(
     lines.append(line("Job", "taskq-k8s-0a1b2c3d-2", "", {}))
     programs.say("kubectl", "cat <<'END'\n" + "\n".join(lines) + "\nEND")
     (seen,) = driver(programs).jobs([NAME]).values()
-    assert (seen.state, seen.why, seen.exit_code, seen.cancelled) == expected
+    assert (seen.state, seen.why, seen.exit_code, seen.reason) == expected
 
 
 @pytest.mark.parametrize(

@@ -91,10 +91,10 @@ def test_what_is_no_number_of_a_job_is_an_error(programs: Programs, said: str) -
 
 
 @pytest.mark.parametrize(
-    ("attributes", "expected", "why", "code", "cancelled"),
+    ("attributes", "expected", "why", "code", "reason"),
     rest_thorough(
         [
-            ({"job_state": "Q"}, "queued", "QUEUED", None, False),
+            ({"job_state": "Q"}, "queued", "QUEUED", None, None),
             (
                 {
                     "job_state": "F",
@@ -105,7 +105,7 @@ def test_what_is_no_number_of_a_job_is_an_error(programs: Programs, said: str) -
                 "ended",
                 f"FINISHED: {RUN} and failed",
                 7,
-                False,
+                None,
             ),
             (
                 {
@@ -117,26 +117,26 @@ def test_what_is_no_number_of_a_job_is_an_error(programs: Programs, said: str) -
                 "ended",
                 f"FINISHED: {RUN} and terminated by ada@pbs",
                 None,
-                True,
+                "cancelled",
             ),
             (
                 {"job_state": "R", "Variable_List": "A=() {\n    job_state = F\n}", "comment": RUN},
                 "running",
                 f"RUNNING: {RUN}",
                 None,
-                False,
+                None,
             ),
-            ({"job_state": "F", "substate": 91}, "ended", "FINISHED", None, True),
+            ({"job_state": "F", "substate": 91}, "ended", "FINISHED", None, "cancelled"),
             (
                 {"job_state": "F", "substate": 93, "Exit_status": -29},
                 "ended",
                 "FINISHED",
                 None,
-                False,
+                "time",
             ),
-            ({"job_state": "H"}, "queued", "HELD", None, False),
-            ({"job_state": "E", "substate": 51}, "running", "EXITING", None, False),
-            ({"job_state": "y"}, "running", "y", None, False),
+            ({"job_state": "H"}, "queued", "HELD", None, None),
+            ({"job_state": "E", "substate": 51}, "running", "EXITING", None, None),
+            ({"job_state": "y"}, "running", "y", None, None),
         ],
         4,
     ),
@@ -147,7 +147,7 @@ def test_states_are_those_of_qstat(
     expected: str,
     why: str,
     code: int | None,
-    cancelled: bool,
+    reason: str | None,
 ) -> None:
     """One that is not known counts as live; what a job's environment says does not count."""
     say(programs, "qselect", "41.pbs\n42.pbs")
@@ -156,7 +156,7 @@ def test_states_are_those_of_qstat(
     for _ in range(2):
         (seen,) = made.jobs([NAME]).values()
         assert (seen.native_id, seen.state, seen.why) == ("42.pbs", expected, why)
-        assert (seen.exit_code, seen.cancelled) == (code, cancelled)
+        assert (seen.exit_code, seen.reason) == (code, reason)
     # The second time, of ours alone.
     assert programs.arguments("qstat") == "-E -f -x 42.pbs"
 

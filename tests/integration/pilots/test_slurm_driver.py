@@ -106,29 +106,31 @@ def test_environment_of_jobs_behind_a_gateway_has_nothing_of_the_loop(
 
 
 @pytest.mark.parametrize(
-    ("state", "expected", "why", "cancelled"),
+    ("state", "expected", "why", "reason"),
     rest_thorough(
         [
-            ("PENDING|Priority", "queued", "PENDING, Priority", False),
-            ("CONFIGURING|None", "queued", "CONFIGURING", False),
-            ("RUNNING|None", "running", "RUNNING", False),
-            ("COMPLETING|None", "running", "COMPLETING", False),
-            ("SOMETHING_NEW|None", "running", "SOMETHING_NEW", False),
-            ("COMPLETED|None", "ended", "COMPLETED", False),
-            ("TIMEOUT|TimeLimit", "ended", "TIMEOUT, TimeLimit", False),
-            ("CANCELLED|None", "ended", "CANCELLED", True),
-            ("OUT_OF_MEMORY|OutOfMemory", "ended", "OUT_OF_MEMORY, OutOfMemory", False),
+            ("PENDING|Priority", "queued", "PENDING, Priority", None),
+            ("CONFIGURING|None", "queued", "CONFIGURING", None),
+            ("RUNNING|None", "running", "RUNNING", None),
+            ("COMPLETING|None", "running", "COMPLETING", None),
+            ("SOMETHING_NEW|None", "running", "SOMETHING_NEW", None),
+            ("COMPLETED|None", "ended", "COMPLETED", None),
+            ("TIMEOUT|TimeLimit", "ended", "TIMEOUT, TimeLimit", "time"),
+            ("CANCELLED|None", "ended", "CANCELLED", "cancelled"),
+            ("NODE_FAIL|None", "ended", "NODE_FAIL", "node"),
+            ("PREEMPTED|None", "ended", "PREEMPTED", "preempted"),
+            ("OUT_OF_MEMORY|OutOfMemory", "ended", "OUT_OF_MEMORY, OutOfMemory", "memory"),
         ],
         4,
     ),
 )
 def test_states_are_those_of_squeue(
-    slurm: Slurm, programs: Programs, state: str, expected: str, why: str, cancelled: bool
+    slurm: Slurm, programs: Programs, state: str, expected: str, why: str, reason: str | None
 ) -> None:
     """One that is not known counts as live."""
     programs.say("squeue", f'echo "42|{state}|{NAME}"\necho "43|RUNNING|None|a job | of others"')
     (job,) = slurm.jobs([NAME]).values()
-    assert (job.native_id, job.state, job.why, job.cancelled) == ("42", expected, why, cancelled)
+    assert (job.native_id, job.state, job.why, job.reason) == ("42", expected, why, reason)
 
 
 @pytest.mark.parametrize(
