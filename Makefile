@@ -118,10 +118,11 @@ format: .venv/test ## Format the code
 	$(BIN)/ruff check --fix .
 
 .PHONY: schema
-schema: .venv/test ## Write sql/schema.txt, docs/sql.md and the table of limits anew from the code
+schema: .venv/test ## Write sql/schema.txt, docs/sql.md, tables of limits and settings anew from the code
 	$(BIN)/python -m tests.helpers.schema > sql/schema.txt
 	$(BIN)/python -m tests.helpers.sql_page
 	$(BIN)/python -m tests.helpers.limits_page
+	$(BIN)/python -m tests.helpers.campaign_file_page
 
 .PHONY: clean
 clean: ## Remove the virtual environment and what tools left behind

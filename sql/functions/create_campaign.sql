@@ -1,11 +1,8 @@
 -- create_campaign(path, spec): creates a campaign, and those above it that are missing.
 --
--- path: '/name/name...'. spec: a JSON object with any of description, handler, params,
---     max_attempts, max_losses, backoff_s, backoff_max_s, time_limit_s, weight, requires (an array
---     of tags), max_running, max_running_per_site, on_disconnect, front, late_results, hedge, never_retry (an
---     array of classes of error), max_lost_nodes, max_out_of_time, max_failure_share,
---     checkpoint_bytes, checkpoint_every_s, output_bytes, output_total_bytes, cores, memory (an array of
---     bytes), gpus, inputs (see change_campaign()).
+-- path: '/name/name...'. spec: a JSON object with any of the settings, under the names that they have in campaign
+--     files, without tables, such as max_attempts for retry.max_attempts; docs/campaign-file.md says of each what
+--     it means, its range and its default. memory is an array of bytes. inputs: see change_campaign().
 -- Result: its id. Error TQ409: it exists. Error TQ400: the path or a tag is not well
 --     formed.
 --

@@ -11,7 +11,6 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
 from datetime import timedelta
 from itertools import count
 from operator import attrgetter
@@ -39,7 +38,7 @@ from taskq.ingest import seeding
 from taskq.ingest.key_conflicts import OnConflict, check_choice, comparable, submit_conflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
-from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import (
     Clash,
     Conflict,
@@ -48,7 +47,6 @@ from taskq.model.errors import (
     ResultLost,
     UsageError,
 )
-from taskq.model.handler import Handler
 from taskq.model.pauses import sleep
 from taskq.model.seed import Seed
 from taskq.model.views import (
@@ -77,12 +75,7 @@ class Campaign(IndexedCampaign):
 
     def spec(self) -> CampaignSpec:
         """Return the campaign's settings; raise `NotFound` if it was removed."""
-        row = self._row()
-        retry = RetryPolicy(**{one.name: row[one.name] for one in fields(RetryPolicy)})
-        handler = None if row["handler"] is None else Handler.from_json(row["handler"])
-        own: dict[str, Any] = {"path": self.path, "handler": handler, "retry": retry}
-        others = {one.name: row[one.name] for one in fields(CampaignSpec) if one.name not in own}
-        return CampaignSpec(**own, **others)
+        return CampaignSpec.from_settings(self.path, self._row()["settings"])
 
     def change(self, spec: CampaignSpec, *, inputs: Mapping[str, Input] | None = None) -> None:
         """Replace settings, for tasks claimed afterwards; inputs: replace all of them, if given."""

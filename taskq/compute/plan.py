@@ -92,7 +92,7 @@ class FunctionPlan:
     def _found(self, row: Row) -> Campaign:
         """Return the existing campaign, if it is for the same choice, or may be changed."""
         campaign = Campaign(self._database, row["campaign_id"], self._path)
-        handler = row["handler"] or {}
+        handler = row["settings"]["handler"] or {}
         own = campaign.tree()[0]
         if handler.get("kind") != "function" and own.total:
             raise Conflict(f"{self._path} is not a campaign of a function: take another name")
@@ -119,14 +119,14 @@ class FunctionPlan:
         return campaign
 
     def _differences(self, row: Row) -> list[str]:
-        handler = row["handler"] or {}
+        handler = row["settings"]["handler"] or {}
         inputs = {name: Input(**one) for name, one in row["inputs"].items()}
         archive = inputs.pop(ARCHIVE, None)
         same = {
             "function": handler.get("fingerprint") == self._function.fingerprint
             and handler.get("target") == self._function.target,
             # Compared as keys of calls, since Python alone takes True, 1 and 1.0 for equal.
-            "params": derived_key(typed.with_sets_in_order(row["params"]))
+            "params": derived_key(typed.with_sets_in_order(row["settings"]["params"]))
             == derived_key(self._params),
             "inputs": inputs == self._inputs
             and handler.get("archive") == (archive and archive.digest),

@@ -28,13 +28,10 @@ def spec_body(spec: CampaignSpec, inputs: Mapping[str, Input] | None = None) -> 
             check_handler(spec.handler.to_json(), spec.params)
         except ValueError as error:
             raise InvalidCampaign(str(error)) from None
-    body = spec.to_json()
-    del body["path"]
-    flat = body.pop("retry") | body.pop("limits") | body.pop("resources")
-    flat["memory"] = list(spec.memory)
+    body = spec.to_settings()
     if inputs is not None:
-        flat["inputs"] = {name: asdict(one) for name, one in inputs.items()}
-    return json.dumps(body | flat)
+        body["inputs"] = {name: asdict(one) for name, one in inputs.items()}
+    return json.dumps(body)
 
 
 def described_changes(old: CampaignSpec, new: CampaignSpec) -> str:

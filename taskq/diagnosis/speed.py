@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from taskq.diagnosis.facts import AgentKind, CampaignFacts, Facts
 from taskq.diagnosis.obstacles import suiting
 from taskq.diagnosis.reasons import Reason, brief, failure, some, them, verb, waits
-from taskq.model.tags import missing
+from taskq.model.requirements import missing
 from taskq.model.words import command, counted, duration
 
 

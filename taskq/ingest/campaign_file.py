@@ -35,7 +35,7 @@ from taskq.ingest.sources import Source, SourceOptions, cross, open_source, swee
 from taskq.ingest.sources.files import choose_format
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import InvalidCampaign, NotFound, UsageError
-from taskq.model.params import known_only
+from taskq.model.settings import known_only
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Final
 
 from taskq.model.errors import InvalidCampaign
-from taskq.model.params import check_string, known_only
+from taskq.model.settings import (
+    CHOICE,
+    REQUIRED,
+    TEXT,
+    TEXTS,
+    check_string,
+    described,
+    known_only,
+    setting,
+)
 
 HANDLER_KINDS: Final = ("python", "command", "process", "function")
 MAX_HANDLER_BYTES: Final = 65_536
+
+_handler: Final = partial(setting, table="handler", default=None)
 
 _OF_FUNCTIONS: Final = ("name", "archive", "python", "seal", "fingerprint")
 _FIELDS_OF_OTHERS: Final = {
@@ -25,32 +37,47 @@ _FIELDS_OF_OTHERS: Final = {
 class Handler:
     """The code that executes tasks on a worker node.
 
-    kind     "python": a callable in a long-lived child process; "command": a process
-             per task; "process": a long-lived process that speaks JSON lines; "function": a
-             function as given to `Client.map`
-    target   python and function only: the callable, as `module:function`
-    prepare  python only, optional: a callable that runs once in a child, before its first task
-    argv     command and process only: the program and its arguments, never a shell line
-    container  command and process only, optional: the image in which the program runs
-
-    For functions only, made by `taskq.compute`; see `taskq_agent.handlers.function`:
-    name         the function's name, for people
-    archive      the SHA-256 of the input with the pickled function
-    python       the version of Python that pickled it, such as 3.11
-    seal         the key of the seals of pickled arguments
-    fingerprint  a digest of what the function does, which shows whether it has changed
+    Of those for functions only, which `taskq.compute` makes, `taskq_agent.handlers.function` says
+    more.
     """
 
-    kind: str
-    target: str | None = None
-    prepare: str | None = None
-    argv: tuple[str, ...] = ()
-    container: str | None = None
-    name: str | None = None
-    archive: str | None = None
-    python: str | None = None
-    seal: str | None = None
-    fingerprint: str | None = None
+    kind: str = _handler(
+        CHOICE,
+        "`command`: a program for each task; `python`: a Python callable in a long-lived child "
+        "process; `process`: a program that stays for many tasks and speaks JSON lines; "
+        "`function`: a function that [`queue.map`](python.md) was given",
+        default=REQUIRED,
+        choices=HANDLER_KINDS,
+    )
+    target: str | None = _handler(
+        TEXT, "`python`, where it is required, and `function`: the callable, as `module:function`"
+    )
+    prepare: str | None = _handler(
+        TEXT, "`python`: `module:function` that runs once in each child, before its first task"
+    )
+    argv: tuple[str, ...] = _handler(
+        TEXTS,
+        "`command` and `process`, where it is required: the program and its arguments, with "
+        "placeholders; never a shell line",
+        default=(),
+    )
+    container: str | None = _handler(
+        TEXT,
+        "`command` and `process`: the image in which the program is [run](handlers.md#containers)",
+    )
+    name: str | None = _handler(
+        TEXT, "`function`, as all below, which `queue.map` writes: its name for people"
+    )
+    archive: str | None = _handler(
+        TEXT,
+        "the SHA-256 of the input with the pickled function; needs the role "
+        "[`pickler`](cli.md#roles)",
+    )
+    python: str | None = _handler(TEXT, "the version of Python that pickled it, such as 3.11")
+    seal: str | None = _handler(TEXT, "the key of the seals of pickled arguments")
+    fingerprint: str | None = _handler(
+        TEXT, "what the function does, as a digest that shows whether it has changed"
+    )
 
     def __post_init__(self) -> None:
         if self.kind not in HANDLER_KINDS:
@@ -112,3 +139,6 @@ def _check_argv(argv: object) -> None:
     size = len(json.dumps(argv))
     if size > MAX_HANDLER_BYTES:
         raise InvalidCampaign(f"handler.argv of {size} bytes; {MAX_HANDLER_BYTES} at most")
+
+
+Handler.__doc__ = f"{Handler.__doc__}\n{described(Handler)}\n"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from taskq.model.tags import missing
+from taskq.model.requirements import missing
 from taskq.model.words import HOUR_S, MINUTE_S, counted
 from taskq.pilots.settings import PilotSettings
 

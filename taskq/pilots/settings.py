@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from taskq.model.errors import UsageError
-from taskq.model.params import known_only
-from taskq.model.tags import check_offers
+from taskq.model.requirements import check_offers
+from taskq.model.settings import known_only
 from taskq_agent import arguments
 from taskq_agent.resources import Resources, offers
 from taskq_agent.text import size_in_bytes

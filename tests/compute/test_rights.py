@@ -77,7 +77,7 @@ def terms(queue: Client, tmp_path: Path) -> tuple[CampaignTerms, LocalBlobs]:
     digest = row["inputs"][ARCHIVE]["digest"]
     archive.write_bytes(b"".join(open_blobs(queue.database).read(digest)))
     blobs = LocalBlobs()
-    terms = CampaignTerms(1, 1, run.path, row["handler"], {}, 60.0)
+    terms = CampaignTerms(1, 1, run.path, row["settings"]["handler"], {}, 60.0)
     return terms, blobs
 
 

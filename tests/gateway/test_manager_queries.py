@@ -100,8 +100,8 @@ def test_manager_does_not_say_what_agents_execute(realm: Realm, manager: Client)
     assert campaign.seed([{"n": 1}]).added == 1
     assert (campaign.pause(), campaign.resume(), campaign.status().waiting) == (True, True, 1)
     row = manager.queries.rows("campaign", path=sealed.path)[0]
-    assert "seal" not in row["handler"]
-    assert row["handler"]["archive"] == "0" * 64
+    assert "seal" not in row["settings"]["handler"]
+    assert row["settings"]["handler"]["archive"] == "0" * 64
     assert "ab" * 32 not in json.dumps(row, default=str)
 
 

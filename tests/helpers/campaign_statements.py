@@ -210,6 +210,7 @@ class Scene:
             ],
             "campaign": [Case(0, it)],
             "campaign_by_id": [Case(0, one)],
+            "campaign_settings": [Case(0, it)],
             "campaign_unsealed": [Case(0, it)],
             "campaign_metrics": [Case(0, {"paths": ["/new"], "limit": 200})],
             "cancel": [

@@ -2,7 +2,8 @@
 
 `python -m tests.helpers.limits_page` writes the table, with the values as the constants have them.
 A new limit is a constant where it is used, named `MAX_...` or `MOST_...` with its unit at the end
-(`_BYTES`, `_CHARS`, `_S`), and a row here.
+(`_BYTES`, `_CHARS`, `_S`), and a row here. The settings of
+a campaign say their ranges themselves.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import importlib
 import re
 from pathlib import Path
 from typing import Final
+
+from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.settings import settings
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "docs/threat-model.md"
@@ -26,21 +30,14 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_PAYLOAD_DEPTH", "depth of a payload", "`InvalidTask`; 400"),
         ("MAX_PATH_CHARS", "path of a campaign", "`InvalidPath`; 400"),
     ),
-    "taskq.model.params": (
+    "taskq.model.settings": (
         ("MAX_PARAMS_BYTES", "parameters of a campaign", "`InvalidCampaign`"),
         ("MAX_PARAMS_DEPTH", "depth of the parameters of a campaign", "`InvalidCampaign`"),
     ),
     "taskq.model.handler": (("MAX_HANDLER_BYTES", "handler of a campaign", "`InvalidCampaign`"),),
-    "taskq.model.tags": (("MAX_TAGS", "tags of a campaign", "`UsageError`"),),
+    "taskq.model.requirements": (("MAX_TAGS", "tags of a campaign", "`UsageError`"),),
     "taskq.model.campaign_spec": (
-        ("MAX_ATTEMPTS", "attempts of a task", "`InvalidCampaign`"),
         ("MAX_DESCRIPTION_CHARS", "description of a campaign", "`InvalidCampaign`"),
-        ("MAX_SECONDS", "each time of a campaign", "`InvalidCampaign`"),
-        ("ARCHIVE_BYTES", "archive of a checkpoint or of output files", "`InvalidCampaign`"),
-        ("MAX_WEIGHT", "weight of a campaign", "`InvalidCampaign`"),
-        ("MAX_RUNNING", "`max_running` of a campaign", "`InvalidCampaign`"),
-        ("MAX_RUNNING_PER_SITE", "its `max_running_per_site`", "`InvalidCampaign`"),
-        ("OUTPUT_TOTAL_BYTES", "output files that a campaign keeps", "`InvalidCampaign`"),
         ("MAX_NEVER_RETRY", "classes of errors that are not retried", "`InvalidCampaign`"),
     ),
     "taskq.ingest.campaign_file": (("MAX_FILE_BYTES", "campaign file", "`UsageError`"),),
@@ -282,6 +279,13 @@ def table() -> str:
         f"| {what} | {words(name, value(module, name))} | {beyond} | `{module}.{name}` |\n"
         for module, rows in LIMITS.items()
         for name, what, beyond in rows
+    ]
+    lines += [
+        f"| `{one.key}` of a campaign | {one.range.removeprefix('at most ')} | `InvalidCampaign` "
+        f"| `{kind.__module__}.{kind.__name__}.{one.name}` |\n"
+        for kind in (CampaignSpec, RetryPolicy)
+        for one in settings(kind).values()
+        if one.range
     ]
     for path, place, unit, what, beyond in OTHERWISE:
         found = re.search(place, (ROOT / path).read_text(encoding="utf-8"))

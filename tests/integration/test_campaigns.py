@@ -111,6 +111,19 @@ def test_creating_a_campaign_again_is_harmless(queue: Client) -> None:
         queue.create_campaign(spec, exist_ok=False)
 
 
+def test_settings_are_read_and_changed_in_sql(queue: Client, postgres: Postgres) -> None:
+    """What is read can be given back, and a slip is refused, as in a campaign file."""
+    spec = CampaignSpec("/a", max_running=3, cores=2, requires=("gpu",), memory=(2**30,))
+    campaign = queue.create_campaign(spec)
+    again = "select taskq.change_campaign('/a', taskq.campaign_settings('/a')::text)"
+    postgres.execute(again)
+    assert campaign.spec() == spec
+    for slip in ("owner", "running_limit", "max_runing", "path"):
+        with pytest.raises(psycopg.DatabaseError, match=f"has no setting '{slip}'"):
+            postgres.execute("select taskq.change_campaign('/a', %s)", [f'{{"{slip}": null}}'])
+    assert campaign.spec() == spec
+
+
 def test_change_raises_the_revision(queue: Client, database: Database) -> None:
     """Agents see by it that what they keep of a campaign is out of date."""
     campaign = queue.create_campaign(CampaignSpec("/a", time_limit_s=60))
@@ -120,7 +133,7 @@ def test_change_raises_the_revision(queue: Client, database: Database) -> None:
     assert before is not None
     assert after is not None
     assert after["revision"] > before["revision"]
-    assert (after["params"], after["time_limit_s"]) == ({"x": 1}, None)
+    assert (after["settings"]["params"], after["settings"]["time_limit_s"]) == ({"x": 1}, None)
 
 
 def test_absent_campaign_is_named(queue: Client) -> None:

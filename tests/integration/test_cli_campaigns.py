@@ -306,7 +306,7 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["agents", "drain", "--campaign", "/nope"], 66, "no campaign /nope; `taskq tree`"),
     (["token", "create", "t", "--site", "--campaign", "/nope"], 66, "/nope; `taskq tree`"),
     (["campaign", "create"], 2, "name the PATH"),
-    (["campaign", "create", "/x", "--time-limit", "0", "--", "a"], 2, "time_limit_s is zero"),
+    (["campaign", "create", "/x", "--time-limit", "0", "--", "a"], 2, "seconds above 0"),
     (["campaign", "create", "/x", "--time-limit", "nan", "--", "a"], 2, "or none"),
     (["campaign", "create", "/x", "--time-limit", "soon", "--", "a"], 2, "or none"),
     (["campaign", "create", "/x", "--max-running", "few", "--", "a"], 2, "whole number, or none"),

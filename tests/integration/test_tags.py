@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from taskq import Client
 from taskq.model.errors import UsageError
-from taskq.model.tags import check_offers, check_requires
+from taskq.model.requirements import check_offers, check_requires
 from tests.helpers.postgres import Postgres, value
 
 OFFERED = "select taskq.offered(%s::text[], %s::text[])"

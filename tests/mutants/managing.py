@@ -37,6 +37,14 @@ MANAGING: Final = (
         _RIGHTS,
     ),
     Mutant(
+        "settings-changed-from-before-the-lock",
+        _CHANGE,
+        "where c.path = p_path for no key update",
+        "where c.path = p_path",
+        "Of two changes at once, the later takes the earlier one's settings back.",
+        ("tests/interleavings/test_changes.py",),
+    ),
+    Mutant(
         "headers-need-not-say-all",
         "taskq/db/catalogue.py",
         '            raise self._wrong(1, f"@{key} is missing")',

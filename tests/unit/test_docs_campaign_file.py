@@ -4,46 +4,34 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from taskq.ingest.campaign_file import read_campaign_file
 from taskq.ingest.sources import SourceOptions
-from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
 from taskq.model.errors import InvalidCampaign
-from taskq.model.handler import Handler
-from taskq.model.resources import RESOURCES
+from taskq.model.settings import REQUIRED
+from tests.helpers import campaign_file_page
+from tests.helpers.campaign_file_page import SETTINGS, page
 
-PAGE = Path(__file__, "../../../docs/campaign-file.md").resolve().read_text(encoding="utf-8")
+PAGE = campaign_file_page.PAGE.read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([a-z_.]+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE)
 DOCUMENTED = {key: default.strip() for key, _, default in ROWS}
 EXAMPLE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
 
-OF_LIMITS = (
-    *("time_limit_s", "max_running", "max_running_per_site", "max_failure_share"),
-    *("checkpoint_bytes", "checkpoint_every_s", "output_bytes", "output_total_bytes"),
-)
-
-
-def _named(prefix: str, kind: type) -> dict[str, object]:
-    """Return the fields of a dataclass as keys, with their defaults."""
-    return {
-        prefix + one.name: (None if one.default is MISSING else one.default) for one in fields(kind)
-    }
-
 
 def _keys() -> dict[str, object]:
     """Return the keys that the parser takes, with the defaults of its values."""
-    campaign = _named("", CampaignSpec)
-    for table in ("handler", "retry", "params"):
-        del campaign[table]
-    limits = {f"limits.{name}": campaign.pop(name) for name in OF_LIMITS}
-    limits |= {f"resources.{name}": campaign.pop(name) for name in RESOURCES}
     seed = {f"seed.{name}": None for name in ("file", "format", "sweep")}
-    tables = _named("handler.", Handler) | _named("retry.", RetryPolicy)
-    return campaign | limits | tables | seed | _named("seed.", SourceOptions)
+    seed |= {f"seed.{one.name}": one.default for one in fields(SourceOptions)}
+    return {one.key: one.default for one in SETTINGS} | seed
+
+
+def test_the_tables_are_those_of_the_declarations() -> None:
+    """`make schema` writes them."""
+    assert page() == PAGE, "run `make schema`"
 
 
 def test_every_key_is_on_the_page() -> None:
@@ -58,7 +46,7 @@ def test_defaults_are_those_of_the_parser(key: str) -> None:
     if said.startswith("`"):
         assert json.loads(said.strip("`")) == ([] if default in (None, ()) else default)
     else:
-        assert default in (None, "")
+        assert default in (None, "", REQUIRED)
 
 
 def test_the_example_has_every_key_and_is_right(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from taskq.ingest.campaign_file import read_campaign_file
 from taskq.ingest.sources import sweep
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import TaskqError, UsageError
+from taskq.model.requirements import check_offers, check_requires
 from taskq.model.seed import Seed, check_path
-from taskq.model.tags import check_offers, check_requires
 from taskq_cli.main import main
 from tests.helpers.corruption import ANYTHING, TEXTS, corrupted
 

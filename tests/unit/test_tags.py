@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskq.model.errors import InvalidCampaign, UsageError
-from taskq.model.tags import MAX_TAGS, check_offers, check_requires
+from taskq.model.requirements import MAX_TAGS, check_offers, check_requires
 
 
 def test_well_formed_tags_come_back_as_they_are() -> None:

@@ -17,7 +17,7 @@ from taskq.dispatch.direct import LEASE_S, DirectTransport
 from taskq.files.blobs import open_blobs
 from taskq.front.address import FrontAddress
 from taskq.model.errors import Unavailable, UsageError
-from taskq.model.tags import check_offers
+from taskq.model.requirements import check_offers
 from taskq.model.version import VERSION
 from taskq.upkeep.keeper import keeping
 from taskq_agent import arguments

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import click
 
 from taskq import Campaign, CampaignSpec, Client
 from taskq.ingest.campaign_file import CampaignFile, read_campaign_file
 from taskq.model.errors import Conflict, UsageError
-from taskq.model.resources import resources_text
+from taskq.model.requirements import resources_text
+from taskq.model.settings import settings
 from taskq.model.views import Status
 from taskq.model.words import counted, duration
 from taskq_cli.commands.results import index
@@ -24,6 +26,16 @@ from taskq_cli.invocation import Invocation
 from taskq_cli.options.campaign import SpecOptions, spec_options
 from taskq_cli.options.shared import campaign_file_option, path_argument, shared_options, yes_option
 from taskq_cli.seeder import warn_unrunnable
+
+#: Titles of settings that share a line, and one that says more than the name.
+_TITLES: Final = {
+    **dict.fromkeys(("max_attempts", "max_losses", "backoff_s", "backoff_max_s"), "retry"),
+    **dict.fromkeys(("max_lost_nodes", "max_out_of_time"), "retry"),
+    **dict.fromkeys(("checkpoint_bytes", "checkpoint_every_s"), "checkpoints"),
+    **dict.fromkeys(("output_bytes", "output_total_bytes"), "output files"),
+    **dict.fromkeys(("cores", "memory", "gpus"), "resources"),
+    "never_retry": "never retried",
+}
 
 
 @click.group()
@@ -209,9 +221,32 @@ def _confirm_removal(client: Client, path: str, *, yes: bool) -> None:
     confirm(f"Delete {path}{below} and {tasks} with all results?", yes=yes)
 
 
+def _settings(spec: CampaignSpec) -> dict[str, str]:
+    """Return the texts of settings by their titles; some settings share a line."""
+    retry, kept, out = spec.retry, spec.checkpoint_bytes, spec.output_bytes
+    shared = {
+        "retry": f"{counted(retry.max_attempts, 'attempt')}, {counted(retry.max_losses, 'loss')}, "
+        f"agents lost on {counted(retry.max_lost_nodes, 'node')}, "
+        f"out of time {counted(retry.max_out_of_time, 'time')}; "
+        f"backoff {duration(retry.backoff_s)} to {duration(retry.backoff_max_s)}",
+        "checkpoints": "none"
+        if kept is None
+        else f"{kept:,} bytes, every {duration(spec.checkpoint_every_s)}",
+        "output files": "none"
+        if out is None
+        else f"{out:,} bytes of a task, {spec.output_total_bytes:,} in all",
+        "resources": resources_text(spec.cores, spec.memory, spec.gpus) or "none",
+    }
+    lines: dict[str, str] = {}
+    for part in (retry, spec):
+        for name, one in settings(type(part)).items():
+            title = _TITLES.get(name) or name.removesuffix("_s").replace("_", " ")
+            lines[title] = shared[title] if title in shared else one.shown(getattr(part, name))
+    return lines
+
+
 def _as_text(spec: CampaignSpec, status: Status, owner: str | None, closed_by: list[str]) -> str:
-    retry, handler = spec.retry, spec.handler
-    executed = "(none)"
+    handler, executed = spec.handler, "(none)"
     if handler is not None:
         what = handler.target or (
             f"{handler.name}, by value, of Python {handler.python}"
@@ -229,33 +264,7 @@ def _as_text(spec: CampaignSpec, status: Status, owner: str | None, closed_by: l
             "paused itself": status.paused_why,
             "description": spec.description,
             "handler": executed,
-            "retry": f"{counted(retry.max_attempts, 'attempt')}, "
-            f"{counted(retry.max_losses, 'loss')}, "
-            f"agents lost on {counted(retry.max_lost_nodes, 'node')}, "
-            f"out of time {counted(retry.max_out_of_time, 'time')}; "
-            f"backoff {duration(retry.backoff_s)} to {duration(retry.backoff_max_s)}",
-            "never retried": " ".join(retry.never_retry) or "none",
-            "time limit": "none" if spec.time_limit_s is None else duration(spec.time_limit_s),
-            "max running": "none" if spec.max_running is None else f"{spec.max_running:,}",
-            "max running per site": "none"
-            if spec.max_running_per_site is None
-            else f"{spec.max_running_per_site:,}",
-            "max failure share": "none"
-            if spec.max_failure_share is None
-            else f"{spec.max_failure_share:g}",
-            "checkpoints": "none"
-            if spec.checkpoint_bytes is None
-            else f"{spec.checkpoint_bytes:,} bytes, every {duration(spec.checkpoint_every_s)}",
-            "output files": "none"
-            if spec.output_bytes is None
-            else f"{spec.output_bytes:,} bytes of a task, {spec.output_total_bytes:,} in all",
-            "resources": resources_text(spec.cores, spec.memory, spec.gpus) or "none",
-            "weight": f"{spec.weight:g}",
-            "requires": " ".join(spec.requires),
-            "on disconnect": spec.on_disconnect,
-            "late results": spec.late_results,
-            "hedge": "none" if spec.hedge is None else f"{spec.hedge:g} of the tasks",
-            "front": "yes" if spec.front else "no",
+            **_settings(spec),
             "params": dict(spec.params) or "",
         }
     )

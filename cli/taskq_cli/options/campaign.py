@@ -1,4 +1,7 @@
-"""Options that define a campaign, shared by `campaign create` and `campaign change`."""
+"""Options that define a campaign, shared by `campaign create` and `campaign change`.
+
+Those of its settings come from their declarations in `model.campaign_spec`.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +12,18 @@ from typing import Any, Final
 
 import click
 
-from taskq import CampaignSpec, Handler
+from taskq import CampaignSpec, Handler, RetryPolicy
 from taskq.ingest.sources.values import number_or_text
-from taskq.model.campaign_spec import LATE_RESULTS, ON_DISCONNECT
 from taskq.model.errors import UsageError
-from taskq_agent.arguments import time_s
-from taskq_agent.text import size_in_bytes
-from taskq_cli.options.shared import seconds, size, together
+from taskq.model.settings import CHOICE, FLAG, TEXT, TEXTS, Setting, settings
+from taskq_cli.options.shared import together
 
-_RETRY: Final = (
-    *("max_attempts", "max_losses", "backoff_s", "backoff_max_s", "max_lost_nodes"),
-    "max_out_of_time",
-)
-_AS_GIVEN: Final = (
-    *("description", "weight", "on_disconnect", "late_results", "front", "checkpoint_every_s"),
-    "output_total_bytes",
-)
-_LIMITS: Final[dict[str, tuple[str, Callable[[str], float], str]]] = {
-    "time_limit_s": ("--time-limit", time_s, "a time, as 90s, 30m or 2h"),
-    "max_running": ("--max-running", int, "a whole number"),
-    "max_running_per_site": ("--max-running-per-site", int, "a whole number"),
-    "max_failure_share": ("--max-failure-share", float, "a number"),
-    "hedge": ("--hedge", float, "a number"),
-    "checkpoint_bytes": ("--checkpoint-bytes", size_in_bytes, "a size, as 20M"),
-    "cores": ("--cores", int, "a whole number"),
-    "gpus": ("--gpus", int, "a whole number"),
-    "output_bytes": ("--output-bytes", size_in_bytes, "a size, as 20M"),
-}
+_SETTINGS: Final = [
+    one
+    for kind in (CampaignSpec, RetryPolicy)
+    for one in settings(kind).values()
+    if one.name != "path"
+]
 
 
 class SpecOptions:
@@ -54,15 +42,8 @@ class SpecOptions:
     def applied(self, spec: CampaignSpec) -> CampaignSpec:
         """Return the spec changed by the options; raise `InvalidCampaign` if it is not valid."""
         given = self._given
-        changes: dict[str, Any] = {name: given[name] for name in _AS_GIVEN if name in given}
-        changes |= {name: _limit(name, given[name]) for name in _LIMITS if name in given}
-        retry: dict[str, Any] = {name: given[name] for name in _RETRY if name in given}
-        if "never_retry" in given:
-            retry["never_retry"] = tuple(filter(None, given["never_retry"]))
-        if "memory" in given:
-            changes["memory"] = None if given["memory"] == "none" else given["memory"].split(",")
-        if "require" in given:
-            changes["requires"] = tuple(filter(None, given["require"]))
+        changes = {one.name: _value(one, given[one.name]) for one in _SETTINGS if one.name in given}
+        retry = {name: changes.pop(name) for name in settings(RetryPolicy) if name in changes}
         return replace(
             spec,
             handler=self._handler() or spec.handler,
@@ -98,14 +79,36 @@ def spec_options(command: Callable[..., Any]) -> Any:
     return together(*_OPTIONS)(collected)
 
 
-def _limit(name: str, value: str) -> float | None:
-    option, number, kind = _LIMITS[name]
-    if value == "none":
-        return None
+def _value(one: Setting, given: Any) -> Any:
+    """Return the value of a setting from what was given of its option."""
+    if one.kind is TEXTS:
+        return tuple(filter(None, given))
+    if one.kind in (TEXT, CHOICE, FLAG):
+        return given
     try:
-        return number(value)
+        return one.parsed(given)
     except ValueError:
-        raise UsageError(f"{option} {value!r} must be {kind}, or none") from None
+        none = ", or none" if one.optional else ""
+        raise UsageError(f"{one.flag} {given!r:.80} must be {one.kind.form}{none}") from None
+
+
+def _as_click(one: Setting) -> Callable[..., Any]:
+    """Return the option of a setting."""
+    text = f"{one.plain[0].upper()}{one.plain[1:]}."
+    if one.kind is FLAG:
+        flags = f"{one.flag}/--no-{one.flag[2:]}"
+        usual = flags.split("/")[not one.default]
+        return click.option(flags, default=None, help=f"{text} [default: {usual}]")
+    if one.kind is TEXTS:
+        text += " May be repeated; those given replace all before, '' leaves none."
+        return click.option(one.flag, one.name, multiple=True, metavar=one.placeholder, help=text)
+    if one.default != "":
+        usual = "none" if one.default in (None, ()) else one.kind.written(one.default)
+        text += f" [default: {usual}]"
+    if one.kind is CHOICE:
+        return click.option(one.flag, type=click.Choice(one.choices), help=text)
+    metavar = f"{one.placeholder}|none" if one.optional else one.placeholder
+    return click.option(one.flag, one.name, metavar=metavar, help=text)
 
 
 def _param(text: str) -> tuple[str, int | float | str]:
@@ -117,7 +120,6 @@ def _param(text: str) -> tuple[str, int | float | str]:
 
 _OPTIONS: Final = (
     click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM...]"),
-    click.option("--description", metavar="TEXT", help="Description of the campaign, for people."),
     click.option(
         "--python",
         metavar="MODULE:FUNCTION",
@@ -134,149 +136,7 @@ _OPTIONS: Final = (
         default=None,
         help="The program is long-lived and speaks JSON lines; otherwise each task starts one.",
     ),
-    click.option(
-        "--max-attempts",
-        type=int,
-        metavar="N",
-        help="Failures after which a task is given up. [default: 3]",
-    ),
-    click.option(
-        "--max-losses",
-        type=int,
-        metavar="N",
-        help="Lost agents after which a task is given up. [default: 5]",
-    ),
-    click.option(
-        "--backoff",
-        "backoff_s",
-        type=seconds(),
-        metavar="TIME",
-        help="Delay after a task's first failure; it doubles each time. [default: 10s]",
-    ),
-    click.option(
-        "--backoff-max",
-        "backoff_max_s",
-        type=seconds(),
-        metavar="TIME",
-        help="Longest delay. [default: 1h]",
-    ),
-    click.option(
-        "--never-retry",
-        multiple=True,
-        metavar="CLASS",
-        help="A class of error after which a task is given up at once. May be repeated; those "
-        "given replace all before, '' leaves none.",
-    ),
-    click.option(
-        "--max-lost-nodes",
-        type=int,
-        metavar="N",
-        help="Nodes on which a task's agents were lost after which it is given up, as poison. "
-        "[default: 3]",
-    ),
-    click.option(
-        "--max-out-of-time",
-        type=int,
-        metavar="N",
-        help="Attempts that ran out of their agent's time, without progress, after which a task is "
-        "given up, as too-long. [default: 5]",
-    ),
-    click.option(
-        "--time-limit",
-        "time_limit_s",
-        metavar="TIME|none",
-        help="Limit of an attempt. [default: none]",
-    ),
-    click.option(
-        "--max-running",
-        metavar="N|none",
-        help="Limit of the tasks that are working at a time. [default: none]",
-    ),
-    click.option(
-        "--max-running-per-site",
-        metavar="N|none",
-        help="Limit of those that agents of one site work on at a time. [default: none]",
-    ),
-    click.option(
-        "--max-failure-share",
-        metavar="SHARE|none",
-        help="Share of failures among recent attempts above which the campaign pauses itself. "
-        "[default: 0.9]",
-    ),
-    click.option(
-        "--checkpoint-bytes",
-        metavar="SIZE|none",
-        help="Keep the folder $TASKQ_CHECKPOINT of each task for its next attempt, if it is no "
-        "larger than this. [default: none]",
-    ),
-    click.option(
-        "--checkpoint-every",
-        "checkpoint_every_s",
-        type=seconds(),
-        metavar="TIME",
-        help="How often checkpoints are uploaded while attempts run. [default: 10m]",
-    ),
-    click.option(
-        "--cores",
-        metavar="N|none",
-        help="Cores that a task needs: it goes to agents whose slots have so many. [default: none]",
-    ),
-    click.option(
-        "--memory",
-        metavar="SIZES|none",
-        help="Memory that a task may occupy, as 4G; or several sizes, as 4G,8G,16G: the next one "
-        "for a task that has run out of memory. [default: none]",
-    ),
-    click.option("--gpus", metavar="N|none", help="GPUs that a task needs. [default: none]"),
-    click.option(
-        "--output-bytes",
-        metavar="SIZE|none",
-        help="Keep what each task leaves in the folder $TASKQ_OUT with its result, if it is no "
-        "larger than this. [default: none]",
-    ),
-    click.option(
-        "--output-total-bytes",
-        type=size,
-        metavar="SIZE",
-        help="Limit of the output files of the campaign. [default: 10G]",
-    ),
-    click.option(
-        "--weight",
-        type=float,
-        metavar="W",
-        help="Share of the running tasks, in relation to other campaigns'. [default: 1]",
-    ),
-    click.option(
-        "--require",
-        multiple=True,
-        metavar="TAG",
-        help="Go only to agents that offer this: NAME, NAME=VALUE or NAME>=NUMBER, as 'mem>=16'. "
-        "May be repeated; those given replace all before, '' leaves none.",
-    ),
-    click.option(
-        "--on-disconnect",
-        type=click.Choice(ON_DISCONNECT),
-        help="What an agent that cannot reach the queue does with running tasks once their leases "
-        "may have expired. [default: continue]",
-    ),
-    click.option(
-        "--late-results",
-        type=click.Choice(LATE_RESULTS),
-        help="Whether to salvage a success of an attempt that was given up as lost: it then counts "
-        "unless another result was accepted. [default: reject]",
-    ),
-    click.option(
-        "--hedge",
-        metavar="SHARE|none",
-        help="Share of the tasks that idle agents may attempt a second time on another host at the "
-        "campaign's end, if the first attempt takes far longer than others do; the first success "
-        "counts. It needs --late-results salvage. [default: none]",
-    ),
-    click.option(
-        "--front/--no-front",
-        default=None,
-        help="Whether tasks may be leased ahead into Redis. [default: --front]",
-    ),
+    *map(_as_click, _SETTINGS),
     click.option(
         "--param",
         multiple=True,
@@ -285,16 +145,6 @@ _OPTIONS: Final = (
     ),
 )
 _NAMES: Final = (
-    *("program", "description", "python", "prepare", "process", *_RETRY, "never_retry", *_LIMITS),
-    *(
-        "checkpoint_every_s",
-        "memory",
-        "output_total_bytes",
-        "weight",
-        "require",
-        "on_disconnect",
-        "late_results",
-        "front",
-        "param",
-    ),
+    *("program", "python", "prepare", "process", "param"),
+    *(one.name for one in _SETTINGS),
 )

@@ -9,7 +9,7 @@ import pytest
 from taskq import Client, RetryPolicy
 from taskq.db.connections import Database
 from taskq.db.tokens import hashed, session_token
-from taskq.model.tags import missing
+from taskq.model.requirements import missing
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, silence, value

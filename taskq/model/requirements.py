@@ -1,19 +1,27 @@
-"""Tags: requirements of campaigns, and offers of agents, which describe their nodes.
+"""Requirements of campaigns: tags that agents offer, and resources that one task needs of a node.
 
-A requirement is `NAME`, `NAME=VALUE` or `NAME>=NUMBER`; an offer is `NAME` or `NAME=VALUE`. The
+A required tag is `NAME`, `NAME=VALUE` or `NAME>=NUMBER`; an offer is `NAME` or `NAME=VALUE`. The
 server matches them (`sql/functions/offered.sql`) and checks their form by the same rules.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
 from taskq.model.errors import InvalidCampaign, UsageError
+from taskq.model.settings import ValueKind, size_text
+from taskq_agent.text import size_in_bytes
 
 MAX_TAGS: Final = 32
+MAX_SIZES: Final = 8
+#: Sizes of memory, one or several, as `memory_sizes` takes them.
+MEMORY: Final = ValueKind(
+    "a size as `4G`, or a list of up to 8", "SIZES", "sizes, as 4G,8G", lambda text: text.split(",")
+)
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,62}"
 _VALUE = r"[A-Za-z0-9_.+:/@-]{1,100}"
@@ -65,3 +73,34 @@ def _checked(what: str, tags: object, pattern: re.Pattern[str], form: str) -> tu
         if not isinstance(tag, str) or not pattern.fullmatch(tag):
             raise UsageError(f"{what}: the tag {tag!r:.80} must read {form}")
     return tuple(tags)
+
+
+def memory_sizes(where: str, value: object) -> tuple[int, ...]:
+    """Return sizes of memory in bytes, each larger than the one before.
+
+    value: one or several, each as `4G` or in bytes; None means no sizes. Raise `InvalidCampaign` if
+    it is not valid.
+    """
+    if value is None:
+        return ()
+    given = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    try:
+        sizes = tuple(size_in_bytes(str(one)) for one in given)
+    except ValueError as error:
+        raise InvalidCampaign(f"{where}: {error}") from None
+    if len(sizes) > MAX_SIZES or any(b <= a for a, b in itertools.pairwise(sizes)):
+        raise InvalidCampaign(
+            f"{where} must be {MAX_SIZES} sizes at most, each larger than the one before, "
+            f'as ["4G", "8G"], not {value!r:.80}'
+        )
+    return sizes
+
+
+def resources_text(cores: int | None, memory: Sequence[int], gpus: int | None) -> str:
+    """Return the needs of a task as text for people: `cores 4; memory 4G, then 8G`."""
+    parts = [
+        "" if cores is None else f"cores {cores}",
+        f"memory {', then '.join(map(size_text, memory))}" if memory else "",
+        "" if gpus is None else f"GPUs {gpus}",
+    ]
+    return "; ".join(filter(None, parts))

@@ -1,0 +1,19 @@
+-- campaign_settings(path): the settings of a campaign, in the form that change_campaign() takes.
+--
+-- Result: a JSON object; null if there is no such campaign. It is the row without the columns that are no settings,
+-- so a new setting needs no change here. Index: campaign_path_key.
+-- @roles all
+-- @standby yes
+-- @gateway no
+create or replace function taskq.campaign_settings(p_path text)
+returns jsonb
+language sql stable
+as $$
+    select to_jsonb(c)
+           - array['campaign_id', 'parent_id', 'path', 'lineage', 'status', 'revision', 'created_at', 'inputs',
+                   'paused_why', 'owner', 'running_quota', 'hedged', 'payload_bytes', 'tags', 'running_limit']
+           || jsonb_build_object(
+                  'requires', c.tags, 'max_running', c.running_limit, 'memory', coalesce(c.memory, '{}'))
+      from taskq.campaign c
+     where c.path = p_path
+$$;

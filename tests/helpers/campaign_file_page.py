@@ -1,0 +1,46 @@
+"""The tables of settings in docs/campaign-file.md, of which each stands below its mark.
+
+`python -m tests.helpers.campaign_file_page` writes them anew from the declarations of the settings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.handler import Handler
+from taskq.model.settings import REQUIRED, Setting, settings
+from tests.helpers.limits_page import ROOT
+
+PAGE: Final = ROOT / "docs/campaign-file.md"
+MARK: Final = re.compile(r"(<!-- (\w+): written by `make schema`. -->\n).*?\n(?=\n)", re.DOTALL)
+SETTINGS: Final = [
+    one for kind in (CampaignSpec, Handler, RetryPolicy) for one in settings(kind).values()
+]
+
+
+def _row(one: Setting) -> str:
+    values = one.values.removeprefix("a ")
+    if one.choices:
+        *first, last = (f'`"{choice}"`' for choice in one.choices)
+        values = f"{', '.join(first)} or {last}"
+    default = "required" if one.default is REQUIRED else "none"
+    if one.default not in (REQUIRED, None):
+        default = f"`{json.dumps(one.default)}`"
+    return f"| `{one.key}` | {values} | {default} | {one.text} |\n"
+
+
+def _table(name: str) -> str:
+    rows = (_row(one) for one in SETTINGS if one.table == name.replace("campaign", ""))
+    return "| key | type | default | means |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def page() -> str:
+    """Return the page as it should be."""
+    return MARK.sub(lambda mark: f"{mark[1]}\n{_table(mark[2])}", PAGE.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
