@@ -7,17 +7,13 @@ import importlib
 import json
 import math
 import os
-import re
 import shlex
 import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Tuple
 
 from taskq_agent.http.gateways import parsed
-from taskq_agent.text import is_unicode, size_in_bytes
-
-_UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
-_TIME = re.compile(r"([0-9.eE+-]+) ?(s|m|min|h|d|)")
+from taskq_agent.text import is_unicode, size_in_bytes, time_s
 
 
 def text(word: str) -> str:
@@ -71,17 +67,6 @@ def named_file(word: str) -> Tuple[str, Path]:
     if not file.is_file():
         raise argparse.ArgumentTypeError(f"{file}: no such file")
     return text(name if equals else file.name), file
-
-
-def time_s(word: str) -> float:
-    """Return the seconds of a time: a number, alone or with a unit, such as 90s, 30m, 2h or 7d.
-
-    ValueError if it is no time.
-    """
-    found = _TIME.fullmatch(word.strip())
-    if found is None:
-        raise ValueError(f"{word!r} is no time, as 90s, 30m, 2h or 7d")
-    return float(found.group(1)) * _UNITS_S[found.group(2)]
 
 
 def seconds(word: str) -> float:

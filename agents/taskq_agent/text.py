@@ -1,4 +1,4 @@
-"""Text from outside, cleaned for storage and display, and sizes in words."""
+"""Text from outside, cleaned for storage and display, and sizes and times in words."""
 
 from __future__ import annotations
 
@@ -61,3 +61,18 @@ def size_in_bytes(word: str) -> int:
     if not 1 <= size <= MAX_BYTES:
         raise ValueError(f"{word!r:.80} is no size, as 512M, 4G or 1.5T")
     return int(size)
+
+
+_UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
+_TIME = re.compile(r"([0-9.eE+-]+) ?(s|m|min|h|d|)")
+
+
+def time_s(word: str) -> float:
+    """Return the seconds of a time: a number, alone or with a unit, such as 90s, 30m, 2h or 7d.
+
+    ValueError if it is no time.
+    """
+    found = _TIME.fullmatch(word.strip())
+    if found is None:
+        raise ValueError(f"{word!r} is no time, as 90s, 30m, 2h or 7d")
+    return float(found.group(1)) * _UNITS_S[found.group(2)]

@@ -19,8 +19,7 @@ from typing import Any, Final
 from taskq.model.errors import InvalidCampaign, InvalidTask
 from taskq.model.seed import check_text
 from taskq.model.words import duration
-from taskq_agent.arguments import time_s
-from taskq_agent.text import size_in_bytes
+from taskq_agent.text import size_in_bytes, time_s
 
 MAX_PARAMS_BYTES: Final = 262_144
 MAX_PARAMS_DEPTH: Final = 64

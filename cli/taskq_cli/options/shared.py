@@ -20,8 +20,7 @@ from taskq.embedded import Server
 from taskq.model.errors import TaskqError, UsageError
 from taskq.model.seed import check_path
 from taskq.model.words import duration
-from taskq_agent.arguments import time_s
-from taskq_agent.text import size_in_bytes
+from taskq_agent.text import size_in_bytes, time_s
 from taskq_cli.invocation import (
     Invocation,
 )
