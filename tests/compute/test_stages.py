@@ -18,6 +18,7 @@ def test_the_best_calls_are_the_next_stage(served_queue: Client, name: str) -> N
     """Mappings keep their keys, other arguments are themselves; of equal ones the first."""
     ligands = [Seed({"smiles": "C" * (1 + n % 3), "n": n}, f"t{n}") for n in range(9)]
     run = served_queue.map(called.scored, ligands, name=name)
+    run.wait(WAIT_S)  # else the best so far may begin, with warnings, that are not the best of all
     best = run.best(percent=100, by="score", group="smiles", timeout=WAIT_S)
     again = served_queue.map(called.scored, best, name=f"{name}/next")
     outcomes = list(again.outcomes(WAIT_S))

@@ -195,6 +195,28 @@ def test_a_live_stage_ends_with_the_first(queue: Client, hire: Hire, taskq: Comm
     assert again.stdout.startswith("/dock is through: /md has its best 4 of 20; 1 no longer among")
 
 
+def test_of_equal_results_the_first_seeded_is_chosen_however_late(
+    queue: Client, hire: Hire
+) -> None:
+    """So a live stage ends as one that begins later, though an equal result had begun."""
+    first, second = queue.create_campaign("/dock"), queue.create_campaign("/md")
+    first.seed(Seed({"smiles": "C"}, f"t{n}") for n in range(2))
+    docking, agent = hire("/dock"), hire("/md")
+    early, late = docking.claim(2)
+    feeder = Feeder(
+        queue.queries,
+        first,
+        second,
+        Best("result.score", percent=100, group="payload.smiles"),
+    )
+    docking.done(late, {"score": 1})
+    assert (feeder.look().chosen, [one.key for one in agent.claim(2)]) == (1, ["t1"])
+    docking.done(early, {"score": 1})
+    fed = feeder.look()
+    assert (fed.complete, fed.chosen, fed.begun, fed.some_begun) == (True, 1, 1, ("t1",))
+    assert [one.key for one in agent.claim(2)] == ["t0"]
+
+
 def test_what_an_agent_has_is_left_to_it(queue: Client, hire: Hire) -> None:
     """In the statement that cancels the others: nobody is told to stop what has just begun."""
     campaign = queue.create_campaign("/md")
