@@ -68,13 +68,16 @@ class GatewayQueries:
         self._patience_s = patience_s
         self._connections = Connections(self._dialer)
         self._process = os.getpid()
-        self.is_closed = False
         self.server: Final = f"the gateway at {url.replace(',', ' or ')}"
 
     def close(self) -> None:
-        """Close the connections."""
-        self.is_closed = True
+        """Close the connections; requests of other threads come to their end first."""
         self._connections.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed; a closed one answers nothing."""
+        return self._connections.is_closed
 
     def impatient(self) -> GatewayQueries:
         """Return the same gateway without repetitions, for callers that ask again anyway."""
@@ -193,6 +196,8 @@ class GatewayQueries:
     @contextmanager
     def _asked(self, request: HttpRequest, connections: Connections) -> Iterator[HTTPResponse]:
         check_process(self._process)
+        if self.is_closed:
+            raise Unavailable(f"the connection to {self.server} is closed")
         address = self._gateways.first()
         with (
             self._translated(address),

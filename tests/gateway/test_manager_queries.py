@@ -367,3 +367,15 @@ def test_gateways_login_needs_the_role_manager(staff: Staff, tmp_path: Path) -> 
                 assert (campaign.cancel(), campaign.resume(), campaign.remove()) == (1, True, 1)
         finally:
             gateway.kill()
+
+
+def test_a_closed_queue_asks_nothing(realm: Realm) -> None:
+    """No thread that still watches tasks opens a connection again."""
+    queries = GatewayQueries(realm.gateway.url, realm.token("submitter"))
+    others = queries.impatient()
+    queries.open()
+    queries.close()
+    for closed in (queries, others):
+        assert closed.is_closed
+        with pytest.raises(Unavailable, match="is closed"):
+            closed.rows("counts", path="/", depth=0)

@@ -74,6 +74,7 @@ class Connections:
         self._dialer = dialer
         self._lock = threading.Lock()
         self._idle: List[Tuple[GatewayAddress, DialedConnection]] = []
+        self.is_closed = False
 
     @contextmanager
     def answered(
@@ -106,8 +107,9 @@ class Connections:
                 connection.close()
 
     def close(self) -> None:
-        """Close the idle connections."""
+        """Close the idle connections; those in use close as soon as their request ends."""
         with self._lock:
+            self.is_closed = True
             idle, self._idle = self._idle, []
         for _, connection in idle:
             connection.close()
@@ -156,8 +158,10 @@ class Connections:
 
     def _give_back(self, address: GatewayAddress, connection: DialedConnection) -> None:
         with self._lock:
+            most = 0 if self.is_closed else _MOST_IDLE
             self._idle.append((address, connection))
-            surplus, self._idle = self._idle[:-_MOST_IDLE], self._idle[-_MOST_IDLE:]
+            surplus = self._idle[: len(self._idle) - most]
+            del self._idle[: len(surplus)]
         for _, old in surplus:
             old.close()
 

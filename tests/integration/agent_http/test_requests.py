@@ -270,6 +270,20 @@ def test_nothing_is_left_after_the_end(gateway: HttpGateway) -> None:
         assert list(transport.read_blob(DIGEST, len(BLOB))) == []
 
 
+def test_connection_in_use_at_the_end_closes_with_its_request(gateway: HttpGateway) -> None:
+    """Another thread may wait for an answer when the transport closes."""
+    gateway.queue = queue_of(0)
+    with ThreadPoolExecutor(1) as pool:
+        with agent_of(gateway) as transport:
+            session = transport.open(HELLO).session
+            claim = pool.submit(transport.exchange, Request(session, (), 1, "lease", wait_s=30))
+            wait_until(lambda: gateway.waits)
+        gateway.queue.add({"n": 0})
+        assert len(claim.result(60).tasks) == 1
+        wait_until(lambda: gateway.ended() == gateway.connections())
+        del transport  # it lived until here, so nothing else closed the connection
+
+
 def test_many_threads_share_a_transport(gateway: HttpGateway) -> None:
     """Slots, beats and exchanges at once get each its own answer."""
     failed = threading.Event()
