@@ -28,6 +28,7 @@ from taskq_agent.core.core import EXIT_AGENT_BROKEN, AgentCore
 from taskq_agent.handlers import MemoryRoom, Runner, RunnerSettings, make_runner
 from taskq_agent.heartbeat import HeartbeatThread
 from taskq_agent.protocol import Heartbeat, Hello, LeaseIds
+from taskq_agent.resources import with_protocol
 from taskq_agent.settings import AgentSettings
 from taskq_agent.spool import Spool
 from taskq_agent.threads import Caller, Slot
@@ -213,7 +214,7 @@ class Agent:
             site=settings.site,
             slots=settings.slots,
             release=settings.release,
-            offers=settings.offers,
+            offers=with_protocol(settings.offers),
         )
 
 

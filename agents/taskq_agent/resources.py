@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterator, List, Mapping, Optional, Tuple
 
+from taskq_agent.protocol import PROTOCOL
 from taskq_agent.text import MAX_BYTES
 
 _MEBI = 1 << 20
 _GIBI = 1 << 30
 _CGROUPS = Path("/sys/fs/cgroup")
+#: An agent's own tag; campaigns with what earlier agents would ignore require it.
+PROTOCOL_TAG = f"protocol={PROTOCOL}"
+
 _MAX_OFFERS = 32
 _EXACT_BELOW = 16
 
@@ -80,6 +84,12 @@ def offers(share: Resources, given: Tuple[str, ...]) -> Tuple[str, ...]:
         also.append(f"gpus={len(share.gpus)}")
     further = [tag for tag in also if tag.partition("=")[0] not in named]
     return (*given, *further[: max(0, _MAX_OFFERS - len(given))])
+
+
+def with_protocol(given: Tuple[str, ...]) -> Tuple[str, ...]:
+    """Return the tags with that of this agent's protocol, which nobody else can give."""
+    others = [tag for tag in given if tag.partition("=")[0] != "protocol"]
+    return (*others[: _MAX_OFFERS - 1], PROTOCOL_TAG)
 
 
 def _stepped(memory: int) -> str:

@@ -104,6 +104,8 @@ create table taskq.campaign (
         || case when memory is null then '{}'::text[]
                 else array['mem>=' || trim_scale(round(memory[1] / 1073741824.0, 3))::text] end
         || case when gpus is null then '{}'::text[] else array['gpus>=' || gpus::text] end
+        || case when checkpoint_bytes is null and output_bytes is null then '{}'::text[]
+                else array['protocol>=1'] end
     ) stored,
     output_bytes integer,
     output_total_bytes bigint not null default 10737418240,
@@ -190,7 +192,7 @@ comment on column taskq.campaign.on_disconnect is
 comment on column taskq.campaign.weight is 'Its share of the running tasks, relative to its neighbours.';
 comment on column taskq.campaign.tags is 'Tags that people require of agents.';
 comment on column taskq.campaign.requires is
-    'All that an agent must offer: the tags, and what follows from the resources. Claims look at this alone.';
+    'All that an agent must offer: the tags, what follows from the resources, and a protocol that knows checkpoints and output files. Claims look at this alone.';
 comment on column taskq.campaign.cores is 'Cores of a slot that a task needs; null: it asks for none of its own.';
 comment on column taskq.campaign.memory is
     'Bytes that an attempt may occupy; further elements hold for a task that ran out of memory so often.';

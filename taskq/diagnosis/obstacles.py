@@ -122,7 +122,8 @@ def _common(facts: Facts, campaigns: Sequence[CampaignFacts]) -> str:
 
 def _start(path: str, requires: Sequence[str]) -> str:
     """Return the command that starts an agent with the required tags."""
-    offers = [word for tag in requires for word in ("--offer", tag.replace(">=", "="))]
+    own = (tag for tag in requires if not tag.startswith("protocol"))
+    offers = [word for tag in own for word in ("--offer", tag.replace(">=", "="))]
     return command("agent", "run", "--campaign", path, *offers)
 
 
@@ -336,20 +337,22 @@ def _tags(
         f"{tags} ({n:,})" if len(offered) > 1 else tags
         for tags, n in offered.most_common(_MOST_SHOWN)
     )
+    too_old = any(tag.startswith("protocol") for tag in detail)
+    hint = " Checkpoints and output files need agents of this release." if too_old else ""
     together = " together" if len(detail) > 1 else ""
     tags = " ".join(detail)
     agents = sum(offered.values())
     yield Reason(
         "tags",
         f"{_about(facts, campaigns)}: no agent at work offers {tags}{together}; "
-        f"{counted(agents, 'agent')} {verb(agents, 'offers', 'offer')} {brief(there)}.",
+        f"{counted(agents, 'agent')} {verb(agents, 'offers', 'offer')} {brief(there)}.{hint}",
         tasks=_tasks(campaigns),
         commands=[
             _start(path, detail),
             *(
                 command("campaign", "change", one.path, "--require", "")
                 for one in campaigns[:1]
-                if len(campaigns) == 1
+                if len(campaigns) == 1 and not too_old
             ),
         ],
         figures={"missing": list(detail), "agents": agents},

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from taskq.pilots.agent_file import AGENT_FILE
 from taskq.pilots.settings import PilotSettings
+from taskq_agent.resources import PROTOCOL_TAG
 
 _HEAD = """\
 #!/bin/sh
@@ -75,6 +76,6 @@ def _agent(
         argv = [[*program, "agent", "run"], *further]
     argv += [["--campaign", path], ["--name", name], ["--slots", str(settings.slot_count)]]
     argv += [["--idle-timeout", f"{settings.idle_timeout:g}"]]
-    argv += [["--offer", tag] for tag in settings.all_offers]
+    argv += [["--offer", tag] for tag in settings.all_offers if tag != PROTOCOL_TAG]
     argv += [["--site", settings.site]] if settings.site else []
     return argv

@@ -16,7 +16,7 @@ from taskq.model.errors import UsageError
 from taskq.model.requirements import check_offers
 from taskq.model.settings import known_only
 from taskq_agent import arguments
-from taskq_agent.resources import Resources, offers
+from taskq_agent.resources import Resources, offers, with_protocol
 from taskq_agent.text import size_in_bytes
 
 DRIVERS: Final = ("slurm", "pbs", "htcondor", "kubernetes", "local", "ssh")
@@ -147,7 +147,7 @@ class PilotSettings:
             memory=_size(self.memory),
             gpus=tuple(map(str, range(int(gpus[0]) if gpus else 0))),
         )
-        return offers(job.share(0, self.slot_count), self.offers)
+        return with_protocol(offers(job.share(0, self.slot_count), self.offers))
 
     @property
     def lifetime_s(self) -> float:

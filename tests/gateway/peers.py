@@ -13,6 +13,7 @@ from typing import Any
 from typing_extensions import Self
 
 from taskq_agent.protocol import LeaseIds, dumps
+from taskq_agent.resources import PROTOCOL_TAG
 
 TIMEOUT_S = 30.0
 
@@ -136,6 +137,7 @@ def hello(campaign: str, **members: Any) -> dict[str, Any]:
         "pid": 1,
         "site": "here",
         "slots": 1,
+        "offers": [PROTOCOL_TAG],
         "release": "0",
         **members,
     }

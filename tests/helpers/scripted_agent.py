@@ -11,6 +11,7 @@ from typing import Any
 from taskq.db.connections import Database
 from taskq.model.errors import SessionEnded
 from taskq_agent.protocol import DONE, FAILED, RELEASED, LeaseIds
+from taskq_agent.resources import with_protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Claimed:
 
 
 class ScriptedAgent:
-    """One session, on a connection of its own."""
+    """One session, on a connection of its own. speaks: it offers the protocol, as agents do."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class ScriptedAgent:
         site: str = "here",
         offers: Sequence[str] = (),
         agent: str = "double",
+        speaks: bool = True,
         slots: int = 1,
     ) -> None:
         self.path = path
@@ -58,7 +60,7 @@ class ScriptedAgent:
             pid=1,
             slots=slots,
             release="0",
-            offers=list(offers),
+            offers=list(with_protocol(tuple(offers)) if speaks else offers),
         )
 
     def close(self) -> None:

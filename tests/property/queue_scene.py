@@ -37,7 +37,10 @@ PLACES = st.tuples(st.just("host"), HOSTS) | st.tuples(st.just("site"), SITES)
 WANTS = st.integers(1, 4)
 INDEX = st.integers(0, 10_000)
 
-_OPEN = "select taskq.open_session(%s, gen_random_uuid(), p_host => %s, p_site => %s)"
+_OPEN = """
+    select taskq.open_session(%s, gen_random_uuid(), p_host => %s, p_site => %s,
+                              p_offers => '{protocol=1}')
+"""
 _TASKS = """
     select task_id, status::text, attempt, failures, losses
       from taskq.state where campaign_id = %s order by task_id

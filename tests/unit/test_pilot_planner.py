@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from taskq.pilots.planner import PilotJobs, PilotState, Plan, Waiting, plan
 from taskq.pilots.settings import PilotSettings
+from taskq_agent.resources import PROTOCOL_TAG
 
 HOUR_S = 3_600.0
 
@@ -276,4 +277,4 @@ def test_agents_offer_what_a_slot_has_of_the_job(
     job: dict[str, Any], offers: tuple[str, ...]
 ) -> None:
     """What an operator says goes first."""
-    assert settings(**job).all_offers == offers
+    assert settings(**job).all_offers == (*offers, PROTOCOL_TAG)

@@ -260,6 +260,21 @@ def test_tags_that_nobody_offers_are_named(
     assert reason.text.startswith("20 tasks wait: no agent at work offers " + " ".join(missed))
 
 
+@pytest.mark.parametrize("limit", ["checkpoint_bytes", "output_bytes"])
+def test_agents_that_would_ignore_files_get_nothing_and_the_reason_is_named(
+    limit: str, make: Make, hire: Hire
+) -> None:
+    """They would report tasks as done without them."""
+    campaign = make(**{limit: 20_000})
+    old = hire("/c", speaks=False, offers=("gpu",))
+    assert old.claim() == []
+    reason = only(campaign)
+    assert (reason.code, reason.figures["missing"]) == ("tags", ["protocol>=1"])
+    assert "Checkpoints and output files need agents of this release" in reason.text
+    assert all("protocol" not in one and "--require" not in one for one in reason.commands)
+    assert hire("/c").claim()
+
+
 def test_requirements_are_met_as_the_server_says(postgres: Postgres) -> None:
     """Both have one rule."""
     requires = ["gpu", "arch=a100", "mem>=16", "n=1.0", "v>=2.5"]
