@@ -5,7 +5,7 @@
 -- Result: the campaign's revision. Error TQ404: no such campaign. Error TQ400: a malformed name or
 --     digest, or more than 100 inputs. Error TQ409: the owner's quota of bytes has no room for it.
 --
--- Locks: the campaign's row. Of those who add at the same time all may find the last room.
+-- Locks: the campaign's row. Several callers at the same time may each find the last room.
 -- @roles submitter
 -- @gateway submitter
 -- @repeat safe

@@ -1,12 +1,12 @@
 -- admit(path, key, ..., token, token_hash, address): opens a session, or finds the one that was opened
 -- with this key. The common part of open_session() and enrol(); not for clients.
 --
--- token, token_hash, address: of a session that is opened with a token; otherwise null. See
---     open_session() for the others, and for the errors.
+-- token, token_hash, address: if a token opens the session; otherwise null. See open_session() for the other
+--     parameters and the errors.
 -- session: its id. opened: whether it is new.
 -- Error TQ403: the key's session was opened with another token, or with none; or the host or site is
--- banned, unless the key has a session already. Of a ban that commits meanwhile see drain_banned().
--- Error 23505 for session_pkey: the sequence is behind, see mend_sequences().
+-- banned, unless the key has a session already. For a ban that commits meanwhile see drain_banned(). Error
+-- 23505 for session_pkey: the sequence is behind, see mend_sequences().
 -- Index: session_key_key, ban_pkey.
 create or replace function taskq.admit(
     p_path text,

@@ -1,11 +1,12 @@
--- attempt_sample(path, most): a sample of the latest attempts at and below a path, `most` at the most. A part of
--- latest_attempts() and failing_tasks(); not for clients.
+-- attempt_sample(path, most): a sample of at most `most` of the latest attempts at and below a path. A part
+-- of latest_attempts() and failing_tasks(); not for clients.
 --
--- Of each campaign, the attempts of the tasks that were seeded last among those with an attempt: claims go
--- in that order. Of 50 campaigns, those first in which most runs, as many of each; what small ones leave is
--- for the larger ones. No index has attempts by session, so a host that does little has few among them.
+-- Takes, from each campaign, the attempts of the tasks that were seeded last among those with an attempt:
+-- claims go in that order. Takes the 50 campaigns in which most runs, and equal numbers from each; what small
+-- ones leave goes to the larger ones. No index has attempts by session, so a host that does little has few in
+-- the sample.
 -- outcome: as in `attempt`, or refused.
--- run_s: seconds that the payload ran, as the agent measured it, else from claim to end; 1 ms at the least.
+-- run_s: seconds that the payload ran, as the agent measured it, else from claim to end; at least 1 ms.
 -- cut: whether the campaign has more attempts.
 -- Error TQ404: no such campaign.
 --
@@ -33,7 +34,7 @@ declare
     v_each integer;
     v_read integer;
 begin
-    -- The smallest first: what one has not, the next may have.
+    -- The smallest first: what it leaves, the next may take.
     v_chosen := array(
         select k.campaign_id
           from (

@@ -1,8 +1,8 @@
--- avoided(campaign, sessions): of some sessions those for which tasks are waiting that have failed on their
--- hosts, or were lost as others that they have were, and that they must not have yet: see pick_again(). A part of take(), which pins the settings; not
--- for clients.
+-- avoided(campaign, sessions): which of some sessions must not yet have tasks that wait: tasks that failed on
+-- the session's host, or were lost, while the session has others that were lost; see pick_again(). A part of
+-- take(), which pins the settings; not for clients.
 --
--- Looks at 1,000 such tasks at the most, once for all sessions. Null: none of them.
+-- Looks at 1,000 such tasks at most, once for all sessions. Result: null if there is no such session.
 -- Index: task_waiting_again, session_pkey, session_host.
 create or replace function taskq.avoided(p_campaign bigint, p_sessions bigint[])
 returns bigint[]

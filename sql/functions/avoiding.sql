@@ -1,6 +1,6 @@
--- avoiding(avoids, campaign, task, attempt): the hosts on which a task has failed, including that of this
--- attempt, which has failed and is recorded: hashes of their names, the last sixteen, latest last. A part
--- of settle(); not for clients.
+-- avoiding(avoids, campaign, task, attempt): the hosts on which a task has failed, with the host of this
+-- attempt, whose failure is recorded: hashes of the last sixteen names, the latest last. A part of settle();
+-- not for clients.
 --
 -- avoids: the value before; null: no host. Index: attempt_pkey, session_pkey.
 create or replace function taskq.avoiding(

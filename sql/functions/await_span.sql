@@ -1,7 +1,7 @@
--- await_span(campaign, before): waits a moment for a span of a campaign all of whose spans are locked. A
--- part of pick(), which calls it only with nothing in its hands: who waits for a span has none.
+-- await_span(campaign, before): waits a moment for a span of a campaign all of whose spans are locked. A part
+-- of pick(), which calls it only while it holds no span: so no two callers wait for each other.
 --
--- before: see pick(). Result: whether there was one that can be had now.
+-- before: see pick(). Result: whether a span can be had now.
 create or replace function taskq.await_span(p_campaign bigint, p_before integer)
 returns boolean
 language plpgsql

@@ -1,15 +1,13 @@
 -- ban(kind, name, why, lifetime_s): keeps agents away from a host or site: those at work there drain, and
--- no new session is opened there, see admit(), until the ban ends or is lifted. A ban that is there is
--- replaced.
+-- no new session is opened there, see admit(), until the ban ends or is lifted. Replaces an earlier ban.
 --
--- kind: host or site. name: as agents name it; they may name another one, so whoever is to be kept out
---     for safety's sake needs a token that is revoked. lifetime_s: seconds until the ban ends; null: when
---     it is lifted.
+-- kind: host or site. name: as agents name it; they may give another name, so to keep somebody out for
+--     safety, revoke the token. lifetime_s: seconds until the ban ends; null: when it is lifted.
 -- Result: how many agents were not draining before. They get the order, with the reason, with the
 --     answer to their next heartbeat, and work on what they hold.
 -- Error TQ400: not such a kind, name, reason or time. Error TQ409: there are 1,000 bans.
 --
--- Moves no task, and no claim or report reads it; it costs as much as drain_sessions(). Of a session that is
+-- Moves no task, and no claim or report reads it; it costs as much as drain_sessions(). For a session that is
 -- being opened meanwhile see drain_banned().
 --
 -- Locks: the ban's row; the sessions, in their order. Index: ban_pkey, session_open.

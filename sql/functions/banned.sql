@@ -1,5 +1,5 @@
 -- banned(host, site): why agents of a host and site are kept away now, as a sentence for them and for
--- people; null: they are not. Of two bans that of the host counts. Index: ban_pkey.
+-- people; null: they are not. A ban of the host comes before one of the site. Index: ban_pkey.
 -- @roles reader
 -- @standby no
 -- @gateway no

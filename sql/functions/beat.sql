@@ -8,10 +8,10 @@
 --     timeline: the timeline() of the answer that the agent had last; missing or 0: none.
 --     drawn: the newest lease id that the agent had drawn when it made this heartbeat, or null; its
 --         lease ids rise. trouble: null, or {"failures", "error_class", "try_in_s"}: why the agent
---         makes one attempt at a time only, see taskq_agent.protocol.Trouble; shown to
---         people, with 200 characters of the class. tally: array of [campaign, done, failed]: outcomes
---         of the session's latest first attempts, of 64 campaigns at most; null or missing:
---         unchanged since the last heartbeat. See judge_hosts().
+--         makes one attempt at a time only, see taskq_agent.protocol.Trouble; people see it, with 200
+--         characters of the class. tally: array of [campaign, done, failed]: outcomes of the session's latest
+--         first attempts, of 64 campaigns at most; null or missing: unchanged since the last heartbeat. See
+--         judge_hosts().
 -- Result: a row for each session with news: ended: whether the session has ended; drain: whether its
 --     agent shall drain; suspect: why its host is slowed, or null; stop (array of
 --     [campaign, task, lease], or null): those of `held` whose lease is no longer valid: expired,
@@ -104,7 +104,7 @@ begin
         when data_exception then
             raise exception 'not a beat: %', sqlerrm using errcode = 'TQ400';
     end;
-    -- One null among what is held would keep all else from being handed on.
+    -- One null among the held attempts would keep all others from being handed on.
     if array_position(v_sessions || v_campaigns || v_tasks, null) is not null
        or jsonb_path_exists(v_troubles, '$.*.* ? (@ == null)')
        or jsonb_path_exists(v_tallies, '$.*[*][*] ? (@ == null || @ < 0)')
@@ -155,7 +155,8 @@ begin
       from taskq.front f
      where f.epoch > 0;
 
-    -- What was leased ahead becomes the session's that names it; of two the first, see lease_ahead().
+    -- A task leased ahead becomes the session's that names it; of two sessions the first wins, see
+    -- lease_ahead().
     if found then
         perform taskq.name_ahead(v_holders, v_campaigns, v_tasks, v_leases);
     end if;

@@ -1,7 +1,7 @@
 -- begin_pilot_job(pilot, holder, place, most): the number of a job that the loop is about to submit.
 --
--- It is written down before the batch system hears of it, so that a loop which dies in between is followed by
--- one that knows what to look for; see taskq/pilots/loop.py. place: the host, where the driver chooses it.
+-- It is written down before the batch system gets the job: if the loop dies in between, the next loop knows
+-- what to look for; see taskq/pilots/loop.py. place: the host, where the driver chooses it.
 -- most: how many jobs of the pilot may be live. Jobs that ended a month ago are forgotten.
 -- Result: null if there are as many already, or the pilot is not active.
 -- Error TQ409: another loop acts for the pilot.

@@ -1,10 +1,10 @@
--- best_of_groups(campaign, part, name, ascending, group_part, group_name, inline, after, scan): of the next
--- `scan` attempts of a campaign, in the order of task ids, of each group of accepted results the one
--- with the highest value of a field, or with the lowest. Called again with `after` until `last` is null.
+-- best_of_groups(campaign, part, name, ascending, group_part, group_name, inline, after, scan): the accepted
+-- result with the highest, or the lowest, value of a field in each group, among the next `scan` attempts of a
+-- campaign in the order of task ids. Called again with `after` until `last` is null.
 --
 -- part, name, ascending, inline, after: see best_results(). group_part, group_name: payload or result, and
 --     a name there: results with the same JSON there are a group.
--- tasks, ranks, groups: of equal value first seeded first; a group is a digest of 16 bytes.
+-- tasks, ranks, groups: of equal values the task seeded first; a group is a digest of 16 bytes.
 --     large, large_groups: tasks whose result refers to a blob, and their groups where the payload says
 --     them. seen: accepted results. ranked: those with a number and a group. last: to go on after.
 --

@@ -1,16 +1,16 @@
--- best_results(campaign, part, name, ascending, top, worst, inline, after, scan): of the next `scan`
--- attempts of a campaign, in the order of task ids, the accepted results with the highest value of a
--- field, or with the lowest. Called again with `after` until `last` is null, it gives the best of all.
+-- best_results(campaign, part, name, ascending, top, worst, inline, after, scan): the accepted results with
+-- the highest, or the lowest, values of a field, among the next `scan` attempts of a campaign in the order of
+-- task ids. Called again with `after` until `last` is null, it gives the best of all.
 --
 -- part: result, payload, phases: the value is the number at `name` there, see value_at(); task_id, attempt,
 --     claimed_at, ended_at: it is that, instants in seconds. ascending: the lowest first. top: how
 --     many are wanted. worst: only better ones than this; null: all.
 -- inline: leave out results that refer to a blob, and name them in `large`.
--- tasks, ranks: `top` of them at most, best first, of equal value first seeded first. seen: accepted
---     results. ranked: those of them that have a number there. last: to go on after.
+-- tasks, ranks: at most `top`, best first; of equal values the task seeded first. seen: accepted results.
+--     ranked: those of them that have a number there. last: to go on after.
 --
--- From the first task on it is answered by an index of results, of all of them at once, where there is one
--- that has them all; see best_indexed().
+-- With `after` 0, an index of results that has them all answers for the whole campaign at once; see
+-- best_indexed().
 --
 -- A number is compared exactly; see number_at() for what is one. Memory is bounded by
 -- `scan` ids with their values. Plans: see tasks(). Index: attempt_pkey, spec_pkey.

@@ -4,11 +4,11 @@
 -- Result: silence is measured from the last heartbeat or from this instant, whichever is later;
 -- infinity: no session expires now.
 --
--- Agents fail one by one. When many fall silent at a time, most likely they cannot reach the service and
--- continue to work. So the brake is set when a session would expire while ten or more are silent, and
--- they are at least half of the open ones. A session is silent after half of its lease without a
--- heartbeat, of which there are four in a lease: so when the first would expire, the others of the same
--- outage are silent already.
+-- Agents fail one by one. When many fall silent at the same time, they most likely go on working and cannot
+-- reach the service. So the brake is set when a session would expire while ten or more are silent, and they
+-- are at least half of the open ones. A session is silent after half of its lease without a heartbeat; agents
+-- send four in a lease. So when the first session would expire, the others of the same outage are silent
+-- already.
 --
 -- While no session is heard, nothing expires: no agent could take the tasks. From the moment that the
 -- first is heard, or a new one is opened, each has one more lease time. Sessions that are still silent

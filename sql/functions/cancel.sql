@@ -2,14 +2,14 @@
 -- call, in the order of their ids.
 --
 -- tasks: these; null: all. after: the last id that the call before returned, 0 at first.
--- begun: with false, leave out what an agent has; only for given tasks.
+-- begun: false leaves out tasks that an agent has; only for given tasks.
 -- moved: how many were cancelled; last: the id to go on after, null when there is no more.
 -- A running attempt ends as cancelled; its agent gets the order at the next heartbeat. Damaged rows do
 -- not fail the call: a working task without a session is no attempt, and recorded attempts stay.
 --
 -- Locks: the spans that the tasks are in, see unspan(), then the bundles, then the rows of the tasks, in the order
--- of task_id; waits for them. For all tasks before these the campaign's lock of seed_begin(): after set_status()
--- no seed and no retry that did not see it is under way, so nothing is left behind. Index: task_pkey.
+-- of task_id; waits for them. For all tasks, first the campaign's lock of seed_begin(): then no seed and no
+-- retry is under way that has not seen set_status(), so nothing is left behind. Index: task_pkey.
 --
 -- Planned at each call: a generic plan would scan the campaign to cancel a single task.
 -- @roles gateway manager operator
@@ -34,8 +34,8 @@ begin
     if p_tasks is null then
         perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));
     end if;
-    -- The first tasks that wait, and all that is in hand: so that no id below `last` is left behind. In this order: a
-    -- claim that is under way is waited for at its span, and what it took is then in a bundle.
+    -- The first waiting tasks, and all that agents have, so that no id below `last` is left behind. Spans
+    -- come first: a claim under way holds its span until what it took is in a bundle.
     perform taskq.unspan(p_campaign, p_tasks, p_after, p_limit);
     perform taskq.unpack(
         p_campaign,

@@ -1,5 +1,5 @@
--- cancelled_by(campaign): the cancelled campaigns among it and those above it, as text from the top:
--- '/a and /a/b'; null: none. For messages of other functions; not for clients. Index: campaign_pkey.
+-- cancelled_by(campaign): which of a campaign and those above it are cancelled, as text from the top: '/a and
+-- /a/b'; null: none. For messages of other functions; not for clients. Index: campaign_pkey.
 create or replace function taskq.cancelled_by(p_campaign bigint)
 returns text
 language plpgsql stable

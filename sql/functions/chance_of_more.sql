@@ -1,6 +1,6 @@
 -- chance_of_more(failed, tried, mean, variance): the probability of `failed` or more among `tried` under the
--- beta-binomial distribution of this mean and variance; a little too large where `tried` is above 1,000,
--- and no more exact than that it is above 0.01. A part of judge_hosts(); not for clients.
+-- beta-binomial distribution of this mean and variance; a little too large where `tried` is above 1,000; a
+-- result above 0.01 says no more than that. A part of judge_hosts(); not for clients.
 create or replace function taskq.chance_of_more(
     p_failed double precision,
     p_tried double precision,

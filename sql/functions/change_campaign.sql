@@ -4,10 +4,10 @@
 --
 -- inputs: replaces all inputs by these, an object of names with digest and size, see add_input(): a handler and what
 --     it reads change together.
--- Result: the new revision. Error TQ404: no such campaign. Error TQ400: the spec is no object, it names what is no
---     setting, a tag is not well formed, or its JSON is beyond its limits, see json_fault(): 64 KiB for the handler, 256
---     for the parameters. Error TQ403: its handler has agents unpickle something, which the login may
---     not order, see may_pickle(), or the token for which it is called, see permit().
+-- Result: the new revision. Error TQ404: no such campaign. Error TQ400: the spec is no object or names an
+--     unknown setting, a tag is not well formed, or its JSON is beyond its limits, see json_fault(): 64 KiB
+--     for the handler, 256 for the parameters. Error TQ403: its handler has agents unpickle something, and
+--     the login (see may_pickle()) or the token (see permit()) does not allow that.
 --
 -- Locks: the campaign's row.
 -- @roles submitter

@@ -1,4 +1,4 @@
--- checked_payload(payload): the payload of a task as jsonb, whose text is checked before. A part of
+-- checked_payload(payload): the payload of a task as jsonb, after a check of its text. A part of
 -- seed_tasks().
 --
 -- Error TQ400: it has more than 64 KiB, is nested more than 64 deep, or has a number that is too long, see

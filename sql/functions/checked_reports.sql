@@ -10,7 +10,7 @@ as $$
 declare
     v_fault text := taskq.json_fault(p_reports, 294912, 102);
 begin
-    -- Mostly one report; of many, all may be more than one may be.
+    -- Mostly one report; many together may be larger than one may be.
     if v_fault is not null then
         select min(f.fault) into v_fault
           from json_array_elements(p_reports::json) r

@@ -15,7 +15,7 @@
 -- Campaigns with the same scopes and the same requirements are grouped before they are matched with
 -- agents: there are few kinds of campaigns, and few kinds of agents.
 --
--- Reads no task; for what it costs see standing(), which is asked once for each path.
+-- Reads no task. It calls standing(), which states its cost, once for each path.
 -- @roles gateway
 -- @plan generic no-jit
 create or replace function taskq.claimable(

@@ -1,7 +1,7 @@
 -- closed(path): the paused and cancelled campaigns at and below a path, whose subtrees hand out no tasks;
 -- nearly always none. paused, cancelled: their ids, by status; null: none.
 --
--- Index: campaign_closed, campaign_parent (one look-up for each, which `offset 0` sees to).
+-- Index: campaign_closed, campaign_parent (`offset 0` makes it one look-up for each campaign).
 create or replace function taskq.closed(
     p_path text,
     out paused bigint[],

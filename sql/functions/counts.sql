@@ -2,9 +2,9 @@
 -- (depth 1), or for each of the whole subtree (null).
 --
 -- Result: one row per campaign, ordered by path. At depth 0 and 1 the counts include all that is
--- below the row's campaign; at depth null they are the campaign's own. state: cancelled or paused
--- where the campaign or one above it is. paused_why: why the row's campaign paused itself; null: it did
--- not. Exact within the snapshot: counter plus deltas.
+-- below the row's campaign; at depth null they are the campaign's own. state: cancelled or paused if the
+-- campaign or one above it is. paused_why: why the row's campaign paused itself; null: it did not. Exact
+-- within the snapshot: counter plus deltas.
 -- Error TQ404: no such campaign.
 --
 -- Reads no task. The cost grows with the number of campaigns in the subtree, with the campaigns
@@ -61,7 +61,7 @@ begin
               from taskq.unfolded() d
              group by d.campaign_id
         ), part as (
-            -- Each campaign, with what is counted of it, belongs to the row of its node.
+            -- Each campaign's counts belong to the row of its node.
             select case when p_depth is null then c.campaign_id else c.lineage[v_level] end as node,
                    c.campaign_id, c.parent_id, c.path,
                    greatest(
@@ -81,7 +81,7 @@ begin
                    f.losses
               from fresh f
              cross join lateral (
-                 -- Servers before 17 would rather go through all campaigns.
+                 -- Servers before 17 would else go through all campaigns.
                  select c.campaign_id, c.lineage
                    from taskq.campaign c
                   where c.campaign_id = f.campaign_id

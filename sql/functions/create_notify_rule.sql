@@ -4,7 +4,8 @@
 -- name: letters, digits and hyphens in lower case, 40 at most. path: the campaign that is watched, with all
 --     below it. events: of finished, paused, no-agents, failing, slow, disk. target: mail:ADDRESS, webhook:https://...,
 --     webhook:NAME or command:NAME; keepers check it again, and decide what they send.
--- after_s: for how long it must be so before it is told, 30 days at most; null: as note_events() says.
+-- after_s: how long a condition must hold before a message is sent, 30 days at most; null: as note_events()
+--     says.
 -- Error TQ400: not such a value. Error TQ404: no such campaign. Error TQ409: there is a rule of this name, or
 --     there are 100.
 -- @roles operator

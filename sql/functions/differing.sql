@@ -1,5 +1,5 @@
--- differing(one, other): of two texts the pieces in which they first differ, 180 characters at most;
--- nothing of nulls.
+-- differing(one, other): the pieces in which two texts first differ, 180 characters at most; nulls if one is
+-- null.
 create or replace function taskq.differing(
     p_one text, p_other text, out one text, out other text)
 language plpgsql immutable strict
@@ -12,7 +12,7 @@ declare
     v_middle integer;
     v_from integer;
 begin
-    -- So many characters from the left are alike, found by halves.
+    -- The number of equal characters from the left, found by bisection.
     while v_alike < v_more loop
         v_middle := (v_alike + v_more + 1) / 2;
         if left(p_one, v_middle) = left(p_other, v_middle) then

@@ -1,13 +1,12 @@
--- done_within(campaign, firsts, lasts, scan): which tasks have an accepted result, of those whose ids lie
--- within some ranges.
+-- done_within(campaign, firsts, lasts, scan): which tasks with ids in some ranges have an accepted result.
 --
--- firsts, lasts: of each range the first and the last id; ranges ascend and do not overlap. scan: attempts
---     that are looked at, at most.
+-- firsts, lasts: the first and the last id of each range; ranges ascend and do not overlap. scan: the most
+--     attempts to look at.
 -- tasks: in ascending order; null: none. last: the id up to which all was looked at; null: up to the end of
 --     the last range.
 --
--- So it costs a look-up for each range, and what has ended within them: tasks that wait or are worked on
--- have no attempt that is there to be met. Plans: see tasks(). Index: attempt_pkey.
+-- It costs a look-up for each range and a read of the attempts within: tasks that wait or work have none that
+-- has ended. Plans: see tasks(). Index: attempt_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager

@@ -1,8 +1,8 @@
 -- drain_banned(since): drains sessions that were being opened while their host or site was banned: neither
 -- ban() nor admit() could see the other. Called by the keeper.
 --
--- since: of which bans sessions are looked at: those made later. Nobody opens a session for ten minutes, so a
---     keeper goes back that far before its round, or before the last one of any keeper.
+-- since: look at bans made after this instant. No session takes ten minutes to open, so a keeper goes back
+--     that far before its round, or before the last round of any keeper.
 --
 -- Locks: the sessions, skipping locked ones: the next round comes soon. Index: session_open, ban_pkey.
 create or replace function taskq.drain_banned(

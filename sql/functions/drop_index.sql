@@ -1,5 +1,5 @@
 -- drop_index(path, part, name): drops an index of results. The keeper removes its rows; until then it counts
--- as one of those that there may be.
+-- towards the limit.
 --
 -- Result: whether there was one. Error TQ404: no such campaign. Index: result_index_field.
 -- @roles submitter

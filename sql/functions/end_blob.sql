@@ -4,8 +4,7 @@
 -- Error TQ404: no such blob, or it has been removed as abandoned. Error TQ400: the parts do not add
 --     up to its size.
 --
--- Locks: the blob's row; of two that store the same, the second waits for the first and then drops
---     its own.
+-- Locks: the blob's row; if two store the same blob, the second waits for the first and then drops its own.
 -- @roles serving submitter
 -- @gateway no
 create or replace function taskq.end_blob(p_blob bigint)

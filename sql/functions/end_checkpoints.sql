@@ -4,8 +4,8 @@
 -- digests: of those that were forgotten: nothing refers to these blobs any more; or null.
 -- last_campaign, last_task: the place that it has reached; nulls: the end, so begin at 0, 0.
 --
--- A task that has a checkpoint and is not final has a row, see save_checkpoint(). It cannot get one between
--- the look and the deletion but by an operator's retry, after which it begins anew.
+-- A task that has a checkpoint and is not final has a row, see save_checkpoint(). Between the look and the
+-- deletion only an operator's retry can give it one; then it begins anew.
 --
 -- Locks: the rows of the checkpoints that go. Index: checkpoint_pkey, task_pkey.
 -- @roles upkeep

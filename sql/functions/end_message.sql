@@ -1,4 +1,5 @@
--- end_message(holder, rule, events, trouble, host): what has become of a message that the caller has taken.
+-- end_message(holder, rule, events, trouble, host): records the outcome of a message that the caller has
+-- taken.
 --
 -- events: the ids of the events that it had. trouble: why it was not sent; null: it was. host: where from.
 -- A rule rests for 30 s after a message, so that what happens meanwhile is one message; after one that failed it
@@ -6,7 +7,8 @@
 -- events are given up; the rule goes on with what comes then. The rule's last 100 events that have ended stay.
 -- Result: whether this was the last try: the events were given up.
 --
--- Idempotent. Who has lost the message to another sender meanwhile may say that it was sent, not that it failed.
+-- Idempotent. A caller that has lost the message to another sender may report that it was sent, not that it
+-- failed.
 --
 -- Locks: the rule's row. Index: notify_rule_pkey, notify_event_pkey, notify_event_rule.
 -- @roles operator

@@ -2,12 +2,13 @@
 -- `most` undecided ones behind a place: those of the accepted attempt stay, the others are forgotten. The keeper
 -- calls it again and again, from the place that it returns.
 --
--- digests, last_campaign, last_task: as of end_checkpoints().
+-- digests, last_campaign, last_task: see end_checkpoints().
 --
--- An attempt saves before it is reported, and what is final stays so but by an operator's retry, after which
--- another attempt saves under another lease. But an attempt that was given up may be salvaged after a retry as
--- before, or when the campaign begins to salvage, see salvageable(): its files stay until the task is done or
--- removed, whatever the task and the campaign are now. Tasks that are removed become undecided, see remove_tasks().
+-- An attempt saves before it is reported, and a final task stays final unless an operator retries it; then
+-- another attempt saves under another lease. But an attempt that was given up may still be salvaged after a
+-- retry, or when the campaign begins to salvage, see salvageable(): its files stay until the task is done or
+-- removed, whatever the status of task and campaign. Tasks that are removed become undecided, see
+-- remove_tasks().
 --
 -- Locks: the rows that are decided; a row of output_use. Index: output_undecided, output_pkey, output_digest, attempt_pkey,
 -- task_pkey, bundle_task, output_use_pkey.

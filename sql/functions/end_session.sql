@@ -1,5 +1,5 @@
--- end_session(session, why, exit_code): ends the session of an agent that leaves. Tasks that it still
--- holds are handed out again at once, counted neither as failure nor as loss. Idempotent.
+-- end_session(session, why, exit_code): ends the session of an agent that leaves. Tasks that it still holds
+-- are handed out again at once and count neither as failures nor as losses. Idempotent.
 --
 -- why: a reason for people, of which 2,000 characters are stored; null: none. exit_code: of its process.
 -- Result: how many attempts were handed back.

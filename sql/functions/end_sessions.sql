@@ -1,4 +1,5 @@
--- end_sessions(sessions, whys, exit_codes): end_session() for agents that leave together, with one commit.
+-- end_sessions(sessions, whys, exit_codes): ends the sessions of agents that leave together, with one commit;
+-- see end_session().
 --
 -- sessions, whys, exit_codes: arrays of the same length; see end_session().
 -- Locks: as end_session(), the sessions in their order, so that two calls cannot deadlock.

@@ -1,6 +1,6 @@
--- ended_with_work(): the sessions that have ended and still have attempts: a claim that had read its session as
--- open committed after the end, or tasks were locked when the others were handed out. A part of expire() and
--- recover(), which pin the settings; not for clients.
+-- ended_with_work(): the sessions that have ended and still have attempts: a claim that had read its session
+-- as open committed after the end, or tasks were locked when the other tasks were handed out. A part of
+-- expire() and recover(), which pin the settings; not for clients.
 --
 -- It goes from one session with work to the next, so it costs as much as there are such sessions, however many
 -- tasks they have and sessions have ended. Index: bundle_pkey, task_working, session_pkey.

@@ -1,9 +1,9 @@
 -- ending_campaigns(most): campaigns that hedge, are open and at their end: tasks are at work, and none waits. A
 -- part of hedge(), which pins the settings; not for clients.
 --
--- Not those whose owner's quota limits how many run: of a task that is hedged two attempts may.
--- room: of how many more tasks second attempts may be made, above 0.
--- Looks at `most` campaigns that hedge, from a place drawn at random, so that none is passed over for ever.
+-- Leaves out campaigns whose owner has a quota of running tasks: a hedged task may have two running attempts.
+-- room: how many more tasks may have a second attempt, above 0. Looks at `most` campaigns that hedge, from a
+-- place drawn at random, so that none is passed over for ever.
 -- Index: campaign_hedge, campaign_pkey, counter_pkey, delta_xid.
 create or replace function taskq.ending_campaigns(p_most integer)
 returns table (campaign_id bigint, lineage bigint[], requires text[], room bigint)

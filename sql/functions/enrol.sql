@@ -4,10 +4,10 @@
 -- token_hash, session_hash: SHA-256 of the site's token and of the session's own, which the caller
 --     derives from the former and the key. address: where the agent speaks from. path: the campaign
 --     that the agent asks for. See open_session() for the others.
---     The agent is at the site that its token is bound to, else at the one that it names, else at one of the
---     token's name.
--- session: its id. path: the campaign that it serves: what was asked for if the token is for that
---     or something above; else the one campaign below it that the token is for.
+--     The agent's site is the one that its token is bound to, else the one that it names, else the token's
+--     name.
+-- session: its id. path: the campaign that it serves: the requested one if the token is for it or for one
+--     above; else the only one below it that the token is for.
 -- Error TQ401: the token is unknown, not a site's, expired or revoked. Error TQ403: not for this
 --     campaign, not from this address, or used up. Errors TQ400, TQ404, TQ410: see open_session().
 --
@@ -37,7 +37,7 @@ create or replace function taskq.enrol(
 language plpgsql
 as $$
 declare
-    -- What a socket for both families calls an address of the older one.
+    -- An IPv4 address as a socket for both families gives it.
     v_address constant inet := case
         when host(p_address) like '::ffff:%.%' then substr(host(p_address), 8)::inet
         else p_address

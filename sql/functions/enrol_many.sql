@@ -1,5 +1,5 @@
--- enrol_many(hellos, lease_s): opens sessions for agents that arrive together: enrol() for each of them,
--- with one commit. The refusal of one changes nothing for the others.
+-- enrol_many(hellos, lease_s): opens sessions for agents that arrive together: enrol() for each, with one
+-- commit. A refusal does not affect the others.
 --
 -- hellos: JSON array of {"place", "token_hash", "session_hash", "address", "path", "key", "agent",
 --     "host", "site", "pid", "slots", "release", "offers"}; place: any number, by which the caller knows
@@ -7,8 +7,8 @@
 -- Result: a row for each, in no order: place; session_id, path and offers of its session; or refused,
 --     the code of the error that enrol() raises, and reason, its text.
 --
--- Each is a sub-transaction that writes. PostgreSQL keeps 64 of them in memory for the snapshots of
--- others, which get slower with more, so no more hellos should come at a time.
+-- Each is a sub-transaction that writes. PostgreSQL keeps 64 of them in memory for the snapshots of others;
+-- more make those slower, so pass at most 64 hellos.
 --
 -- Locks: as enrol(). So that two calls cannot deadlock, the rows of tokens with max_uses come first,
 -- in their order, then the sessions in the order of their keys. Index: as enrol(), and session_pkey.

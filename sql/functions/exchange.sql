@@ -7,7 +7,7 @@
 -- isolation in which a repeated claim would not see the first one; a report beyond its limits, see
 -- checked_reports().
 --
--- Locks, beside those of settle() and take(): an advisory lock for each claim, until the commit.
+-- Locks: those of settle() and take(), and an advisory lock for each claim, until the commit.
 --
 -- The settings leave one plan for each statement, whatever the statistics say of a table whose
 -- rows change status all the time, and plan it once for each connection.
@@ -51,7 +51,7 @@ begin
     if p_reports is not null then
         v_reports := case when taskq.is_gateway() then p_reports::jsonb
                           else taskq.checked_reports(p_reports) end;
-        -- Null and false are one thing here: what comes after null in a condition is still done.
+        -- Here null counts as false: SQL would still evaluate what follows a null in a condition.
         if coalesce(
                jsonb_array_length(v_reports) = 1 and v_reports -> 0 ->> 'outcome' = 'done', false)
            and taskq.settle_one(p_campaign, v_reports -> 0)
@@ -89,11 +89,10 @@ begin
         then
             raise exception 'a session claims once in an exchange' using errcode = 'TQ400';
         end if;
-        -- A claim that is asked again while its first asking is under way elsewhere waits for that to
-        -- end, and then is answered alike. Several are locked in one order, against waits in a circle.
-        -- The lock is per session and lease id, so that a session that uses another's lease id, even
-        -- on purpose, delays nobody. All other advisory locks have two keys, so that no lease id can
-        -- be chosen that meets one.
+        -- A repeated claim waits for the first one, which is under way elsewhere, and gets the same answer.
+        -- All callers lock in one order, so that they cannot deadlock. The lock is per session and lease id,
+        -- so a session that uses another's lease id, even on purpose, delays nobody. All other advisory locks
+        -- have two keys, so no lease id can collide with one.
         if cardinality(p_leases) > 1
            or not pg_try_advisory_xact_lock(uuid_hash_extended(p_leases[1], p_sessions[1]))
         then

@@ -1,8 +1,8 @@
 -- expire(since): ends the sessions that have been silent for longer than their lease, and hands
 -- their tasks out again. Called by the keeper.
 --
--- since: an instant before the last call, from which on sessions that have ended are looked through; -infinity:
---     all that still have work. Result: how many attempts were lost.
+-- since: look at sessions that ended after this instant, which lies before the last call; -infinity: all that
+--     still have work. Result: how many attempts were lost.
 --
 -- Silence is measured by the database's clock, from the last heartbeat or serving_since(), whichever is
 -- later: time in which the server was down does not count. Neither does an outage in which many agents
@@ -11,8 +11,8 @@
 -- A claim that read its session as open just before that ended may commit just after, and locked tasks
 -- were skipped: so all sessions that ended after `since` are checked, not only those that expire now; and now
 -- and then all that have work, see keep() and ended_with_work().
--- Tasks left by a session that ended normally are handed out again without counting as lost; so are those of an
--- agent whose batch job is suspended.
+-- Tasks that a session left at a normal end are handed out again without counting as lost. The same holds for
+-- tasks of an agent whose batch job is suspended.
 --
 -- Locks: the rows of silent sessions and of their tasks, skipping locked ones; the row of the brake,
 -- when that changes. Index: session_open, session_ended, task_working, bundle_pkey.

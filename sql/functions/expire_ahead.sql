@@ -5,11 +5,11 @@
 --
 -- Time in which the server was down does not count: no agent could name a task.
 --
--- Lease ids of the pool lead with the time at which they were made, by this clock. So those that are
--- due are a range of the index, and `front_sweep` says where it begins: below it nothing is left. It
--- stays where somebody else has a row locked at this moment, and while something is being leased: what
--- commits only after its deadline would come to lie below. Now and then, and when the clock was set
--- back, the range begins at the very first one.
+-- Lease ids of the pool lead with the time at which they were made, by this clock. So the due ones are a
+-- range of the index, and `front_sweep` has its beginning, below which nothing is left. The beginning does
+-- not move while somebody else has a row locked, nor while tasks are being leased: a lease that commits after
+-- its deadline would lie below it. Now and then, and when the clock was set back, the range begins at the
+-- very first lease.
 --
 -- Tasks that come back this way stay marked as the pool's (session 0), and are not leased ahead again: a
 -- front that loses entries must not get the same tasks a second time.
@@ -34,7 +34,7 @@ declare
     v_leases uuid[];
     v_returned integer := 0;
 begin
-    -- Looked at without a lock first: nearly always there is nothing to do, and nothing to write.
+    -- A look without a lock first: nearly always there is nothing to do.
     select clock_timestamp() - make_interval(secs => f.pool_s), s.below
       into v_due, v_below
       from taskq.front f, taskq.front_sweep s
@@ -46,7 +46,7 @@ begin
     v_from := case when v_below > v_to or random() < 0.002
                    then '00000000-0000-0000-0000-000000000000' else v_below end;
     -- Before the tasks are looked for: whatever is leased from now on is younger than v_due.
-    -- What is undone lets go of the lock at once, whatever becomes of this call.
+    -- Undoing the sub-transaction releases the lock at once, whatever this call does next.
     begin
         v_leasing := not pg_try_advisory_xact_lock(hashtext('taskq.lease_ahead'), 0);
         raise exception 'undone' using errcode = 'TQ001';

@@ -1,8 +1,8 @@
--- failing_tasks(path, most): by campaign and class of error, what became of the tasks of which an attempt
--- failed, was lost or was refused, as far as a sample of the latest attempts shows; see attempt_sample().
+-- failing_tasks(path, most): the outcome of tasks with a failed, lost or refused attempt, by campaign and
+-- class of error, as far as a sample of the latest attempts shows; see attempt_sample().
 --
--- campaign: its path. attempts: that ended so; tasks: of how many tasks. again: tasks of which that
---     happened on several hosts; then_done: of the others, those that an attempt has done on another host.
+-- campaign: its path. attempts: how many ended so; tasks: of how many tasks. again: tasks to which it
+--     happened on several hosts; then_done: of the other tasks, those done by an attempt on another host.
 -- Error TQ404: no such campaign.
 --
 -- Index: those of attempt_sample(), session_pkey, campaign_pkey.

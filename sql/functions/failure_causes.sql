@@ -1,13 +1,13 @@
 -- failure_causes(campaign, limit): groups of attempts that failed, were lost or were refused, by cause; most
 -- frequent first, `limit` at most.
 --
--- error_class, cause: what attempts of a group share: the class, and the message without its numbers, see
---     cause(). Where that tells no more than how the program ended (exit-1), also the last line of its
---     output. causes: how many groups there are. last_at: when the latest ended, which is the example:
---     its task, message and last line of output. hosts: on how many; some_hosts: the five with most
---     attempts of the group, and how many, as a JSON object in that order.
+-- error_class, cause: what the attempts of a group share: the class, and the message without its numbers, see
+--     cause(). If that says no more than how the program ended (exit-1), also the last line of its output.
+--     causes: how many groups there are. last_at: when the latest attempt ended; it is the example, with its
+--     task, message and last line of output. hosts: how many hosts; some_hosts: the five with most attempts
+--     of the group, with their numbers, as a JSON object in that order.
 --
--- Reads what is unsuccessful of the campaign, and nothing else. Plans: see tasks().
+-- Reads only unsuccessful attempts of the campaign. Plans: see tasks().
 -- Index: attempt_unsuccessful, session_pkey, spec_pkey, attempt_pkey.
 -- @roles reader
 -- @standby yes

@@ -1,6 +1,6 @@
 -- failure_classes(campaign): attempts that failed, were lost or were refused, by error class; most frequent first.
 --
--- Reads what is unsuccessful of the campaign, and nothing else. Plans: see tasks().
+-- Reads only unsuccessful attempts of the campaign. Plans: see tasks().
 -- Index: attempt_unsuccessful.
 -- @roles reader
 -- @standby yes

@@ -1,4 +1,4 @@
--- fill_index(path, part, name, scan): takes the next results into an index, for those who wait for it; the
+-- fill_index(path, part, name, scan): takes the next results into an index, for callers that wait for it; the
 -- keeper does so too, more slowly.
 --
 -- scan: attempts that are looked at, 20,000 at most. seen: results that it has; done: that there are; it is

@@ -1,5 +1,5 @@
--- filter_path(filter, at, depth): the jsonpath predicate of a filter, which find_tasks() gives its variable f:
--- the filter itself.
+-- filter_path(filter, at, depth): the jsonpath predicate of a filter. find_tasks() passes the filter itself
+-- as its variable f.
 --
 -- filter: ["and", FILTER ...], ["or", FILTER ...], ["not", FILTER], or a comparison: [OPERATOR, [NAME ...], VALUE
 --     ...], where OPERATOR is one of = < <= > >= ~ and the names lead to a field; = is true for one of several
@@ -7,10 +7,11 @@
 -- Error TQ400: it is no filter, has more than 128 KiB, 100 comparisons or 20 with ~, or is nested
 --     more than 50 deep.
 --
--- Each comparison becomes `exists(FIELD ? (@ == VALUES))`, which is true or false whatever the field holds, or
--- if there is none: so `not` is what it says. Names and pieces of text reach the path as string literals, values
--- as parts of f. like_regex with the flag q takes its text literally. So no filter walks through what it is not
--- asked for, compares two fields, or has a regular expression: each of these takes hours of a short text.
+-- Each comparison becomes `exists(FIELD ? (@ == VALUES))`, which is true or false whatever the field holds
+-- and also without a field: so `not` means what it says. Names and pieces of text reach the path as string
+-- literals, values as parts of f. like_regex with the flag q takes its text literally. So no filter walks
+-- through other fields, compares two fields, or has a regular expression: with each of these a short text
+-- could take hours.
 create or replace function taskq.filter_path(p_filter jsonb, p_at text default '$f', p_depth integer default 0)
 returns text
 language plpgsql immutable

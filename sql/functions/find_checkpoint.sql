@@ -1,5 +1,5 @@
 -- find_checkpoint(session, campaign, task, lease): the checkpoint of a task, and how often it has run out of
--- memory, for whoever works on it now.
+-- memory, for the session that works on it now.
 --
 -- session: see save_checkpoint(). Result: digest and size; nulls if there is none, or the lease is no
 -- longer the task's, or not the session's.

@@ -2,12 +2,12 @@
 -- campaign, in the order of their ids, and says which of them match a filter.
 --
 -- filter: see filter_path(), over an object of the task: key, state, priority, attempts, failures, losses; if
---     parts has 'attempt', exit_code, class and error of its last attempt that ended (of a task that is done:
---     of the accepted one), host and site of that which runs, else of that; if it has 'payload' or 'result',
+--     parts has 'attempt', exit_code, class and error of its last ended attempt (if it is done, of the
+--     accepted one), host and site of the running attempt, else of that one; if it has 'payload' or 'result',
 --     these.
 -- states: only tasks in these. payloads: whether they are returned. after: the last id of the page before,
 --     0 at first. limit: how many to look at.
--- Result: those that match, and in any case the last one that was looked at; none: there are no more.
+-- Result: the tasks that match, and always the last one that was looked at; no row: there are no more.
 --     looked: at how many. Other columns: see tasks().
 --
 -- What it reads is bounded by `limit`, whatever matches: failed tasks by their index, unfinished ones (with

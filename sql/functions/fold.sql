@@ -5,19 +5,18 @@
 -- Locks: the row of `fold`, so that one folds at a time (a second returns 0 at once), and the
 -- counters of the campaigns moved. Index: delta_xid.
 --
--- Deltas commit in another order than they were written in, so there is no position up to which
--- "all have been seen". It removes just those it sees: one that commits later is folded later, and
--- every reader sees either the delta or the counter that took it in, since both change in one
--- commit.
+-- Deltas commit in another order than they are written in, so there is no position up to which "all have been
+-- seen". A fold removes just those it sees: a delta that commits later is folded later. Every reader sees
+-- either the delta or the counter that took it in, since both change in one commit.
 --
 -- Removed rows stay in the way of readers while anybody holds an old snapshot. So `below` tells
 -- readers where to start: all transactions before it had ended when the deltas were looked for.
 -- A copy of the database in another cluster may count its transactions from a lower number; there
 -- a `below` that lies in the future means nothing.
 --
--- So do old versions of a counter: a reader goes through all that the snapshot keeps. So what moves
--- stays one delta, written anew by each fold behind `below`, until it covers the time `rest`, and a
--- counter has three versions a minute at most, however busy its campaign is.
+-- Old versions of a counter are in the way too: a reader goes through all that the snapshot keeps. So what
+-- moves stays one delta, which each fold writes anew behind `below`, until it covers the time `rest`. So a
+-- counter has at most three versions a minute, however busy its campaign is.
 -- @plan no-jit
 create or replace function taskq.fold(p_rest interval default '20 s')
 returns integer

@@ -1,8 +1,8 @@
--- follow(campaign, task): the output of a task's attempt that runs now, as its agent has last sent it; and
--- asks the agent, for half a minute, to send it. Whoever follows a task calls it every few seconds.
+-- follow(campaign, task): the output of a task's running attempt, as its agent sent it last. It also asks the
+-- agent to send it for half a minute, so a follower calls it every few seconds.
 --
 -- Result: one row, none if there is no such task: status and attempt, as tasks() has them; host: where it
---     runs; written: how many bytes of output the attempt has written, null: its agent has not told yet;
+--     runs; written: how many bytes of output the attempt has written, null: its agent has not reported yet;
 --     output: the last 8 KiB of them, in base64.
 -- Error TQ409: the caller follows 8 tasks already, or all together 64.
 --

@@ -1,5 +1,5 @@
--- forget_progress(): removes what was told of attempts that have ended, or tell no more, and who follows no
--- more. A part of keep(); not for clients.
+-- forget_progress(): removes the progress of attempts that have ended or no longer report, and followers that
+-- have gone. A part of keep(); not for clients.
 --
 -- Locks: the rows that go, skipping locked ones. Index: none, both tables are small: one has a row for each
 -- attempt that runs and says how far it is, and for those that did a few minutes ago.

@@ -1,10 +1,10 @@
--- freed_at_site(campaign, rows): counts again what works of some claims noted in site_claim, and forgets those
--- of which nothing does. A part of site_room(), whose lock keeps the rows where they are; not for clients.
+-- freed_at_site(campaign, rows): counts again which tasks of some claims in site_claim still run, and forgets
+-- claims without any. A part of site_room(), whose lock keeps the rows where they are; not for clients.
 --
--- Result: of how many tasks it was found that they work no more.
+-- Result: how many tasks no longer run.
 --
--- Index: task_working, bundle_pkey. The campaign is compared as no index can answer it: a campaign that was
--- seeded a moment ago has one task for the planner, see settle().
+-- Index: task_working, bundle_pkey. The campaign is compared in a way that no index answers: for the planner,
+-- a campaign that was seeded a moment ago has one task, see settle().
 create or replace function taskq.freed_at_site(p_campaign bigint, p_rows tid[])
 returns bigint
 language plpgsql

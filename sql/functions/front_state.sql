@@ -1,5 +1,5 @@
--- front_state(): the state of the front for gateways and refillers. Only they may call it: the secret
--- authenticates entries, so whoever has it could forge them.
+-- front_state(): the state of the front for gateways and refillers. Only they may call it: with the secret,
+-- which authenticates entries, a caller can forge them.
 --
 -- epoch: 0: there is no front. now_ms: the clock by which entries are timed, milliseconds since 1970.
 -- @roles upkeep

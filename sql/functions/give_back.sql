@@ -2,12 +2,11 @@
 -- A part of end_session(), expire(), recover() and revoke_token(), which pin the settings; not for
 -- clients.
 --
--- A lost attempt counts as a loss. The task is failed, as poison, when its agents were lost on the
--- campaign's max_lost_nodes different nodes since somebody last retried it; and else after max_losses.
--- That is so only if no other task that the session had was lost as often: of those that are lost together
--- one may be guilty, and they are tried again apart, see pick_again(), until one stands out.
--- The last attempt's error then lists the losses. Tasks that are locked at this moment are skipped: a
--- report on them is in progress.
+-- A lost attempt counts as a loss. A task fails as poison when its agents were lost on max_lost_nodes (of the
+-- campaign) different nodes since the last retry; else after max_losses. It fails only if no other task of
+-- the session was lost as often: of tasks lost together one may be guilty, and they are tried again apart,
+-- see pick_again(), until one stands out. The last attempt's error then lists the losses. Tasks that are
+-- locked at this moment are skipped: a report on them is in progress.
 -- Result: how many attempts ended.
 --
 -- Locks: the bundles of the session, skipping locked ones; the rows of the tasks, likewise.
@@ -64,12 +63,12 @@ begin
         select c.max_losses, c.max_lost_nodes into v_max_losses, v_max_nodes
           from taskq.campaign c
          where c.campaign_id = v_one.campaign_id;
-        -- Rows of a campaign that is gone, such as damage leaves behind it.
+        -- Rows of a campaign that is gone, left by damage.
         continue when not found;
         v_back := taskq.status_after(v_one.campaign_id, 'waiting');
         with held as materialized (
             select t.*,
-                   -- Such as damage leaves behind it: it must not stop all upkeep, and was no attempt.
+                   -- Left by damage: it must not stop all upkeep, and was no attempt.
                    num_nulls(t.lease_id, t.claimed_at) = 0 as attempted
               from taskq.task t
              where t.ctid = any (v_one.rows)
@@ -109,7 +108,7 @@ begin
                    case when j.failed then concat_ws('; ', j.seen, v_why) else v_why end
               from judged j
              where j.attempted
-                -- Such as a restore of some tables only leaves behind: that must not stop it either.
+                -- A restore of only some tables can leave this behind; it must not stop the upkeep either.
                 on conflict (campaign_id, task_id, attempt) do nothing
         )
         insert into taskq.delta (campaign_id, waiting, working, failed, cancelled, losses)

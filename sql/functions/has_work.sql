@@ -1,7 +1,7 @@
 -- has_work(session, campaign): whether a session works on something; campaign: null: of any. For expire() and
 -- pause_refused(), not for clients.
 --
--- Single values: `exists` may be planned as a join that walks all that is working.
+-- It compares single values: `exists` may be planned as a join that walks all working tasks.
 -- Index: task_working, bundle_pkey.
 create or replace function taskq.has_work(p_session bigint, p_campaign bigint default null)
 returns boolean

@@ -1,5 +1,5 @@
 -- heartbeat(session, held, pending, drawn): the heartbeat of one session: renews it, and reconciles the
--- attempts that its agent holds. beat() does this for many, and describes it.
+-- attempts that its agent holds. See beat(), which does this for many sessions.
 --
 -- held: JSON array of [campaign, task, lease], all attempts that the agent holds; null: only renew the
 --     session. pending: lease ids of claims whose answer the agent still waits for. drawn: the newest

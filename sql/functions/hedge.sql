@@ -5,13 +5,13 @@
 --
 -- A second attempt is made only
 --     of a task that was not hedged before, and which it cannot fail by itself: see hedge_task();
---     if the first is slow beside others, see slow_after(): of several, those that began first;
+--     if the first is slow compared with others, see slow_after(): those that began first come first;
 --     if an agent that suits the campaign is idle on another host, see idle_agents();
 --     while fewer tasks of the campaign have had one than it allows.
--- As long as one waits to be claimed, there are no further ones for the agents that could claim it.
+-- While a second attempt waits to be claimed, agents that could claim it get no further ones.
 --
--- A call lets 64 be made at the most, and looks at 64 campaigns. Where one of them is at its end it reads
--- what idle_agents(), slow_after() and slow_attempts() say; else next to nothing.
+-- A call allows at most 64, and looks at 64 campaigns. Only for a campaign at its end does it call
+-- idle_agents(), slow_after() and slow_attempts().
 --
 -- Locks: those of hedge_task(). Index: those of the functions that it calls.
 -- @plan generic by-key

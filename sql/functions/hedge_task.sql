@@ -3,15 +3,15 @@
 -- outcome was accepted before: see salvage(). A part of hedge(); not for clients.
 --
 -- why: kept as the attempt's error, for people.
--- Result: whether it did so. Not: the lease is no longer the task's, or somebody has the task locked; the task
---     was hedged before; with one failure more it would have failed, or may the campaign no longer hedge, or
---     did its tasks have as many second attempts as they may.
+-- Result: whether it did so. False if the lease is no longer the task's, or somebody has the task locked; if
+--     the task was hedged before, or one more failure would fail it; or if the campaign no longer hedges, or
+--     its tasks have had as many second attempts as it allows.
 --
 -- The attempt is recorded as hedged, which counts as neither a failure nor a loss.
 --
 -- Locks: the campaign's row, so that it does not stop to salvage meanwhile; the bundle of the task; its
--- row. None that somebody else has locked: it is called again soon. Index: campaign_pkey, bundle_task,
--- bundle_pkey, task_pkey, attempt_pkey, session_pkey.
+-- row. It skips rows that somebody else has locked: it is called again soon. Index: campaign_pkey,
+-- bundle_task, bundle_pkey, task_pkey, attempt_pkey, session_pkey.
 create or replace function taskq.hedge_task(
     p_campaign bigint,
     p_task bigint,

@@ -1,17 +1,16 @@
--- hedges(path, below, most): how many tasks of a campaign have had a second attempt, and those that are at work
+-- hedges(path, below, most): how many tasks of a campaign have had a second attempt, and which of them run
 -- again.
 --
--- below: whether those of all campaigns below it count too.
+-- below: whether the campaigns below it count too.
 -- hedged: how many tasks were hedged since the campaigns exist, see hedge_task().
--- running: of how many of these an attempt is at work, whose agents are among the first 10,000 that are open, and
---     of 10,000 tasks there that are looked at.
--- longest: those of them whose first attempt began first, `most` at the most, as objects: campaign, key, host
---     and run_s of the attempt at work, first_host and first_run_s of the one that was hedged. Whether that one
---     still runs, its agent alone knows.
+-- running: how many of these run again; it looks at the first 10,000 open sessions and 10,000 tasks there.
+-- longest: at most `most` of these, whose first attempts began first, as objects: campaign, key, host and
+--     run_s of the running attempt, first_host and first_run_s of the hedged one. Only its agent knows
+--     whether the hedged one still runs.
 -- Error TQ404: no such campaign.
 --
--- Reads no task where none was hedged. No index has what was hedged, so that each report is spared it; what is at
--- work again has a row of its own, which is found by its session.
+-- Reads no task where none was hedged. An index of hedged tasks would cost each report something, so there is
+-- none; a task that runs again has a row of its own, which is found by its session.
 -- Index: campaign_path_key, session_open, task_working, attempt_pkey, spec_pkey, campaign_pkey, session_pkey.
 -- @roles reader
 -- @standby yes

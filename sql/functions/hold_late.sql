@@ -1,6 +1,6 @@
--- hold_late(campaign, reports): locks the tasks that reports are about, if one of them is on an attempt
--- that was given up as lost, or hedged: settle() then takes some of them in before the others, and would not lock
--- them in their order. A part of settle(); not for clients.
+-- hold_late(campaign, reports): locks the tasks of reports if one of them is on an attempt that was given up
+-- as lost, or hedged: settle() then takes in some reports before the others, and would not lock their tasks
+-- in order. A part of settle(); not for clients.
 --
 -- Locks: the bundles of the tasks, see unpack(), then the rows of the tasks, in the order of task_id.
 -- Index: attempt_pkey, task_pkey.

@@ -1,10 +1,11 @@
--- hold_pilot(pilot, holder, term_s, host): lets one loop act for a pilot: the caller, if it does so already, or
--- nobody does.
+-- hold_pilot(pilot, holder, term_s, host): lets one loop act for a pilot: the caller, if it acts already or
+-- no other loop does.
 --
--- holder: drawn by the calling process. term_s: seconds for which it is the one from now on, an hour at most;
---     0: it gives it up. host: where it runs, for people.
+-- holder: drawn by the calling process. term_s: seconds for which it acts from now on, an hour at most; 0: it
+--     gives that up. host: where it runs, for people.
 -- Result: whether it may act. Of many callers one may; when it stops calling, another takes over after the
---     term. A manager's token acts for pilots of its campaigns. Everything that is written for a pilot names its holder, and is refused to others.
+--     term. A manager's token acts for pilots of its campaigns. Every write for a pilot names its holder;
+--     other holders are refused.
 --
 -- Locks: the pilot's row for the length of the call; a second caller does not wait.
 -- @roles manager pilots

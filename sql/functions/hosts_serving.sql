@@ -1,15 +1,15 @@
 -- hosts_serving(campaign, most): hosts on which agents serve a campaign: hashes of the names of some of
 -- them, `most` at most. A part of pick_again(), which pins the settings; not for clients.
 --
--- An agent serves it that was opened for it or for one above it, offers what it requires, was heard within
--- its lease, has not been told to leave, and is not slowed: neither by itself nor as a suspicious one. Time
--- in which the server could not hear anybody does not count. Agents that do not name their host are not
--- known to be anywhere else. One that has refused the campaign does not serve it as long as it surely leaves
--- it out: ten seconds, twice as long after each further time, ten minutes at the most, a quarter less by
--- chance; see note_refusals(). Afterwards it tries again, and may well succeed.
+-- An agent serves a campaign if it was opened for it or for one above it, offers what it requires, was heard
+-- within its lease, does not drain, and is not slowed, neither by itself nor as suspicious. Time in which the
+-- server could not hear anybody does not count. Agents that do not name their host are left out: they may be
+-- on any host. An agent that has refused the campaign does not serve it for as long as it surely leaves the
+-- campaign out: ten seconds, twice as long after each further refusal, at most ten minutes, up to a quarter
+-- less by chance; see note_refusals(). Then it tries again, and may succeed.
 --
--- Goes from each host to the next: what it costs grows with `most` and the depth of the campaign, and with
--- the agents that are open and do not serve it. Index: session_host, refusal_pkey.
+-- Goes from each host to the next: the cost grows with `most`, the depth of the campaign, and the open agents
+-- that do not serve it. Index: session_host, refusal_pkey.
 create or replace function taskq.hosts_serving(p_campaign bigint, p_most integer)
 returns integer[]
 language plpgsql stable

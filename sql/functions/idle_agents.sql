@@ -4,11 +4,11 @@
 --
 -- Result: at most 16 kinds, those with most free slots first. slots: how many are free. first_host, last_host: the
 --     first and the last of the hosts that they are on, by name.
--- An agent counts that was heard within its lease, does not leave, is not slowed and names its host. Whether
--- something can be claimed is asked as for agents that wait in a gateway, see claimable().
+-- An agent counts if it was heard within its lease, does not drain, is not slowed and names its host.
+-- claimable() says whether it could claim something, as for agents that wait in a gateway.
 --
--- Goes through the sessions that are open, 10,000 at the most. Index: session_open, task_working, bundle_pkey;
--- those of claimable().
+-- Goes through the open sessions, at most 10,000. Index: session_open, task_working, bundle_pkey; those of
+-- claimable().
 create or replace function taskq.idle_agents(p_scopes bigint[])
 returns table (scope bigint, offers text[], slots bigint, first_host text, last_host text)
 language plpgsql

@@ -2,8 +2,8 @@
 -- if there is one. fill_index(), and the keeper, take the results in.
 --
 -- part: result, payload or phases; name: see value_at(). Result: whether it is new.
--- Error TQ404: no such campaign. Error TQ400: no such part, no name, or a long one. Error TQ409: there are 16
---     indexes, which is the most of a database.
+-- Error TQ404: no such campaign. Error TQ400: no such part, no name, or a long one. Error TQ409: the database
+--     has 16 indexes, the most.
 --
 -- Locks: the table of indexes, for a moment, against others of this. Index: result_index_field.
 -- @roles submitter

@@ -1,7 +1,7 @@
--- is_bound(avoids, due_at, failures, max_attempts, serving, now): whether a task that has failed must not
--- yet go to a host where it did, see pick_again(). A part of it; not for clients.
+-- is_bound(avoids, due_at, failures, max_attempts, serving, now): whether a task that has failed must not yet
+-- return to a host where it failed, see pick_again(). A part of it; not for clients.
 --
--- serving: hosts that serve the campaign; as many as may matter. Inlined into the calling statement.
+-- serving: enough of the hosts that serve the campaign. Inlined into the calling statement.
 create or replace function taskq.is_bound(
     p_avoids integer[],
     p_due_at timestamptz,

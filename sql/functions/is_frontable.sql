@@ -1,5 +1,5 @@
 -- is_frontable(campaign): whether tasks of a campaign may be leased ahead: it is open with all above
--- it, has a handler, is not kept from the front, and does not limit how many run, in all or at a site, since what waits in
+-- it, has a handler, may use the front, and does not limit how many tasks run, in all or at a site: tasks in
 -- a list would count. A part of lease_ahead() and others; not for clients.
 create or replace function taskq.is_frontable(p_campaign bigint)
 returns boolean

@@ -1,9 +1,9 @@
--- json_fault(text, most, deep): how JSON text is beyond its limits; null: it keeps them. It is asked before
--- the text becomes jsonb, which keeps `1e131000` in a few bytes and writes 131,001 digits. A part of what
--- takes JSON from clients; agents/taskq_agent/json_text.py says the same of what comes to a gateway.
+-- json_fault(text, most, deep): how JSON text exceeds its limits; null: it does not. Called before the text
+-- becomes jsonb, which keeps `1e131000` in a few bytes and writes 131,001 digits. A part of functions that
+-- take JSON from clients; agents/taskq_agent/json_text.py checks the same for gateways.
 --
--- most: bytes, with numbers written out. deep: objects and arrays in each other. Besides, a number has 350
---     digits at most, and an exponent of 350; any double has fewer.
+-- most: bytes, with numbers written out. deep: nested objects and arrays. A number has at most 350 digits and
+--     an exponent of at most 350; any double has fewer.
 create or replace function taskq.json_fault(p_text text, p_most integer, p_deep integer)
 returns text
 language plpgsql immutable parallel safe
@@ -17,8 +17,8 @@ begin
     if v_size > p_most then
         return format('of %s bytes; %s at most', v_size, p_most);
     end if;
-    -- Mostly this is all: no exponent that matters, no long number, few brackets. With exponents of two
-    -- digits a text gets 21 times as long at most.
+    -- Most texts end here: no exponent that matters, no long number, few brackets. Exponents of two digits
+    -- make a text at most 21 times as long.
     if p_text !~ (case when v_size * 21 > p_most then '[0-9][eE][+-]?[0-9]'
                      else '[0-9][eE][+-]?[0-9]{3}' end)
        and (v_size <= 350 or p_text !~ '[0-9.]{24}')

@@ -1,12 +1,12 @@
--- judge_hosts(): finds the hosts on which a larger share of first attempts fails than on others, in the same
--- campaigns, and marks their sessions: their agents are told by their next beats, and make one attempt at
--- a time. Called by the keeper.
+-- judge_hosts(): finds the hosts on which a larger share of first attempts fails than on others in the same
+-- campaigns, and marks their sessions: their agents learn it from their next heartbeats and make one attempt
+-- at a time. Called by the keeper.
 --
--- What agents tell in their beats is compared: how their last first attempts have ended, see beat(). How long
--- these took says nothing, and what fails everywhere is no host's fault.
+-- It compares what agents report in their heartbeats: how their latest first attempts ended, see beat(). How
+-- long these took says nothing, and what fails everywhere is no host's fault.
 --
--- Agents can lie about all of it: names of hosts, campaigns and numbers. So the sessions of each token are judged
--- by themselves, by what they have told: no lie slows agents of another token, which may serve other campaigns.
+-- Agents can lie about all of it: names of hosts, campaigns and numbers. So the sessions of each token are
+-- judged alone, by their own reports: no lie slows agents of another token, which may serve other campaigns.
 -- Sessions that no token has opened are judged together.
 --
 -- A host has x failures among n attempts, the others X among N in the same campaign. If it were like them, x

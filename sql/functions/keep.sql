@@ -1,4 +1,4 @@
--- keep(holder, term_s): one round of upkeep, if the caller is the keeper, or becomes it.
+-- keep(holder, term_s): one round of upkeep, if the caller is the keeper or becomes it.
 --
 -- holder: drawn by the calling process. term_s: seconds for which it is the keeper from now on, an
 --     hour at most; the next must come before. Of many callers one acts; when it stops calling, another
@@ -6,8 +6,8 @@
 -- acting: whether the caller is the keeper. lost, promoted, folded: what was done. held: how many
 --     sessions are silent but kept by the brake, see brake(); 0: it is off. paused: the campaigns that
 --     paused themselves, see pulse() and pause_refused(). suspects: the hosts that have become suspicious,
---     see judge_hosts(), which is done in one round of four, as is stop_full_owners(). hedged: of how many tasks
---     second attempts may be made from now on, see hedge(), likewise.
+--     see judge_hosts(). hedged: how many tasks may have a second attempt from now on, see hedge().
+--     judge_hosts(), stop_full_owners() and hedge() run in one round of four.
 --
 -- Locks: the keeper's row for the length of the call; a second caller does not wait.
 -- @roles upkeep
@@ -57,7 +57,7 @@ begin
     if random() < 0.1 then
         perform taskq.mend_sequences(null);
     end if;
-    -- The last, on its own: whatever keeps it from its work keeps nobody's tasks from being handed out.
+    -- What follows comes last, each part alone: an error there keeps no tasks from being handed out.
     begin
         paused := taskq.pulse(v_until - make_interval(secs => p_term_s));
     exception
@@ -88,7 +88,7 @@ begin
             raise warning 'taskq: no owner could be stopped: %', sqlerrm;
     end;
     begin
-        -- Where a campaign that hedges is at its end, likewise.
+        -- So does this, if a campaign that hedges is at its end.
         if random() < 0.25 then
             hedged := taskq.hedge();
         end if;

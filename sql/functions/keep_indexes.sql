@@ -1,6 +1,6 @@
 -- keep_indexes(): takes results into the indexes that lack some, and removes the rows of dropped ones; for a
--- tenth of a second at most. One in which that fails is told in a warning, and keeps none of the others back.
--- A part of keep(); not for clients.
+-- tenth of a second at most. An index that fails gives a warning and does not hold up the others. A part of
+-- keep(); not for clients.
 --
 -- Locks: see take_in_results(). Index: result_index_pkey, result_rank_pkey, result_span_pkey.
 -- @plan no-jit

@@ -1,4 +1,4 @@
--- last_attempts(campaign, tasks): of each of some tasks the last attempt that has ended; no row: it has none.
+-- last_attempts(campaign, tasks): the last ended attempt of each of some tasks; no row: it has none.
 --
 -- Reads an attempt for each task. Plans: see tasks(). Index: attempt_pkey, session_pkey.
 -- @roles reader

@@ -1,5 +1,5 @@
--- last_line(text): the last line that is not blank, its first 300 characters; null: there is none. Inlined
--- into the calling statement.
+-- last_line(text): the last line that is not blank, at most 300 characters of it; null: there is none.
+-- Inlined into the calling statement.
 create or replace function taskq.last_line(p_text text)
 returns text
 language sql immutable parallel safe

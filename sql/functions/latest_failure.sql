@@ -1,4 +1,4 @@
--- latest_failure(path, host, class, most): what the latest failure of a class on a host came to, of the `most`
+-- latest_failure(path, host, class, most): the latest failure of a class on a host, among the `most` failures
 -- of that class in a campaign whose tasks were seeded last; no row: none of these was there.
 --
 -- error: its message; line: the last line of its output. Error TQ404: no such campaign.

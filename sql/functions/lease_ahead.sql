@@ -1,25 +1,25 @@
--- lease_ahead(epoch, campaign, most, before): claims waiting tasks for the pool: they are working, for
--- session 0, which is nobody's; whoever pops their entry from a Redis list holds the lease. Called by
--- the refiller, which pushes the entries.
+-- lease_ahead(epoch, campaign, most, before): claims waiting tasks for the pool: they work for session 0,
+-- which is nobody's; the agent that pops their entry from a Redis list holds the lease. Called by the
+-- refiller, which pushes the entries.
 --
--- epoch: what follows happens in the current one only. most: tasks, 0 to 1000, fewer where payloads are
---     large: together these have 4 MiB. before: null: the
---     next ones in order; a rank: only tasks of a smaller one (rank is -priority).
--- entries: in order; null: nothing was leased: there is nothing, or the campaign is not for the front,
---     or the epoch is over. rank: the largest of theirs. Tasks whose entry would be longer than 1 MiB,
---     which whoever pops would drop, are left waiting for claims in PostgreSQL; so are those that have failed
---     and may not go to every host, see pick_again().
+-- epoch: it acts only if this is the current one. most: tasks, 0 to 1000; fewer if payloads are large:
+--     together at most 4 MiB. before: null: the next ones in order; a rank: only tasks of a smaller rank
+--     (rank is -priority).
+-- entries: in order; null: nothing was leased, because nothing waits, the campaign is not for the front, or
+--     the epoch is over. rank: the largest of theirs. A task whose entry would be longer than 1 MiB, which a
+--     popping gateway would drop, is left waiting for claims in PostgreSQL; so is one that has failed and may
+--     not go to every host, see pick_again().
 -- Error TQ400: most is out of range.
 --
 -- An entry is 32 hex digits and a JSON array: [campaign, revision, task, attempt, leased_ms, key,
 -- payload], leased_ms in milliseconds since 1970. Let d be the 64 hex digits of HMAC-SHA256 over the
 -- array, keyed with the secret of the epoch. The first half of d precedes the array and
 -- authenticates it; the lease id is leased_ms and part of the second half, as a UUID of version 8
--- (RFC 9562: of one's own kind), by which leases of the pool are told from those that agents draw. So
--- who writes into Redis cannot make an entry, and who reads there learns no lease.
+-- (RFC 9562: of one's own kind), which tells leases of the pool from those that agents draw. So write access
+-- to Redis is not enough to make an entry, and read access shows no lease.
 --
--- What is not named by an agent's beat within the front's pool_s goes back to waiting, see
--- expire_ahead(); a report may come before that.
+-- A task that no agent's heartbeat names within the front's pool_s waits again, see expire_ahead(); a report
+-- may come before that.
 --
 -- Locks: the rows of the tasks, skipping locked ones; shared, the lock by which
 -- expire_ahead() tells that something is being leased. Index: task_waiting, task_pkey.

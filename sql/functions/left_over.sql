@@ -7,8 +7,8 @@
 --     and then how many more.
 -- Error TQ404: no such campaign.
 --
--- Reads no task; it costs twice what counts() does, and is planned in the same way. Index: those of
--- counts(), counter_pkey, campaign_pkey.
+-- Reads no task; it costs twice as much as counts(), with the same plans. Index: those of counts(),
+-- counter_pkey, campaign_pkey.
 -- @roles all
 -- @standby yes
 -- @gateway manager

@@ -1,8 +1,7 @@
--- may_report(session, owner, campaign): whether a session may report on attempts of another. It may if
--- both are the same; if one token has opened both, since an agent also delivers the reports that a killed
--- one has left in the spool of its node; or if the owner is the pool (0) and the session serves the
--- campaign, since only the agent that was given the task knows the lease. A part of settle(); not for
--- clients.
+-- may_report(session, owner, campaign): whether a session may report on attempts of another. It may if both
+-- are the same; if one token has opened both, since an agent also delivers the reports that a killed agent
+-- left in the spool of its node; or if the owner is the pool (0) and the session serves the campaign, since
+-- only the agent that got the task knows the lease. A part of settle(); not for clients.
 --
 -- session: null: a direct client, which may report on all. owner: null: the attempt is nobody's.
 -- Single values, which are looked up by key; see settle().

@@ -1,7 +1,7 @@
--- mend_sequences(table): lets ids be drawn above all that are stored, where a sequence is behind them, as in a
--- copy that native logical replication has made: it copies no sequences.
+-- mend_sequences(table): sets sequences above all stored ids, where one is behind, such as in a copy by
+-- native logical replication, which copies no sequences.
 --
--- table: of that one alone; null: of all but `spec`, which seeds look after themselves, see seed_begin().
+-- table: only the sequence of this one; null: of all but `spec`, which seed_begin() checks.
 -- Result: the tables whose sequence was behind.
 --
 -- Locks: a sequence that is behind, until the commit: nobody draws from it meanwhile, so that none is set back.

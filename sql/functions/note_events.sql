@@ -1,28 +1,29 @@
--- note_events(disks): finds what notification rules tell of, and makes an event of what is new. Called by every
--- keeper that sends, in each of its rounds.
+-- note_events(disks): finds the conditions that notification rules name, and makes events of new ones. Called
+-- by every keeper that sends, in each of its rounds.
 --
--- A condition is an event of a campaign that is so now:
---   finished   the campaign and all below it have tasks, and all have ended; told after a minute;
---   paused     a campaign above, at or below it is paused, by somebody or by itself; told at once;
---   no-agents  tasks wait in open campaigns that no agent at work serves; told after five minutes;
+-- A condition is a state of a campaign that holds now, and becomes an event after a time:
+--   finished   the campaign and all below it have tasks, and all have ended; after a minute;
+--   paused     a campaign above, at or below it is paused, by somebody or by itself; at once;
+--   no-agents  tasks wait in open campaigns that no agent at work serves; after five minutes;
 --   failing    in a campaign, more than half of the first attempts since its window began failed, and at
---              least 20, see pulse(); told at once;
+--              least 20, see pulse(); at once;
 --   slow       tasks wait in open campaigns, and in the last quarter of an hour less than a third as many
 --              ended as in such a time before, on average over six hours at most, where that is 20 at
---              least; told after ten minutes. From the points of record_trends(), of the campaign with all
+--              least; after ten minutes. From the points of record_trends(), of the campaign with all
 --              below it;
---   disk       of whichever campaign: a disk that the caller watches is nearly full; told at once.
--- disks: those, as [{"disk": "host:/folder", "free": bytes, "size": bytes}], 20 at most.
--- It is told once, when it has been so for as long as its rule says. It can be told again after it has ended:
--- no-agents, failing, slow and disk, once it has not been so for ten minutes. What is so when a rule is made is told, too.
+--   disk       of any campaign: a disk that the caller watches is nearly full; at once.
+-- disks: the disks, as [{"disk": "host:/folder", "free": bytes, "size": bytes}], 20 at most.
+-- A condition becomes one event when it has held for as long as its rule says. It can become another after
+-- it has ended; no-agents, failing, slow and disk only after ten minutes without it. Conditions that hold
+-- when a rule is made count too.
 -- Result: how many events were noted; null: there are no rules, it is not yet time to look, or somebody else
 -- does.
 --
 -- One caller looks at a time, five seconds apart, and so rarely that looking takes a twentieth of a server
 -- process at most. Cost: counts() for each campaign with rules, three points of its trend, all sessions
 -- once, the windows of pulse().
--- Reads no task and no attempt. At most 100 campaigns are told of for a rule and kind of event at a time, 200
--- events of a rule wait, 100 rules are there; what finds no room is told when there is some.
+-- Reads no task and no attempt. At most 100 campaigns have events for a rule and kind at a time, 200 events
+-- of a rule wait, and there are 100 rules; further events come when there is room.
 --
 -- Locks: the row of notify_watch for the length of the call; a second caller does not wait. Rules, conditions
 -- and events are locked by nobody for long. Index: session_open, campaign_closed, pulse_pkey, counter_pkey,
@@ -123,7 +124,7 @@ begin
                    coalesce(sum(o.waiting) filter (where o.open), 0) as open
               from own o
         ), pace as materialized (
-            -- A campaign at rest gets no points: what was so at a time says the last one before it.
+            -- A campaign at rest gets no points: the last point before an instant holds for it.
             select w.done + w.failed - l.ended as ended,
                    (l.ended - e.ended) * v_window / greatest(v_minute - v_window - e.minute, v_window)
                        as usual
@@ -247,7 +248,7 @@ begin
       from due d;
     get diagnostics v_noted = row_count;
 
-    -- What no keeper was able to send for a day is of no use any more.
+    -- An event that no keeper could send for a day is of no use any more.
     update taskq.notify_event e
        set status = 'given up',
            ended_at = v_now

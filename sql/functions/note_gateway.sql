@@ -1,8 +1,8 @@
 -- note_gateway(holder, name, release, sessions, per_s, front): notes that a gateway is at work, and how busy;
 -- see the table gateway. Called by each gateway every ten seconds.
 --
--- sessions: null: it ends, and is forgotten. Those not heard of for an hour are forgotten as well; of more than
--- 1,000 the others are not noted.
+-- sessions: null: the gateway ends, and is forgotten. Gateways silent for an hour are forgotten too; at most
+-- 1,000 are noted.
 --
 -- Locks: the gateway's row. Index: gateway_pkey.
 -- @roles gateway

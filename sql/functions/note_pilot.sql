@@ -1,14 +1,16 @@
--- note_pilot(pilot, holder, jobs, failures, trouble, retry_s, pause_why): writes down what the loop has seen.
+-- note_pilot(pilot, holder, jobs, failures, trouble, retry_s, pause_why): records what the loop has seen.
 --
 -- jobs: JSON array of objects with `number` and `status`, and, where they are known, `native_id`, `place`,
 --     `outcome`, `why`, `exit_code`, `tail`, `cancelled` (the loop has asked for its end), `missing` (the batch
---     system's answer did not have it) and `taken` (somebody ended it there, such as by preemption). What is left out stays. The instants of what has become of a job
---     are taken here, when it first is so; heard_at is that of its agent's session. One that was given up
---     without evidence, and is seen after all, goes on. With a job whose end somebody saw its agent's session
---     ends: expire() hands out at once what it had, as lost, or as released where it was taken.
+--     system's answer did not have it) and `taken` (somebody ended it there, such as by preemption). Fields
+--     left out stay. The instants of a job's changes are taken here, when a change is first reported;
+--     heard_at comes from its agent's session. A job that was given up without evidence and is seen after all
+--     goes on. When somebody saw a job's end, its agent's session ends too: expire() hands its tasks out at
+--     once, as lost, or as released if the job was taken.
 -- failures: how many in a row; null: as before. trouble: the batch system's words; null: as before; empty:
---     none. retry_s: there was a failure, so submit nothing for so long. pause_why: pause the pilot, for this reason.
--- Result: whether the pilot is gone, since it was being removed and its last job has ended.
+--     none. retry_s: there was a failure, so submit nothing for this many seconds. pause_why: pause the
+--     pilot, for this reason.
+-- Result: whether the pilot is gone: it was being removed, and its last job has ended.
 -- Error TQ409: another loop acts for the pilot. Idempotent.
 --
 -- Locks: the pilot's row, then those of the jobs by number. Index: pilot_job_pkey, session_pilot.

@@ -2,13 +2,13 @@
 -- run them. A part of settle(), which has just recorded these attempts; not for clients.
 --
 -- Attempts that an agent made side by side count as one refusal. What was claimed before the campaign was
--- changed or opened again says nothing about it as it is, and is not noted; nor is what was leased ahead
--- before and handed out since, for the minutes that the front may hold it. What follows from refusals, see
+-- changed or opened again says nothing about it as it is, and is not noted; nor are tasks leased ahead before
+-- and handed out since, for the minutes that the front may hold them. For the consequences of refusals see
 -- pause_refused().
 --
--- pauses: an agent's pauses grow whoever else succeeds. What its own tasks have come to is not known here:
--- one that has not refused for more than twice as long as it can have left the campaign out was well
--- meanwhile, or idle, and is taken to begin anew, see hosts_serving().
+-- pauses: an agent's pauses grow even if others succeed. The outcomes of its own tasks are not known here: an
+-- agent that has not refused for more than twice its longest possible pause was well meanwhile, or idle, and
+-- begins anew, see hosts_serving().
 --
 -- Locks: the rows of refusals, in the order of sessions. Index: task_pkey, attempt_pkey, refusal_pkey,
 -- refused_pkey.

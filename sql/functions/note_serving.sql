@@ -1,6 +1,6 @@
--- note_serving(until): records since when this server has been serving: after another was taken over from, a standby
--- or one whose timelines begin anew; after a time in which no keeper acted, as when the machine was suspended; and
--- after the clock was set back. Called by the keeper before it expires sessions.
+-- note_serving(until): records since when this server has been serving: after it took over from another, or
+-- its timelines began anew; after a time in which no keeper acted, such as a suspended machine; and after the
+-- clock was set back. Called by the keeper before it expires sessions.
 --
 -- until: when the term of the last keeper ended or ends; -infinity: there was none. Another keeper takes over within
 -- half a minute, see taskq/upkeep/keeper.py, so a longer time without one is no such change.

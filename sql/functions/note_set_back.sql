@@ -1,14 +1,14 @@
--- note_set_back(known, ago_s): records that this server lacks what has been committed, if a keeper knows of
--- more rounds than it does: a standby took over before it had received them, or a server that was replaced
--- has come back in its successor's place, or an older copy was restored.
+-- note_set_back(known, ago_s): records that this server lacks committed work, if a keeper knows of more
+-- rounds than the server: a standby took over before it had received them, a replaced server came back in its
+-- successor's place, or an older copy was restored.
 --
--- known: the `rounds` that the caller was told last, 0: none; ago_s: how many seconds ago.
--- rounds: how many rounds of keepers there were, see keep(). gone_s: for how many seconds at most what was
---     committed is gone; null: nothing is, or somebody has recorded it.
+-- known: the `rounds` that the caller got last, 0: none; ago_s: how many seconds ago.
+-- rounds: how many rounds of keepers there were, see keep(). gone_s: at most how many seconds of committed
+--     work are gone; null: none, or somebody has recorded it.
 --
--- Only what is counted within the data tells of all these: the timeline may be the same before and after.
+-- Only a count within the data shows all these cases: the timeline may be the same before and after.
 --
--- Locks: the keeper's row, if so; else nothing is written.
+-- Locks: the keeper's row, if work is gone; else it writes nothing.
 -- @roles upkeep
 create or replace function taskq.note_set_back(
     p_known bigint,

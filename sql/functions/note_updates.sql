@@ -1,11 +1,11 @@
--- note_updates(updates): what attempts tell while they run; sent with heartbeats, after beat(), by those
--- that have something to tell.
+-- note_updates(updates): stores what attempts report while they run; agents send it with heartbeats, after
+-- beat(), when they have something to report.
 --
 -- updates: JSON array of {"session", "campaign", "task", "lease", "fraction", "note", "written", "output"}.
 --     fraction, note: how far the attempt is; both null: it does not say. output: the end of its output in
 --     base64, of `written` bytes in all; null: it was not asked for.
--- Whatever is said of an attempt that the session does not hold is ignored. What is stored of one is
--- bounded here: a fraction from 0 to 1, 120 characters without control characters, 8 KiB of output.
+-- Updates of attempts that the session does not hold are ignored. What is stored is bounded: a fraction from
+-- 0 to 1, 120 characters without control characters, 8 KiB of output.
 -- Error TQ400: the argument is not of this form; nothing is changed.
 --
 -- Locks: the rows of its leases in progress, in the order of their key, which are written by nobody but

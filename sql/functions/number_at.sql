@@ -1,7 +1,7 @@
 -- number_at(object, name): the number at a name of a JSON object, see value_at(); null where there is none. A part
 -- of best_results(), best_of_groups() and take_in_results(); not for clients.
 --
--- A number is what JSON calls so; neither text nor true. One of more than 309 digits before the point, or more
+-- A number is a JSON number, neither text nor true. One with more than 309 digits before the point, or more
 -- than 1,000 after it, counts as none: no double has so many before it, and an index cannot hold them all.
 create or replace function taskq.number_at(p_object jsonb, p_name text)
 returns numeric

@@ -1,6 +1,6 @@
--- of_token(name): what permit() has set of the token that this transaction serves, such as its token_id; null:
--- there is none. Whoever may not ask on behalf of tokens may have set it himself, and is not believed. A part
--- of what depends on who asks; not for clients.
+-- of_token(name): a setting of permit() about the token that this transaction serves, such as its token_id;
+-- null: there is none. Logins that may not act for tokens could have made the setting themselves, so it does
+-- not count for them. A part of functions that depend on who calls; not for clients.
 create or replace function taskq.of_token(p_name text)
 returns text
 language sql stable

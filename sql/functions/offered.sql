@@ -1,8 +1,8 @@
 -- offered(requires, offers): whether an agent's tags meet what a campaign requires. Both are as
 -- tags() returns them: a requirement is NAME, NAME=VALUE or NAME>=NUMBER, an offer NAME or
--- NAME=VALUE. NAME is met by any offer of that name, NAME=VALUE by an equal value, NAME>=NUMBER by
--- a number that is no less; of several offers of one name, one is enough. Values that are both
--- numbers are compared as numbers.
+-- NAME=VALUE. NAME is met by any offer of that name, NAME=VALUE by an equal value, NAME>=NUMBER by a number
+-- at least as large; of several offers of one name, one is enough. Values that are both numbers are compared
+-- as numbers.
 create or replace function taskq.offered(p_requires text[], p_offers text[])
 returns boolean
 language plpgsql immutable strict

@@ -1,5 +1,5 @@
--- outputs_of(campaign, tasks): the archives of output files of some tasks, those of their accepted attempts, in
--- the order in which these are given; nothing of those that have none.
+-- outputs_of(campaign, tasks): the archives of output files of the accepted attempts of some tasks, in the
+-- given order; no row for a task without one.
 --
 -- digest, size: of the blob. Index: output_pkey, attempt_pkey.
 -- @roles reader

@@ -1,4 +1,4 @@
--- owned(owner): how many tasks of all campaigns of an owner wait, are delayed, are worked on. A part of
+-- owned(owner): how many tasks of all campaigns of an owner are waiting, delayed and working. A part of
 -- room(), seed_end() and others; not for clients.
 --
 -- Exact within the snapshot: counters plus deltas. It costs a look-up for each of the campaigns.

@@ -1,6 +1,6 @@
--- owner(campaign, task, lease): the session whose rights count for a report on a task: that of the attempt
--- under the lease; if there was none, that of the attempt which is under way, or which was the last. A part
--- of settle() and settle_many(); not for clients.
+-- owner(campaign, task, lease): the session whose rights count for a report on a task: the session of the
+-- attempt under the lease; without one, that of the running attempt, else of the last one. A part of settle()
+-- and settle_many(); not for clients.
 --
 -- Null: nobody has had the task yet, or there is none. Index: attempt_pkey, task_pkey, bundle_task; see
 -- settle() for why nothing else can be used.

@@ -1,9 +1,9 @@
--- owners(path): the owners of campaigns at and below a path, with what all of their campaigns have, and their
--- quotas; those first of whose tasks most wait or run.
+-- owners(path): the owners of campaigns at and below a path, with the counts of all their campaigns and their
+-- quotas; owners with most waiting and running tasks come first.
 --
 -- campaigns, waiting (with those that are delayed), working, bytes: as owned() and stored_bytes() count them.
 --     max_running, max_waiting, max_bytes: null: any amount. is_full: see stop_full_owners().
--- For / also those who have a quota and no campaign.
+-- For / also owners with a quota and no campaign.
 -- Error TQ404: no such campaign.
 --
 -- Reads no task; it costs a look-up for each campaign of these owners, and goes through the deltas once.

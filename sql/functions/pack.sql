@@ -1,14 +1,14 @@
--- pack(campaign, above, upto, apart, parts, priorities): makes specs that stand nowhere yet waiting tasks. A part of
--- seed_end() and unspan(); not for clients.
+-- pack(campaign, above, upto, apart, parts, priorities): makes waiting tasks of specs that are not tasks yet.
+-- A part of seed_end() and unspan(); not for clients.
 --
--- above, upto: all specs with ids above the one, and up to the other; null: to the last. apart: those of
---     them that get a row each. parts: of neighbours, so many spans, unless these were larger than any may be.
--- priorities: of those apart, which are then in ascending order; null: that of its spec.
+-- above, upto: specs with ids above the first, and up to the second; null: to the last. apart: those that get
+--     a row each. parts: into how many spans to divide neighbours, more if these would be too large.
+--     priorities: one for each of `apart`, which is then in ascending order; null: those of their specs.
 -- Result: how many tasks.
 --
--- Neighbours of one priority become a span, see migrations/0002_tasks.sql: of two tasks at least, and
--- of few enough that many agents can claim beside each other, since a claim locks the span. Others get a
--- row each as well.
+-- Neighbours of one priority become a span, see migrations/0002_tasks.sql: of at least two tasks, and of few
+-- enough that many agents can claim at the same time, since a claim locks the span. Others get a row each as
+-- well.
 --
 -- Locks: none. Index: spec_pkey.
 create or replace function taskq.pack(
@@ -37,7 +37,8 @@ begin
                order by s.campaign_id, s.task_id
           ) s;
         v_packed := coalesce(cardinality(v_ids), 0);
-        -- All are alike, as most chunks of seeding are: the spans are those of below, in an eighth of the time.
+        -- All have one priority, as most chunks of seeding do: the same spans as below, in an eighth of the
+        -- time.
         if v_packed >= v_least and v_lowest = v_highest then
             v_size := greatest(v_least, least(v_most, v_packed / p_parts));
             insert into taskq.span (campaign_id, first_id, next_id, last_id, priority)

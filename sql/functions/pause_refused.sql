@@ -4,10 +4,9 @@
 -- A campaign is paused when agents have refused it, nobody has succeeded since, and either
 --   * they were on three hosts or more, and no other host has tasks of it in hand; or
 --   * it lacks an input that its program takes (no-such-input): no host can change that; or
---   * one of them has refused it three times, one after the other, and every host whose agents serve
---     it is among those that refuse: who has one machine is told as well.
--- A success makes all that was refused before it count for nothing: then it is the hosts, which
--- leave the campaign to others.
+--   * one of them has refused it three times in a row, and every host whose agents serve it is among those
+--     that refuse: this covers a farm of one machine.
+-- A success cancels all refusals before it: then the hosts are at fault, and leave the campaign to others.
 -- Result: the paths of those that were paused; null: none. Why they are is in paused_why.
 --
 -- Only campaigns that were refused within the last twenty seconds are looked at: to the others nothing

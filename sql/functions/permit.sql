@@ -1,12 +1,12 @@
--- permit(hash, kind, paths, campaigns, quiet, timeout_s): checks that a manager's token may do something,
--- for the rest of the transaction, in which that is done next.
+-- permit(hash, kind, paths, campaigns, quiet, timeout_s): checks that a manager's token may do what the rest
+-- of the transaction does.
 --
--- hash: the SHA-256 of the token. kind: the least kind of token that may. paths, campaigns: what it is about,
---     by paths and by ids. quiet: whether another's campaign is no error. timeout_s: seconds that the
---     statements after it may take each.
+-- hash: the SHA-256 of the token. kind: the least kind of token that may. paths, campaigns: the campaigns
+--     concerned, by paths and by ids. quiet: whether another's campaign is no error. timeout_s: the time
+--     limit of each following statement, in seconds.
 -- Result: kind: that of the token; within: whether it is for all of these campaigns.
 -- Error TQ401: the token is unknown, expired or revoked, or a site's. Error TQ403: it is of a lesser kind, or
---     not for a campaign. A campaign that is not there is another's, except for a token for all.
+--     not for a campaign. A missing campaign counts as another's, except for a token for all.
 --
 -- Sets for the transaction: the time limit of statements, half of it for locks; taskq.token_kind, which
 -- change_campaign() reads; taskq.token_name, which create_campaign() does; taskq.token_id, which follow() does;

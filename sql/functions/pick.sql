@@ -10,16 +10,15 @@
 --
 -- Tasks that have failed before wait apart, see pick_again().
 --
--- Locks: the rows of the tasks, and the spans, skipping locked ones. Only if all spans are locked is one
--- waited for, a moment: a small campaign has few. Index: span_waiting, task_waiting, spec_pkey.
+-- Locks: the rows of the tasks, and the spans, skipping locked ones. Only if all spans are locked does it
+-- wait for one, a moment: a small campaign has few. Index: span_waiting, task_waiting, spec_pkey.
 --
 -- What was claimed leaves a dead entry in the index, and as long as any snapshot in the cluster can see
 -- the old row, each claim would walk over all of them. So the position behind the last claim is kept as a
--- hint, for each connection and campaign, in a setting; it is worth something to whichever client uses the
--- connection next, and nothing is lost with it. A task that becomes waiting before the position (a retry,
--- a higher priority) is found when the hint is dropped: when nothing is found behind it, and after half a
--- second, or fifty times what the last walk without a hint took, so that such walks cost 2 %, but 5 s at
--- most.
+-- hint, for each connection and campaign, in a setting; it serves any client that uses the connection next,
+-- and losing it does no harm. A task that becomes waiting before the position (a retry, a higher priority) is
+-- found when the hint is dropped: when nothing is found behind it, and after half a second, or fifty times
+-- what the last walk without a hint took, so that such walks cost 2 %, but 5 s at most.
 --
 -- The hint: rank and task of the last row, until when it may be used (microseconds), whether
 -- pick_again() has found something, rank and first id of the last span.

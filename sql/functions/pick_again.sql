@@ -2,26 +2,25 @@
 -- were lost before, for agents that may have them. A part of take() and lease_ahead(), which pin the
 -- settings; not for clients.
 --
--- sessions: who claims, one element for each task that is wanted; null: the pool, which may hand a task to
---     anybody. first: only tasks that come before all that pick() would find: of higher priority, or
---     seeded earlier. tasks, places: what has been picked already, and the elements that it goes to.
+-- sessions: the claiming sessions, one element for each wanted task; null: the pool, which may hand a task to
+--     anybody. first: only tasks that come before all that pick() would find: of higher priority, or seeded
+--     earlier. tasks, places: the tasks picked already, and the elements that they go to.
 -- tasks, ranks, places: what is to be claimed, in order, its -priority, and for which element of
 --     `sessions`; empty: none.
 --
--- A task that failed on a host is not tried there again as long as another host serves the campaign, see
--- hosts_serving(): a host on which everything fails would else spend all attempts of what comes to it.
--- That holds for two minutes after it was due, since the others may be busy, and for a day if it is the
--- task's last attempt. Where all hosts that serve it have failed it, any may have it.
+-- A task that failed on a host is not tried there again while another host serves the campaign, see
+-- hosts_serving(): a host on which everything fails would else use up all attempts of its tasks. That holds
+-- for two minutes after it was due, since the others may be busy, and for a day if it is the task's last
+-- attempt. Where all hosts that serve it have failed it, any may have it.
 --
 -- Of tasks that were lost together one may have killed the agent. So those that were lost are tried apart:
 -- one that was lost n times shares an agent with others like it only in a part of the slots, 1 / 2^n, and with
--- none when one more loss may fail it, see give_back(). Tasks that were never lost may be beside it, so no slot
--- idles as long as there are any. The pool gets none: nobody knows who will have them.
+-- none when one more loss may fail it, see give_back(). Tasks that were never lost may share its agent, so no
+-- slot idles as long as there are any. The pool gets no lost tasks: nobody knows which agents would get them.
 --
--- Such tasks wait in an index of their own. It is walked for 1,000 of them at most, whoever may have
--- them, when a connection's position hint is dropped, see pick(); with each claim as long as
--- something is found there; and where there is nothing else. So a claim of what nobody has tried never
--- walks over them.
+-- Such tasks wait in an index of their own. A walk over at most 1,000 of them takes place when a connection's
+-- position hint is dropped, see pick(); with each claim as long as something is found there; and if there is
+-- nothing else. So a claim of what nobody has tried never walks over them.
 --
 -- Locks: the rows of the tasks, skipping locked ones. Index: task_waiting_again, task_waiting,
 -- span_waiting, task_pkey, session_pkey, session_host.

@@ -1,12 +1,12 @@
--- pilot_demand(path, offers, lifetime_s): what waits at and below a path, and whether agents with these tags
--- that live so long could serve it.
+-- pilot_demand(path, offers, lifetime_s): the tasks that wait at and below a path, and whether agents with
+-- these tags and this lifetime could serve them.
 --
--- Result: a row for each campaign in which tasks are unfinished, those in which most can be claimed first.
+-- Result: a row for each campaign with unfinished tasks, most claimable first.
 --     claimable: tasks that could be claimed now, those in the lists of the front among them; 0 unless it is
---     open with all above it, has a handler and is below its limit of running tasks. working: those that are
---     worked on. usual_s: how long its latest attempts took on average, of the hundred campaigns in which
---     most can be claimed; null: none has ended. tags_suit, time_suits: whether the tags are those that it
---     requires, and its time limit is no longer than the lifetime.
+--     open with all above it, has a handler and is below its limit of running tasks. working: working tasks.
+--     usual_s: how long its latest attempts took on average, of the hundred campaigns in which most can be
+--     claimed; null: none has ended. tags_suit, time_suits: whether the tags are those that it requires, and
+--     its time limit is no longer than the lifetime.
 -- Error TQ404: no such campaign.
 --
 -- Reads no task; costs what standing() and usual_run() do.

@@ -1,12 +1,13 @@
 -- prioritise(campaign, tasks, priorities): gives tasks that wait or are delayed other priorities.
 --
--- tasks: ids, each once, best neighbours, at most 1,000. priorities: one for each.
--- changed: how many got another one; unchanged: how many had it; others: those that neither wait nor are
---     delayed, or are not there, which stay as they are.
+-- tasks: at most 1,000 ids, each once; neighbours cost least. priorities: one for each.
+-- changed: how many got another priority; unchanged: how many had it already; others: tasks that are neither
+--     waiting nor delayed, or do not exist; they stay as they are.
 -- Error TQ400: too many tasks.
 --
--- A task keeps it as long as it is not done, in a row of its own: it leaves its span. Its spec says what it
--- was seeded with. Claims find what comes before their position as they do what becomes waiting, see pick().
+-- A task keeps its priority until it is done, in a row of its own: it leaves its span. Its spec keeps the
+-- seeded one. Claims find tasks before their position in the same way as tasks that become waiting, see
+-- pick().
 --
 -- Locks: the spans that tasks leave, see unspan(); then the rows of the tasks, in the order of task_id; waits for
 -- them. Index: span_pkey, spec_pkey, task_pkey. Planned anew each time, see

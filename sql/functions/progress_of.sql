@@ -1,6 +1,6 @@
--- progress_of(campaign, task, lease): how far the attempt under a lease is, as it says; nulls: it does not,
--- or this is a standby, which has no such table. A part of tasks() and find_tasks(), which pin the settings;
--- not for clients. Index: progress_pkey.
+-- progress_of(campaign, task, lease): how far the attempt under a lease is, as it reports; nulls: it does
+-- not, or this is a standby, which has no such table. A part of tasks() and find_tasks(), which pin the
+-- settings; not for clients. Index: progress_pkey.
 create or replace function taskq.progress_of(
     p_campaign bigint,
     p_task bigint,

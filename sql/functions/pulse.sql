@@ -1,17 +1,16 @@
 -- pulse(last): pauses the campaigns in which nearly everything fails. Called by the keeper.
 --
--- last: when this was last called: what is seen for the first time has happened since then.
--- A campaign is paused when, since its window began, at least 100 first attempts have failed or tasks been
--- done, and the failures are a larger share of these than its max_failure_share. Later attempts that fail
--- say nothing: the tasks that fail wherever they are tried would stop those that nobody has tried, and a
--- success speaks for the campaign whenever it comes. A window begins with the first such failure
--- that is seen, five minutes after the last began, and when the campaign is resumed. Each campaign is
--- judged for itself, whatever is above or below it.
+-- last: the instant of the last call: failures seen for the first time happened since then. A campaign is
+-- paused when failures of first attempts and done tasks since its window began are at least 100 together, and
+-- the failures are a larger share than its max_failure_share. Failures of later attempts do not count: tasks
+-- that fail everywhere would stop those that nobody has tried. A success counts whenever it comes. A window
+-- begins with the first such failure that is seen, five minutes after the last began, and when the campaign
+-- is resumed. Each campaign is judged alone, without those above or below it.
 -- Result: the paths of those that were paused; null: none. Why they are is in paused_why.
 --
--- Only campaigns in which first attempts failed within the last twenty seconds are looked at: the others
--- cannot have got worse. They are found in what is not folded, so it costs as much as a fold does, however
--- many campaigns and tasks there are; attempts are read only where a campaign is to be paused.
+-- Looks only at campaigns in which first attempts failed within the last twenty seconds: the others cannot
+-- have got worse. It finds them among the unfolded deltas, so it costs as much as a fold, however many
+-- campaigns and tasks there are; it reads attempts only of campaigns that it pauses.
 --
 -- Locks: the rows of pulse that begin a window; of campaigns that are paused, none that somebody else has
 -- locked: the next call comes soon. Index: delta_xid, counter_pkey, pulse_pkey, campaign_pkey.

@@ -1,7 +1,7 @@
 -- put_blob_part(blob, part, data): stores a part of a blob that begin_blob() has announced.
 --
--- part: from 0. data: 1 MiB; the last part may be shorter. All parts together are no more than the
---     announced size takes, so 1 GiB at most.
+-- part: from 0. data: 1 MiB; the last part may be shorter. There are only as many parts as the announced size
+--     takes, at most 1 GiB.
 -- Error TQ404: no such blob is being stored, or it has no such part.
 --
 -- Locks: the blob's row, against end_blob(). Index: blob_pkey, blob_part_pkey.

@@ -3,9 +3,9 @@
 --
 -- Result: how many points it wrote; 0: this minute has some already.
 -- A campaign moves while it has working tasks, and where something else is counted than in its last
--- point, or its last agent has come or gone. Counts are those of the campaign and all below it, so one
--- above moves at least as much; where more than a thousand do, those that move most get points. The
--- root always gets one: it says that the minute is recorded.
+-- point, or its last agent has come or gone. Counts include all campaigns below, so a campaign above moves at
+-- least as much; if more than a thousand move, those that move most get points. The root always gets one: it
+-- says that the minute is recorded.
 --
 -- Goes once through campaigns, counters, open sessions and the trends, whatever the number of tasks:
 -- some milliseconds for 1,000 campaigns. Points of a future, as after a jump of the clock, are deleted.

@@ -1,6 +1,7 @@
 -- recover(path, site, silent_s, lost_since, dry_run): recovers from a crashed farm at once: ends the sessions
--- of silent agents and hands their tasks out again, counted neither as failure nor as loss; so are tasks that
--- sessions still have which have ended already. Sequences that are behind are mended, see mend_sequences().
+-- of silent agents and hands out their tasks again, which count neither as failures nor as losses; the same
+-- holds for tasks of sessions that have ended already. Sequences that are behind are mended, see
+-- mend_sequences().
 --
 -- path: of agents that serve this campaign or one below it. site: only those of this site; null: of any.
 -- silent_s: seconds without a heartbeat, not counting time in which the server was down; null: half of the

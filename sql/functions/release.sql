@@ -1,5 +1,5 @@
--- release(path, task, lease, started): hands an attempt back, counted neither as failure nor as
--- loss; see report(). started: whether work on it had begun; if not, its number is used again.
+-- release(path, task, lease, started): hands an attempt back; it counts neither as a failure nor as a loss;
+-- see report(). started: whether work on it had begun; if not, its number is used again.
 -- @roles agent
 create or replace function taskq.release(
     p_path text,

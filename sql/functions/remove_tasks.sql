@@ -1,7 +1,7 @@
 -- remove_tasks(campaign, limit): deletes the tasks of a campaign with their attempts and results, at
 -- most `limit` in a call. Call it until it returns 0, then remove_campaign().
 --
--- Damaged ones as well: a task without its spec, and attempts without a task.
+-- It also deletes damaged ones: tasks without a spec, and attempts without a task.
 --
 -- Result: how many. Error TQ409: the campaign is not cancelled.
 --

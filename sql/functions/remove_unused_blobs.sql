@@ -1,13 +1,13 @@
--- remove_unused_blobs(limit, age_s): removes blobs that no input, result, checkpoint or output refers
--- to, and what was begun and never ended; the oldest first, none that was put within the last `age_s`
--- seconds, since its report may still be on the way.
+-- remove_unused_blobs(limit, age_s): removes blobs that no input, result, checkpoint or output refers to, and
+-- blobs begun and never ended; the oldest first, and none from the last `age_s` seconds, since its report may
+-- still be on the way.
 --
 -- Result: how many were removed; call it until that is less than the limit.
 --
 -- Reads all attempts and campaigns, once in a call: an index over the few results that are blobs
 -- would cost each report something.
 --
--- Locks: the rows of the blobs. Who puts one of them again meanwhile waits, and stores it anew.
+-- Locks: the rows of the blobs. A caller that puts one of them again meanwhile waits, and stores it anew.
 -- @roles operator
 -- @gateway no
 create or replace function taskq.remove_unused_blobs(p_limit integer, p_age_s double precision)

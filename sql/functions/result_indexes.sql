@@ -1,8 +1,8 @@
 -- result_indexes(path): the indexes of results of a campaign and of those below it, ordered by path.
 --
--- field: as result.score. seen, done: how many results it has, and how many there are; it is complete if
--- these are equal. ranked: those with a number there. large: those that are references to blobs, whose number
--- the database does not know: with some, it serves only who ranks the references as they are.
+-- field: such as result.score. seen, done: how many results it has, and how many there are; it is complete if
+-- these are equal. ranked: those with a number there. large: references to blobs, whose number the database
+-- does not know: with any of these, the index serves only callers that rank references as they are.
 -- Error TQ404: no such campaign. Index: campaign_path_key, result_index_pkey.
 -- @roles reader
 -- @standby yes

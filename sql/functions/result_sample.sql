@@ -1,8 +1,8 @@
 -- result_sample(campaign, name, stretches, each): numbers at `name` in accepted results of a campaign, from
 -- all over it.
 --
--- name: see value_at(); null: whole results instead. stretches: in how many parts of equal length the range
---     of its task ids is looked at; each: attempts that are read of each part, its first.
+-- name: see value_at(); null: whole results instead. stretches: the number of equal parts of the range of its
+--     task ids; each: how many attempts to read from the start of each part.
 -- Result: a row for each accepted result that was met, ordered by task: value, null where there is no
 --     number that a double can hold; result, null with a name.
 -- Reads stretches * each attempts at most; all there are, if none of the parts has more. Memory is bounded

@@ -1,5 +1,5 @@
--- results_of(campaign, tasks): the accepted results of some tasks, in the order in which these are given;
--- nothing of those that have none (any more).
+-- results_of(campaign, tasks): the accepted results of some tasks, in the given order; no row for a task that
+-- has none (any more).
 --
 -- Columns: see results(). Plans: see tasks(). Index: attempt_pkey, spec_pkey, session_pkey.
 -- @roles reader

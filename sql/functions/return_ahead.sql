@@ -1,5 +1,5 @@
--- return_ahead(campaigns, tasks, leases, lost): makes tasks that were leased ahead and that no agent has
--- named waiting again, as if they had never been leased. One element of each array for a task.
+-- return_ahead(campaigns, tasks, leases, lost): makes tasks wait again that were leased ahead and that no
+-- agent has named, as if they had never been leased. One element of each array for a task.
 --
 -- lost: their entries are lost; they are not leased ahead again, see expire_ahead().
 -- Result: how many. Tasks that an agent has reported, or named in a heartbeat, stay as they are.

@@ -8,9 +8,9 @@
 -- and its leases are no longer valid. A claim or a report in progress may commit after this; tasks that
 -- it leaves are handed out by the next round of upkeep, see expire().
 --
--- Locks: the token's row, for which enrolments under way are waited for, so that none of them
--- commits a session that this one has not seen; its sessions, in their order; the rows of their
--- tasks, skipping locked ones. Index: token_name, session_token, task_working.
+-- Locks: the token's row, which waits for enrolments under way, so that none of them commits a session unseen
+-- by this call; its sessions, in their order; the rows of their tasks, skipping locked ones. Index:
+-- token_name, session_token, task_working.
 -- @roles operator
 -- @gateway no
 -- @plan by-key

@@ -1,8 +1,8 @@
--- room(campaign, limit, freed): how many more tasks of a campaign may run, for a campaign that limits
--- that, or whose owner has a quota. A part of take(); not for clients.
+-- room(campaign, limit, freed): how many more tasks of a campaign may run, if it limits them or its owner has
+-- a quota. A part of take(); not for clients.
 --
 -- limit: the campaign's max_running. freed: how many this transaction has ended without having recorded it.
--- Result: 0 also where nothing waits, so that no more is counted for a claim that can get nothing.
+-- Result: 0 also if nothing waits, so that a claim that can get nothing does not count running tasks.
 --
 -- Limit and quota hold exactly: claims of the campaign, and of all campaigns of an owner with a quota, wait for
 -- each other, from here to their commit, and count what runs in a snapshot taken after the wait, which sees all

@@ -1,5 +1,6 @@
--- running_quota(owner): how many tasks of an owner may run; null: any number; 0: none, since the quota of bytes is
--- used up. What campaigns have in the column of this name. A part of set_quota() and others; not for clients.
+-- running_quota(owner): how many tasks of an owner may run; null: any number; 0: none, since the quota of
+-- bytes is used up. The column of this name in campaigns holds it. A part of set_quota() and others; not for
+-- clients.
 create or replace function taskq.running_quota(p_owner text)
 returns integer
 language plpgsql stable

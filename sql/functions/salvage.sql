@@ -1,23 +1,23 @@
--- salvage(campaign, reports, settled): takes in successes of attempts that were given up as lost, or hedged, in
--- a campaign that salvages late results. A part of settle(), which has taken in what came in time;
--- not for clients.
+-- salvage(campaign, reports, settled): takes in successes of attempts that were given up as lost, or hedged,
+-- in a campaign that salvages late results. A part of settle(), which has taken in the reports in time; not
+-- for clients.
 --
 -- reports: as settle() takes them. settled: the positions of those that are accepted already.
--- salvaged: the positions of the reports that are accepted now, or null. Of several on one task it
---     is the first.
+-- salvaged: the positions of the reports that are accepted now, or null. Of several reports on one task the
+--     first counts.
 --
 -- The lost attempt becomes done, with its result; its class of error stays and shows that it was
--- lost: no other success has such a class. It still counts as a loss. One that was hedged becomes done alike,
--- and was no loss. An attempt that is working on
--- the task by now ends as cancelled, with the class `salvaged`; its agent gets the order with its next
--- heartbeat. A task that was leased ahead and not named had no attempt.
+-- lost: no other success has such a class. It still counts as a loss. A hedged attempt becomes done in the
+-- same way, and was no loss. The running attempt of the task, if there is one, ends as cancelled, with the
+-- class `salvaged`; its agent gets the order with its next heartbeat. A task that was leased ahead and not
+-- named had no attempt.
 --
 -- A session whose token was revoked salvages nothing: its rights ended with the token, although it
 -- still gets verdicts on its reports.
 --
 -- Locks: the rows of the tasks, in the order of task_id. settle() has locked them before it locked
--- any other; one that was given up only since then, and that somebody else has locked, ends the call
--- with error 55P03, to be repeated: to wait for it here might be to wait in a circle.
+-- any other; a task that was given up only since then, and that somebody else has locked, ends the call with
+-- error 55P03, to be repeated: waiting here might deadlock.
 -- Index: session_pkey, attempt_pkey, task_pkey; see settle() for why nothing else can be used.
 create or replace function taskq.salvage(
     p_campaign bigint,

@@ -1,5 +1,5 @@
 -- save_checkpoint(session, campaign, task, lease, digest, size): makes a blob the checkpoint of a task, for
--- whoever works on it now.
+-- the session that works on it now.
 --
 -- session: the one that saves, with its rights, see may_report(); null: a direct client.
 -- saved: whether it is the task's checkpoint; false: the lease is no longer the task's, or not the
@@ -7,7 +7,7 @@
 -- replaced: the digest of the one before, to which nothing refers any more; or null.
 -- Error TQ400: the campaign keeps no checkpoints, or none so large.
 --
--- That the blob is there, and that it is an archive of this task, is for the caller to check.
+-- The caller checks that the blob exists and is an archive of this task.
 --
 -- Locks: the task's bundle, see unpack(); its row; that of the checkpoint. Index: bundle_task, task_pkey,
 -- checkpoint_pkey.

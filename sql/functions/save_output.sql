@@ -1,14 +1,15 @@
 -- save_output(session, campaign, task, lease, digest, size): makes a blob the output files of an attempt.
 --
 -- session: the one that saves, with its rights, see may_report(); null: a direct client.
--- saved: whether it is; false: nobody has the task under this lease, nor has lost it, or it is not the
---     session's, and nothing has changed. Saved again, it replaces what the attempt has saved before.
+-- saved: whether it was saved; false: nothing has changed, since no attempt holds the task under this lease
+--     or was lost under it, or the attempt is another session's. A second call replaces what the attempt
+--     saved before.
 -- replaced: the digest of that, to which nothing refers any more; or null.
 -- Error TQ400: the campaign keeps no output files, or none so large. Error TQ409: it, or the session's token,
---     has no room for them; of those who save at the same time all may find the last room.
+--     has no room for them; several callers at the same time may each find the last room.
 --
--- That the blob is there, and that it is an archive of this task, is for the caller to check. The task
--- itself is neither locked nor unpacked: whether the files count is seen when it is final, by the lease.
+-- The caller checks that the blob exists and is an archive of this task. The task itself is neither locked
+-- nor unpacked: end_outputs() decides by the lease, when the task is final, whether the files count.
 --
 -- Locks: a row of output_use. Index: task_pkey, bundle_task, attempt_pkey, output_pkey, output_digest,
 -- output_use_pkey, output_use_token, token_pkey, session_pkey.

@@ -1,11 +1,11 @@
--- seed_again(campaign, tasks, on_conflict, named): compares tasks whose keys are there with what is
--- stored, within a chunk of seeding; see seed_begin().
+-- seed_again(campaign, tasks, on_conflict, named): compares tasks under known keys with what is stored,
+-- within a chunk of seeding; see seed_begin().
 --
--- on_conflict: what becomes of those whose key is stored with another payload: 'skip': nothing is
---     added for them; 'keep-both': each payload once, under the next of key#2, key#3 ... that is
---     free; anything else, and a key that is too long for a number: error TQ422, whose detail is
---     {"conflicts", "too_long", "named"} as JSON. The others are known and add nothing.
--- Result: conflicts: how many; for 'keep-both' these were added. named: of at most so many the
+-- on_conflict: for keys that are stored with another payload: 'skip': adds nothing for them; 'keep-both':
+--     each payload once, under the next of key#2, key#3 ... that is free; anything else, and a key that is
+--     too long for a number: error TQ422, whose detail is {"conflicts", "too_long", "named"} as JSON. The
+--     others are known and add nothing.
+-- Result: conflicts: how many; for 'keep-both' these were added. named: for at most `named` of them the
 --     place, the key, and pieces of both payloads (stored, offered) that show where they differ.
 --
 -- Locks: that of seed_begin() must be held. Index: spec_key_key.

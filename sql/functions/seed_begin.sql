@@ -2,12 +2,12 @@
 --     seed_begin(campaign), COPY into taskq.spec of what seed_known() does not name,
 --     seed_end(campaign, its result).
 --
--- Result: a task id below all that the COPY will draw. A sequence that is behind, as in a copy by logical
--- replication, is mended first: ids below those that are stored would make tasks that are done wait again.
+-- Result: a task id below all that the COPY will draw. A sequence that is behind, such as in a copy by
+-- logical replication, is mended first: with ids below stored ones, done tasks would wait again.
 -- Error TQ404: no such campaign. Error TQ409: it, or one above it, is cancelled.
 --
--- Locks: an advisory lock for the campaign until the transaction ends, so that chunks of one
--- campaign follow each other, and keys that are not there stay so until the COPY. Index: spec_pkey.
+-- Locks: an advisory lock for the campaign until the transaction ends, so that chunks of one campaign follow
+-- each other, and keys that are not there do not appear before the COPY. Index: spec_pkey.
 -- @roles owner
 create or replace function taskq.seed_begin(p_campaign bigint)
 returns bigint

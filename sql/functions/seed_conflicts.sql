@@ -1,7 +1,7 @@
--- seed_conflicts(campaign, tasks): which of these have a key that is stored with another payload.
+-- seed_conflicts(campaign, tasks): which of these tasks have a key that is stored with another payload.
 --
--- tasks: as of submit(), with keys that are all there. Payloads are compared as jsonb: the order of
---     names and the way a number or a character is written make no difference.
+-- tasks: as for submit(), all with known keys. Payloads are compared as jsonb: the order of names and the way
+--     a number or a character is written make no difference.
 -- A payload is known, and no conflict, if it is stored under its key, or under key#2, key#3 ... up to
 -- the first of these that is free: so it is found again wherever seed_again() has put it.
 --
@@ -9,8 +9,8 @@
 -- key; number: that of the key under which it can be kept, null where the array has the same key and
 -- payload at an earlier place.
 --
--- Index: spec_key_key, key by key as in seed_known(). No other join may be a nested loop: nobody
--- knows beforehand how many tasks there are.
+-- Index: spec_key_key, key by key as in seed_known(). No other join may be a nested loop: the number of tasks
+-- is not known beforehand.
 -- @plan generic by-scan
 create or replace function taskq.seed_conflicts(p_campaign bigint, p_tasks jsonb)
 returns table (

@@ -2,10 +2,11 @@
 --
 -- above: what seed_begin() returned. largest: the most bytes that PostgreSQL writes for one of their payloads.
 -- Result: how many tasks.
--- Error TQ409: the campaign's owner has a quota of tasks that wait, and they would be more.
+-- Error TQ409: they would exceed the quota of waiting tasks of the campaign's owner.
 --
--- Locks: with such a quota one for its owner, until the transaction ends. Index: spec_pkey, quota_pkey. Chunks of one campaign follow each other, so that what lies above
--- the mark belongs to this transaction.
+-- Locks: with such a quota, an advisory lock for the owner until the transaction ends. Index: spec_pkey,
+-- quota_pkey. Chunks of one campaign follow each other, so that what lies above the mark belongs to this
+-- transaction.
 -- @roles owner
 create or replace function taskq.seed_end(p_campaign bigint, p_above bigint, p_largest integer)
 returns integer

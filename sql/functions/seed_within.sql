@@ -1,8 +1,8 @@
--- seed_within(campaign, low, high): whether the campaign has keys from the one to the other, in the
--- order of their bytes.
+-- seed_within(campaign, low, high): whether the campaign has keys from `low` to `high`, in the order of their
+-- bytes.
 --
--- If not, seed_known() need not look for each key of a chunk of which these are the first and the last:
--- so it is in an empty campaign, and where keys ascend, as identifiers in libraries mostly do.
+-- If not, seed_known() need not look for each key of a chunk with this first and last key. This is so in an
+-- empty campaign, and where keys ascend, as identifiers in libraries mostly do.
 --
 -- Index: spec_key_key.
 -- @roles owner

@@ -3,8 +3,8 @@
 --
 -- lifetime_s: leave out campaigns whose time limit is longer; null: none. offers: the agent's tags;
 --     leave out campaigns that require others. most: how many at most.
--- desire: see below. revision: the campaign's. Result: campaigns that are open with all above them, have a handler and waiting tasks, and
---     are below their limit of running tasks. Error TQ404: no such campaign.
+-- desire: see below. revision: the campaign's. Result: campaigns that are open with all above them, have a
+--     handler and waiting tasks, and run fewer tasks than they may. Error TQ404: no such campaign.
 --
 -- The order is drawn anew by each call, so that weights divide the *running* tasks:
 --
@@ -13,15 +13,14 @@
 -- random sample without replacement by these desires: ascending in -ln(u) / desire, u uniform
 -- (Efraimidis and Spirakis, Weighted random sampling with a reservoir, 2006).
 --
--- To draw by weight alone would share out claims, and a campaign of tasks ten times as long would
--- run ten times as many. To choose the largest deficit would send all agents to one campaign, as
--- thousands of them see much the same counts for a second; so it is a lottery over deficits. A
--- campaign that has its share already keeps a hundredth of it as desire: it comes last, but it comes
--- when no other gives tasks.
+-- Drawing by weight alone would share out claims, and a campaign of tasks ten times as long would run ten
+-- times as many. Choosing the largest deficit would send all agents to one campaign, since thousands of them
+-- see much the same counts for a second. So it is a lottery over deficits. A campaign that has its share
+-- already keeps a hundredth of it as desire: it comes last, but it comes when no other gives tasks.
 --
--- Where shares are by owner, see share_by_owner(), the same is done twice: D_o is the desire of each owner, by the
--- weights of owners and all that runs of their campaigns here, d_i that of each campaign among those of its owner,
--- and campaign i desires D_o * d_i / sum(d). Campaigns that are nobody's are one owner's.
+-- If shares are by owner, see share_by_owner(), this takes place twice: D_o is the desire of each owner, by
+-- the weights of owners and all that runs of their campaigns here, d_i that of each campaign among those of
+-- its owner, and campaign i desires D_o * d_i / sum(d). Campaigns without an owner count as one owner's.
 --
 -- Volatile, by random(). Reads no task; for what it costs see standing(). Index: quota_pkey.
 -- @roles serving

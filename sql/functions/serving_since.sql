@@ -1,11 +1,11 @@
--- serving_since(): since when this server has been answering as the primary: the instant from which on
--- silence counts. Until then agents could not be heard, however long that was: the server was down, a standby,
--- or suspended with its machine.
+-- serving_since(): since when this server has been answering as the primary: from this instant silence
+-- counts. Before it, agents could not be heard: the server was down, a standby, or suspended with its
+-- machine.
 --
 -- A standby that is promoted may have been started long ago, and does not record when it was promoted. So
--- the keeper notes the timeline, see note_serving(); where that is not the one noted, the server has just
--- taken over: since this very moment. Where the server does not tell its timeline, its start has to do. An instant
--- far in the future is not believed: the clock was wrong when it was noted.
+-- the keeper notes the timeline, see note_serving(); if it is not the one noted, the server has taken over at
+-- this moment. If the server hides its timeline, its start must do. An instant far in the future is not
+-- believed: the clock was wrong when it was noted.
 create or replace function taskq.serving_since()
 returns timestamptz
 language plpgsql

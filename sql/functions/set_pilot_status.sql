@@ -1,4 +1,4 @@
--- set_pilot_status(name, status): lets a pilot submit jobs (active), stops that (paused), or removes it.
+-- set_pilot_status(name, status): lets a pilot submit jobs (active), stops it (paused), or removes it.
 --
 -- active: forgets its failures too, so that the next job is submitted at once. removed: no job is submitted
 --     any more, those that wait in the batch system are cancelled by the loop, and the pilot goes when its last

@@ -1,11 +1,11 @@
--- set_quota(owner, quota): says what an owner may use.
+-- set_quota(owner, quota): sets what an owner may use.
 --
--- quota: a JSON object with any of max_running, max_waiting, max_bytes (null: any amount) and weight; what it
---     does not name stays. A quota that limits nothing, with weight 1, is removed.
+-- quota: a JSON object with any of max_running, max_waiting, max_bytes (null: any amount) and weight; missing
+--     ones stay. A quota that limits nothing, with weight 1, is removed.
 -- Result: how many campaigns the owner has.
 -- Error TQ400: not such a quota. Error TQ409: there are 1,000 already.
 --
--- It holds for what is claimed, seeded and stored afterwards, and takes nothing back.
+-- It holds for later claims, seeds and uploads, and takes nothing back.
 --
 -- Locks: one against create_campaign() and give_campaign() for this owner; the quota; the campaigns that change.
 -- Index: quota_pkey, campaign_owner.

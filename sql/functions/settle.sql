@@ -23,13 +23,12 @@
 -- task_id; of all tasks, where one may be salvaged, see hold_late(). Index: task_pkey.
 --
 -- The fence is tested where the row is locked, in a lateral sub-select that can only be a look-up
--- by key. Whatever may use the index over working tasks is planned by their share, which is never
--- what the statistics say: it was seen to walk all of them for a report on three. So the status is
--- compared as text, which no partial index answers. The rows are then changed where they were found,
--- by ctid, in a statement of its own: nobody can move a row that we have locked, and servers before
--- 17 might go through all rows of the campaign to find several ids.
--- Several small statements are faster here than one large: most of the time of a statement on few
--- rows is spent in setting it up, and the rarer moves are skipped.
+-- by key. A statement that may use the index over working tasks is planned by their share, which never is
+-- what the statistics say: one was seen to walk all of them for a report on three. So the status is compared
+-- as text, which no partial index answers. The rows are then changed where they were found, by ctid, in a
+-- statement of its own: nobody can move a row that we have locked, and servers before 17 might go through all
+-- rows of the campaign to find several ids. Several small statements are faster here than one large: most of
+-- the time of a statement on few rows is spent in setting it up, and the rarer moves are skipped.
 create or replace function taskq.settle(
     p_campaign bigint,
     p_reports jsonb,
@@ -97,14 +96,14 @@ begin
            ) with ordinality as r (task, lease, ord)
      where r.ord <> all (v_accepted);
     if not taskq.unpack(p_campaign, v_tasks, v_leases, v_accepted = '{}') then
-        -- To wait for it with some already in our hands might be to wait in a circle.
+        -- Waiting for it while holding others might deadlock.
         raise exception 'a report on these tasks is under way; repeat it' using errcode = '55P03';
     end if;
 
     with held as materialized (
         select h.*, h.outcome = 'released' and not coalesce(h.started, true) as unstarted
           from (
-              -- The first of those who may say something, not the first who says something.
+              -- The first of the reports from sessions that may report, not the first report.
               select distinct on (r.task, r.lease)
                      r.*, t.row_id, t.attempt, t.session_id, t.claimed_at
                 from (

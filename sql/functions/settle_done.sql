@@ -49,7 +49,7 @@ begin
         return;
     end if;
 
-    -- Tasks that were claimed one by one have rows, and all that comes next would be for nothing.
+    -- Tasks that were claimed one by one have rows; then the rest would do nothing.
     if exists (
            select from unnest(v_owners, v_leases) as c (owner, lease)
             cross join lateral (

@@ -4,8 +4,8 @@
 -- Error TQ400: not one campaign for each report, or see exchange().
 --
 -- Only campaigns with a report that is not `unknown` cost more than a look-up by key for each report, so
--- that invented campaigns and those of others cost nearly nothing. Campaigns are settled one after
--- another, in the order of their ids, so that two calls cannot deadlock.
+-- invented campaigns and those of others cost next to nothing. Campaigns are settled one after another, in
+-- the order of their ids, so that two calls cannot deadlock.
 --
 -- Locks: those of settle(). Index: task_pkey, attempt_pkey, session_pkey; the settings are those of
 -- exchange(), which says why.
@@ -32,7 +32,7 @@ begin
           from (
               -- As settle() finds out who may report: single values, which are looked up by key.
               select s.campaign_id, s.report, s.ord,
-                     -- A direct client may report on all, even on what nobody has had yet.
+                     -- A direct client may report on all tasks, even on those that nobody has had yet.
                      (select true
                         from taskq.spec k
                        where k.campaign_id = s.campaign_id

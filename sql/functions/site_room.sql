@@ -1,19 +1,19 @@
--- site_room(campaign, limit, sessions, leases): of claims in a campaign that limits how many of its tasks run at
--- each site, those for which there is room. A part of take(), behind room(), whose lock they need; not for clients.
+-- site_room(campaign, limit, sessions, leases): which claims have room in a campaign that limits how many of
+-- its tasks run at each site. A part of take(), behind room(), whose lock they need; not for clients.
 --
 -- sessions, leases: one element for each task that is wanted. limit: the campaign's max_running_per_site.
 -- roomy_sessions, roomy_leases: those of them for which there is room, in order.
 -- full: the sessions that get less than they want, since as many run at their site; or null.
 --
--- The limit holds exactly for what is claimed while it is set. Who claims notes it, see note_at_sites(), and a report
--- need not know of it: what has ended is found here, in a snapshot taken after the wait for the lock, so it may be
--- seen late, never early. Looked at are the claims of the same sessions, since agents claim when they
--- report; and only if that leaves too little room, some others of the site, from a place drawn at random: 1,000, and
--- 100 for as long as ten times that look took, which is kept in a setting as the hint of pick() is. Others wait for the
--- lock meanwhile. Where more than that run at a site, what ended may so be found by a later claim: those that find no
--- room come again every two seconds, see `avoided` in take().
+-- The limit holds exactly for tasks that are claimed while it is set. A claim notes its tasks, see
+-- note_at_sites(), and reports do not: this function finds what has ended, in a snapshot taken after the wait
+-- for the lock, so it may see an end late, never early. It looks at the claims of the same sessions, since
+-- agents claim when they report. Only if that leaves too little room, it looks at some other claims of the
+-- site, from a place drawn at random: 1,000, then 100 for as long as ten times that look took; a setting
+-- keeps that, like the hint of pick(). Others wait for the lock meanwhile. If more than that run at a site, a
+-- later claim may find what ended: claims without room come again every two seconds, see `avoided` in take().
 --
--- Agents that name no site are at one. Index: site_claim_pkey, site_claim_site, session_pkey; see
+-- Agents that name no site count as one site. Index: site_claim_pkey, site_claim_site, session_pkey; see
 -- freed_at_site().
 create or replace function taskq.site_room(
     p_campaign bigint,

@@ -1,12 +1,12 @@
--- slow_attempts(campaign, after_s, most): the attempts at work in a campaign that were claimed longer ago than
--- this, and which hedge_task() may hedge, those that began first first. A part of hedge(), which pins the settings; not
--- for clients.
+-- slow_attempts(campaign, after_s, most): the running attempts of a campaign that were claimed longer ago
+-- than this and that hedge_task() may hedge, the oldest first. A part of hedge(), which pins the settings;
+-- not for clients.
 --
--- Left out is what stays so as long as the attempt is at work, and would take the place of others in each call: tasks
--- that were hedged before, and those that one failure more ends.
+-- Leaves out tasks that were hedged before, and those that one more failure ends: that does not change while
+-- the attempt runs, and they would take the place of others in each call.
 --
--- Goes through the sessions that are open, 10,000 at the most, with what they have in hand: no index has what is
--- at work in a campaign. Index: session_open, task_working, bundle_pkey, attempt_pkey.
+-- Goes through the open sessions, at most 10,000, with their tasks: no index has the working tasks of a
+-- campaign. Index: session_open, task_working, bundle_pkey, attempt_pkey.
 create or replace function taskq.slow_attempts(p_campaign bigint, p_after_s double precision, p_most bigint)
 returns table (task_id bigint, lease_id uuid, host text, run_s double precision)
 language plpgsql

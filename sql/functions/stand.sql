@@ -1,8 +1,8 @@
 -- stand(campaign, task): where a task stands, see the view state: found by keys only, one row. A part of
 -- tasks() and find_tasks(), which pin the settings; not for clients.
 --
--- priority: that of its row; null: it has none, and that of its spec counts. session_id, claimed_at, lease_id:
--- of the attempt that runs, if one does.
+-- priority: that of its row; null: it has none, and its spec's counts. session_id, claimed_at, lease_id: of
+-- the running attempt, if there is one.
 --
 -- It is small enough to be inlined into the calling statement, so it has neither settings nor rights of its
 -- own. Index: task_pkey, bundle_task, span_pkey, attempt_pkey.

@@ -5,8 +5,8 @@
 --     an agent that suits the campaign; 0 unless it is open with all above it and has a handler.
 --     ahead: how many wait in the lists of the front, by about a third; they are not among those that
 --     are working, since nobody works on them. revision, has_handler, paused_why, owner: the campaign's.
---     owner_room: how many more tasks of its owner may run, in all campaigns; null: any number. No room is more
---     than that, but several together may be.
+--     owner_room: how many more tasks of its owner may run, in all campaigns; null: any number. No campaign's
+--     room exceeds that, but several together may.
 -- Result: nothing if there is no such campaign. Exact within the snapshot: counter plus deltas.
 --
 -- Reads no task; for what it costs see counts().

@@ -1,8 +1,8 @@
--- stop_full_owners(): has nothing more handed out of the campaigns of owners who have stored as many bytes as their
--- quotas allow, and hands out again where that is over. A part of keep(), which calls it now and then; not for clients.
+-- stop_full_owners(): stops handing out tasks of owners who have stored as many bytes as their quotas allow,
+-- and begins again when they have room. A part of keep(), which calls it now and then; not for clients.
 --
--- What runs goes on, and is stored: so nothing that was computed is lost, and an owner may have stored more than the
--- quota by what ran. It costs a look-up for each campaign of an owner with such a quota.
+-- Running tasks go on, and their results are stored: no computed result is lost, and an owner may exceed the
+-- quota by them. It costs a look-up for each campaign of an owner with such a quota.
 --
 -- Locks: those of set_quota(); campaigns that change. Where one is held by somebody, the owner is left for the next
 -- round: quota and campaigns change together.

@@ -1,6 +1,7 @@
 -- submit(path, tasks, on_conflict): seeds a few tasks in one call.
 --
--- As seed_tasks(), also its errors. Result: how many were added. Of conflicts error TQ422 names ten at most.
+-- Works like seed_tasks(), with the same errors. Result: how many were added. Error TQ422 names at most ten
+-- conflicts.
 -- @roles gateway submitter
 -- @gateway manager, wakes
 -- @repeat safe

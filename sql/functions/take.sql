@@ -12,18 +12,18 @@
 -- taken: how many tasks moved from waiting to working.
 -- refused: the sessions that have ended, or null; they get nothing.
 -- revision: the campaign's.
--- spent: the sessions that were to get a task which had had their lease before, see below; or null.
---     That they got none does not mean that nothing waits.
--- avoided: the sessions for which tasks wait that they must not have yet, see avoided(), where somebody
---     got less than it wanted; or at whose site as many run as may, see site_room(); or null. Nor does it mean that
---     for those of them which got none.
+-- spent: the sessions that would have got a task that had their lease before, see below; or null. Tasks may
+--     wait although these sessions got none.
+-- avoided: the sessions for which tasks wait that they must not have yet, see avoided(), if a session got
+--     less than it wanted; and those whose site runs as many as it may, see site_room(); or null. Tasks may
+--     wait although these sessions got none.
 -- Error TQ400: a claim wants too much.
 --
 -- If nothing is taken, all waiting tasks were locked at this moment, as many run as the campaign allows,
 -- or the agent does not offer what it requires.
 --
--- No task is taken under a lease that it had before: a claim that comes so late, because a gateway
--- hung, is no longer waited for, and reports on the old attempt would count for the new one.
+-- No task is taken under a lease that it had before: nobody waits for a claim that comes so late, after a
+-- gateway hung, and reports on the old attempt would count for the new one.
 --
 -- Locks: what it takes, see pick(), skipping locked ones. Index: that of pick(), attempt_pkey. Claims of a
 -- campaign that limits how many run, in all or at a site, wait for each other, see room().

@@ -1,7 +1,7 @@
 -- take_each(campaign, sessions, leases): claims one task for each of several agents whose claims share a
--- statement, where all is as usual, see take_one(); besides, a span has as many tasks left, with ids that
--- follow each other. If not, it takes nothing, and take() finds out. A part of exchange(), which pins the
--- settings and records the moves; not for clients.
+-- statement, in the usual case, see take_one(), and if a span has that many tasks left, with consecutive ids.
+-- Else it takes nothing, and take() does the work. A part of exchange(), which pins the settings and records
+-- the moves; not for clients.
 --
 -- Results: as those of take().
 --

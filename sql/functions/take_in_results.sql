@@ -5,7 +5,7 @@
 --
 -- Looks into the gaps between the ranges that were taken in, a thousand in a call, as done_within() does.
 --
--- Locks: the index's row; somebody else's is not waited for, and nothing is done.
+-- Locks: the index's row; if somebody else has locked it, the call does nothing.
 -- Plans: see tasks(). Index: result_index_pkey, result_span_pkey, attempt_pkey, spec_pkey.
 -- @plan generic by-key
 create or replace function taskq.take_in_results(

@@ -1,11 +1,11 @@
 -- take_messages(holder, host, reaches, most): the messages that a sender sends next. Called by every keeper
--- that sends, in each of its rounds; so it is known, too, who sends what.
+-- that sends, in each of its rounds; so the table of senders also shows who can send what.
 --
 -- holder: drawn by the calling process. host: where it runs, for people. reaches: what it can do, of mail,
 --     webhook, webhook:NAME, command:NAME; 200 at most. most: messages, 100 at most.
 -- Result: a row for each rule that has events, with its oldest 100: what is sent as one message. It is the
--- caller's for a minute; whatever it has not ended by then, see end_message(), is given to the next sender that
--- asks. So each event is sent at least once, and under one id. attempts: how many have failed before.
+-- caller's for a minute; then a message without its end_message() goes to the next sender that asks. So each
+-- event is sent at least once, and under one id. attempts: how many have failed before.
 --
 -- Locks: the rules that are handed out, skipping locked ones. Index: notify_event_waiting; rules are few.
 -- @roles operator

@@ -1,9 +1,8 @@
--- take_one(campaign, session, lease): claims one task for one agent, where all is as usual: the
--- connection has a fresh position hint, the campaign is open and neither requires anything nor
--- limits how many run, the session lives, the lease id is new, a span has tasks left, none with a row
--- comes before them, and it is not time to look for tasks that have failed before. If not, it takes
--- nothing, and take() finds out. A part of exchange(), which pins the settings and records the moves; not
--- for clients.
+-- take_one(campaign, session, lease): claims one task for one agent in the usual case: the connection has a
+-- fresh position hint, the campaign is open and neither requires anything nor limits how many run, the
+-- session lives, the lease id is new, a span has tasks left, none with a row comes before them, and it is not
+-- time to look for tasks that have failed before. Else it takes nothing, and take() does the work. A part of
+-- exchange(), which pins the settings and records the moves; not for clients.
 --
 -- Results: as those of take().
 --

@@ -1,4 +1,4 @@
--- task_ids(campaign, keys): the ids of tasks by their keys; of unknown ones nothing.
+-- task_ids(campaign, keys): the ids of tasks by their keys; no row for an unknown key.
 --
 -- Plans: see tasks(); key by key, see seed_known(). Index: spec_key_key.
 -- @roles reader

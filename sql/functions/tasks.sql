@@ -4,9 +4,10 @@
 -- Result: `limit` rows at most; none: there are no more. due_at: of a delayed task. claimed_at, host:
 --     of the attempt that runs, if one does. progress (from 0 to 1), progress_note: how far it is, if it says so.
 --
--- It tells readers no lease. Index: that of what holds tasks of the status, see migrations/0002_tasks.sql:
--- task_failed for the failed, task_pkey, bundle_task, span_pkey, attempt_pkey; of all, spec_pkey; progress_pkey. Of the
--- status that others than the failed with a row have, all rows of the campaign are gone through.
+-- It shows no lease. Index: the one of the place that holds tasks of the status, see
+-- migrations/0002_tasks.sql: task_failed for the failed, task_pkey, bundle_task, span_pkey, attempt_pkey; of
+-- all, spec_pkey; progress_pkey. Of the status that others than the failed with a row have, all rows of the
+-- campaign are gone through.
 --
 -- One plan, whatever statistics say, which do not know of a campaign seeded since they were made: the
 -- page is cut first, and what belongs to each task is found by key. A range in the order of the key,

@@ -1,5 +1,5 @@
--- test_notify_rule(name): has a test event sent by a rule, with what waits, at once: also if a message of it
--- failed and would be tried again later.
+-- test_notify_rule(name): sends a test event by a rule, with its waiting events, at once: also if a message
+-- of the rule failed and would be tried again later.
 --
 -- Result: the event's id, by which its status can be asked for. Error TQ404: no such rule. Error TQ409: ten
 -- tests wait already.

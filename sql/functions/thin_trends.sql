@@ -1,5 +1,5 @@
--- thin_trends(minute): leaves out points of trends that are too close for their age, as seen at a minute
--- since 1970. Called by record_trends().
+-- thin_trends(minute): deletes points of trends that are too close for their age, at a minute since 1970.
+-- Called by record_trends().
 --
 -- Result: how many it deleted.
 -- Points stay that are the last of their minute for three hours, of their ten minutes for two days, of

@@ -1,11 +1,11 @@
 -- timeline(): the number by which agents know this server: it rises when a standby is promoted, and falls
 -- only if a server that was replaced comes back in its successor's place, with what was done there undone.
--- 0: not known, since the server does not tell. Error 55000 on a standby.
+-- 0: unknown, since the server hides it. Error 55000 on a standby.
 --
--- It is that of wal_timeline(), to which the earlier ones are added where the server's own began anew, as
--- with pg_upgrade: agents that lived through it would take a lower number for a server that is gone. What
--- is noted in `serving` may be older than the server, so that is reckoned with before note_serving() has
--- seen it, and the number is the same afterwards. Where the server has stopped telling, it stays.
+-- It is that of wal_timeline(); if the server's own began anew, such as with pg_upgrade, the earlier ones are
+-- added: agents that lived through it would take a lower number for a server that is gone. `serving` may be
+-- older than the server; the number allows for that before note_serving() has run, and is the same
+-- afterwards. If the server stops showing its timeline, the number stays.
 -- @roles all
 -- @standby no
 -- @gateway no

@@ -1,5 +1,5 @@
--- token_covers(path): whether the manager's token that permit() has let in is for a campaign, in the transaction
--- in which it did so; elsewhere true.
+-- token_covers(path): whether the manager's token that permit() accepted in this transaction is for a
+-- campaign; without a token true.
 -- @roles reader
 -- @standby no
 -- @gateway no

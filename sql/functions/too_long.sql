@@ -5,12 +5,12 @@
 --
 -- reports: as settle() takes them. Result: the same, in their order.
 --
--- What counts are the releases since the last attempt that has made a new checkpoint, and since the task
--- failed as too-long before, so that an operator's retry gives it as many again. With its 10,000th attempt a
--- task is too long in any case. The report that was judged so is judged alike when it is repeated.
+-- Counts the releases since the last attempt that made a new checkpoint, and since the task last failed as
+-- too-long, so that an operator's retry gives it as many again. With its 10,000th attempt a task is too long
+-- in any case. A repeated report is judged in the same way.
 --
--- Only attempts are read that have ended, and before that of the report: the fence, which settle() tests
--- afterwards, says that none can have come since. Of each task the last 2000 at most.
+-- Reads only attempts that ended before that of the report, at most the last 2,000 of each task: the fence,
+-- which settle() tests afterwards, ensures that none came since.
 --
 -- Locks: none. Index: attempt_pkey, checkpoint_pkey.
 create or replace function taskq.too_long(p_campaign bigint, p_reports jsonb)

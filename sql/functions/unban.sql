@@ -1,5 +1,5 @@
--- unban(kind, name): lifts the ban of a host or site: new sessions are opened there again. Agents that were
--- told to leave do so. Result: whether there was a ban that had not ended. Index: ban_pkey.
+-- unban(kind, name): lifts the ban of a host or site: new sessions are opened there again. Agents with an
+-- order to drain still leave. Result: whether there was a ban that had not ended. Index: ban_pkey.
 -- @roles operator
 -- @gateway no
 create or replace function taskq.unban(p_kind text, p_name text)

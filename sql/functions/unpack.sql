@@ -1,8 +1,8 @@
 -- unpack(campaign, tasks, leases, wait): gives tasks that are in a bundle a row each, as working, so that
--- something else can happen to them than a success. A part of whatever changes tasks; not for clients.
+-- something else can happen to them than a success. A part of functions that change tasks; not for clients.
 --
--- leases: one for each task: only if its lease is that; null: whatever its lease is. wait: for bundles that
---     somebody else has locked; if not, their tasks are left there.
+-- leases: one for each task, which must match; null: any lease. wait: whether to wait for bundles that
+--     somebody else has locked; else their tasks stay there.
 -- Result: whether none was left.
 --
 -- Bundles of a campaign do not overlap, so that the nearest one that begins at or below a task is the only

@@ -1,12 +1,12 @@
 -- unspan(campaign, tasks, after, limit, priorities): gives waiting tasks that are in a span a row each, so that something
 -- else can happen to them than a claim. A part of cancel() and prioritise(); not for clients.
 --
--- tasks: these; null: the first `limit` of all with ids above `after`. The others of their spans are in spans
---     again, no smaller than need be: so what is done to some of very many leaves those packed.
+-- tasks: these; null: the first `limit` of all with ids above `after`. The other tasks of their spans go into
+--     spans again, as large as possible: so a change of some of very many leaves the rest packed.
 -- priorities: of each of the tasks; null: those of their specs.
 --
--- Where such spans are, those who unspan tasks of the campaign follow each other: who waited for a span that another
--- splits would find it gone, and not see the new ones. Claims need nothing of the kind, as they split none.
+-- If there are such spans, calls for one campaign follow each other: a call that waited for a span that
+-- another splits would find it gone, and not see the new ones. Claims split no span and need no such order.
 --
 -- Locks: with such spans an advisory lock for the campaign until the transaction ends; the spans, in the order of
 -- their first id; waits for them. Both before any bundle and any row of a task. Index: span_pkey, spec_pkey.

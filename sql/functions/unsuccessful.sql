@@ -1,5 +1,4 @@
--- unsuccessful(campaign, tasks): which of some tasks have ended without a result, in the order in which they
--- are given.
+-- unsuccessful(campaign, tasks): which of some tasks have ended without a result, in the given order.
 --
 -- status: failed, cancelled, or removed: there is no such task (any more).
 --

@@ -1,6 +1,6 @@
--- usual_class(campaign, since): the class of error of most of the attempts that failed since an instant,
--- with their number where that is known, as 'timeout (95)'; null: none has a class. A part of pulse(),
--- which pins the settings; not for clients.
+-- usual_class(campaign, since): the commonest class of error of the attempts that failed since an instant,
+-- with their number if known, such as 'timeout (95)'; null: none has a class. A part of pulse(), which pins
+-- the settings; not for clients.
 --
 -- Reads 1,000 unsuccessful attempts of a class at most, those of the tasks seeded last, and of 100
 -- classes. Where there are more, the number is not known. Index: attempt_unsuccessful.

@@ -1,5 +1,6 @@
 -- value_at(object, name): the value at a dotted name of a JSON object, null where there is none. A name may
--- contain dots itself: at each level all that is left of it comes first. Elements of arrays have none.
+-- itself contain dots: at each level the whole rest of the name is tried first. Elements of arrays have no
+-- names.
 create or replace function taskq.value_at(p_object jsonb, p_name text)
 returns jsonb
 language plpgsql immutable parallel safe

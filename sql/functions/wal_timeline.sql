@@ -1,5 +1,5 @@
 -- wal_timeline(): the number of the server's own timeline, which rises when a standby is promoted; 0: the
--- server does not tell. Error 55000 on a standby.
+-- server hides it. Error 55000 on a standby.
 --
 -- It is the beginning of the current WAL file's name; pg_control_checkpoint() would show a promotion
 -- only after the next checkpoint. Providers refuse these functions to everybody but themselves, or raise

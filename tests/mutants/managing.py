@@ -86,9 +86,9 @@ MANAGING: Final = (
     ),
     Mutant(
         "token-for-neighbours",
-        "sql/functions/at_or_below.sql",
-        "rtrim(p_top, '/') || '/'",
-        "rtrim(p_top, '/')",
+        _PERMIT,
+        "taskq.at_or_below(a.path, own.path)",
+        "starts_with(a.path, own.path)",
         "A token for /a is one for /ab.",
         _RIGHTS,
     ),

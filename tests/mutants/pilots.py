@@ -112,8 +112,8 @@ PILOTS: Final = (
     Mutant(
         "manager-sees-pilots-beside-its-campaign",
         "sql/functions/token_covers.sql",
-        "own.path || '/')",
-        "own.path)",
+        "taskq.at_or_below(p_path, own.path)",
+        "starts_with(p_path, own.path)",
         "A token for /c is one for the pilots of /cc.",
         _GATEWAY,
     ),
