@@ -11,31 +11,40 @@ from __future__ import annotations
 import json
 import logging
 import math
-import shutil
 import socket
-import sys
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from taskq.db.access import Queries
 from taskq.model.errors import TaskqError, Unavailable
 from taskq.model.views import PilotJob, PilotView
-from taskq.pilots.drivers import Driver
+from taskq.pilots.drivers import (
+    Driver,
+    MakeDriver,
+    job_name,
+    make_driver,
+    script_of,
+    with_exit_codes,
+)
 from taskq.pilots.drivers.commands import BatchSystemError
-from taskq.pilots.drivers.hosts import Hosts, PartialAnswer
-from taskq.pilots.drivers.htcondor import HTCondor
-from taskq.pilots.drivers.kubernetes import Kubernetes
-from taskq.pilots.drivers.pbs import PBS
-from taskq.pilots.drivers.slurm import Slurm
+from taskq.pilots.drivers.hosts import PartialAnswer
 from taskq.pilots.planner import Plan
-from taskq.pilots.reconcile import Change, SeenJob, SubmissionHealth, health, looked_at, reconcile
+from taskq.pilots.reconcile import (
+    Change,
+    PilotRound,
+    SeenJob,
+    SubmissionHealth,
+    health,
+    looked_at,
+    reconcile,
+)
 from taskq.pilots.settings import PilotSettings, pilot_settings
 from taskq.pilots.store import Pilots
 
@@ -47,36 +56,12 @@ PERIOD_S: Final = 10.0
 TERM_S: Final = 9.0
 #: A job that was written down is not submitted later than this: another loop might act by then.
 _SUBMIT_WITHIN_S: Final = 30.0
+#: Batch systems that are asked at the same time; those that hang hold up no others.
+_AT_ONCE: Final = 16
 #: How much longer than its time limit a job may seem to last.
 _SLACK_S: Final = 600.0
 
 log = logging.getLogger(__name__)
-
-MakeDriver: TypeAlias = Callable[[PilotView, PilotSettings, Mapping[str, str]], Driver]
-
-DRIVERS_BY_NAME: Final[Mapping[str, Callable[[PilotSettings, Mapping[str, str]], Driver]]] = {
-    "slurm": Slurm,
-    "pbs": PBS,
-    "htcondor": HTCondor,
-    "kubernetes": Kubernetes,
-    "local": Hosts,
-    "ssh": Hosts,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class PilotRound:
-    """What a loop did for a pilot.
-
-    acted: whether this loop acts for the pilot now, and this machine can.
-    """
-
-    name: str
-    acted: bool
-    submitted: int = 0
-    cancelled: int = 0
-    ended: int = 0
-    trouble: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,29 +71,20 @@ class _Case:
     pilot: PilotView
     settings: PilotSettings
     driver: Driver
+    jobs: Sequence[PilotJob]
 
 
-def make_driver(
-    pilot: PilotView, settings: PilotSettings, environment: Mapping[str, str]
-) -> Driver:
-    """Return the driver of a pilot, on this machine."""
-    return DRIVERS_BY_NAME[pilot.driver](settings, environment)
-
-
-def job_name(pilot: PilotView, number: int) -> str:
-    """Return the name of a job in the batch system; its agent has the same."""
-    return f"taskq-{pilot.name}-{pilot.key}-{number}"
-
-
-def script_of(pilot: PilotView, number: int, driver: Driver) -> str:
-    """Return the exact script that a job is submitted with."""
-    return driver.script(job_name(pilot, number), pilot.path, program())
-
-
-def program() -> list[str]:
-    """Return the words that start `taskq` as installed here."""
-    beside = Path(sys.executable).with_name("taskq")
-    return [str(beside) if beside.exists() else shutil.which("taskq") or "taskq"]
+@contextmanager
+def _reported(pilot: PilotView, done: list[PilotRound]) -> Iterator[None]:
+    """Append what goes wrong with one pilot to what was done; others go on."""
+    try:
+        yield
+    except BatchSystemError as error:
+        done.append(PilotRound(pilot.name, acted=True, trouble=str(error)))
+    except Unavailable:
+        raise  # PostgreSQL is away: no pilot can be looked at
+    except TaskqError as error:  # another loop took over, or the pilot is gone or damaged
+        done.append(PilotRound(pilot.name, acted=False, trouble=str(error)))
 
 
 class PilotLoop:
@@ -145,36 +121,36 @@ class PilotLoop:
         over = threading.Event()
         renewal = threading.Thread(target=self._renew, args=(over,), name="pilots", daemon=True)
         renewal.start()
+        busy: list[tuple[Future[None], list[int]]] = []
         try:
-            while not stop.is_set():
-                try:
-                    for done in self.round(stop):
-                        self._log_round(done)
-                except TaskqError as error:
-                    log.warning("pilots must wait: %s", error)
-                stop.wait(period_s)
+            with ThreadPoolExecutor(_AT_ONCE, "pilots") as threads:
+                while not stop.is_set():
+                    for future, _ in busy:
+                        if future.done():
+                            future.result()  # raises what is a defect of the loop
+                    busy = [one for one in busy if not one[0].done()]
+                    acted_for = {pilot_id for _, pilots in busy for pilot_id in pilots}
+                    try:
+                        for pilots in self._by_system(acted_for):
+                            future = threads.submit(self._act_and_log, pilots, stop)
+                            busy.append((future, [one.pilot_id for one in pilots]))
+                    except TaskqError as error:
+                        log.warning("pilots must wait: %s", error)
+                    stop.wait(period_s)
         finally:
             over.set()
             renewal.join()
         self.leave()
 
     def round(self, stop: threading.Event | None = None) -> list[PilotRound]:
-        """Act once for each pilot; trouble with one pilot does not delay the others."""
-        done = []
-        for pilot in self.pilots.list():
-            if self._names and pilot.name not in self._names:
-                continue
-            if stop is not None and stop.is_set():
-                break
-            try:
-                done.append(self._act(pilot, stop or threading.Event()))
-            except BatchSystemError as error:
-                done.append(PilotRound(pilot.name, acted=True, trouble=str(error)))
-            except Unavailable:
-                raise  # PostgreSQL is away: no pilot can be looked at
-            except TaskqError as error:  # another loop took over, or the pilot is gone or damaged
-                done.append(PilotRound(pilot.name, acted=False, trouble=str(error)))
-        return done
+        """Act once for each pilot, and return what was done, in the order of the pilots' names.
+
+        Pilots of one batch system are done one after the other, batch systems at the same time.
+        """
+        stop = stop or threading.Event()
+        with ThreadPoolExecutor(_AT_ONCE, "pilots") as threads:
+            done = threads.map(lambda pilots: self._act(pilots, stop), self._by_system(()))
+            return sorted((one for some in done for one in some), key=lambda one: one.name)
 
     def leave(self) -> None:
         """Let another loop act at once."""
@@ -182,20 +158,64 @@ class PilotLoop:
             for pilot_id in self._drivers:
                 self._hold(pilot_id, 0.0)
 
-    def _act(self, pilot: PilotView, stop: threading.Event) -> PilotRound:
+    def _by_system(self, without: Collection[int]) -> list[list[PilotView]]:
+        """Return the pilots to act for, those of one batch system together."""
+        systems: dict[Hashable, list[PilotView]] = {}
+        for pilot in self.pilots.list():
+            if (self._names and pilot.name not in self._names) or pilot.pilot_id in without:
+                continue
+            try:
+                system = self._driver(pilot)[1].system
+            except TaskqError:  # its settings are damaged; `_begin` reports it
+                system = pilot.pilot_id
+            systems.setdefault(system, []).append(pilot)
+        return [*systems.values()]
+
+    def _act_and_log(self, pilots: Sequence[PilotView], stop: threading.Event) -> None:
+        try:
+            for done in self._act(pilots, stop):
+                self._log_round(done)
+        except TaskqError as error:
+            log.warning("pilots must wait: %s", error)
+
+    def _act(self, pilots: Sequence[PilotView], stop: threading.Event) -> list[PilotRound]:
+        """Act once for pilots of one batch system, which is asked once for all their jobs."""
+        done: list[PilotRound] = []
+        cases: list[_Case] = []
+        for pilot in pilots:
+            with _reported(pilot, done):
+                cases.append(self._begin(pilot))
+        names = [job.name for case in cases for job in looked_at(case.jobs)]
+        answer: Mapping[str, SeenJob] | BatchSystemError = {}
+        try:
+            answer = cases[0].driver.jobs(names) if names else {}
+        except BatchSystemError as error:
+            answer = error
+        for case in cases:
+            if not stop.is_set():
+                with _reported(case.pilot, done):
+                    done.append(self._act_for(case, answer, stop))
+        return done
+
+    def _begin(self, pilot: PilotView) -> _Case:
+        """Begin to act for a pilot; raise `TaskqError` if this loop may not or cannot."""
         settings, driver = self._driver(pilot)
         missing = driver.missing()
         if not (self._direct or settings.gateways):
             missing = "its agents connect to the database, which this loop does not: add gateways"
         if missing is not None:
-            return PilotRound(pilot.name, acted=False, trouble=missing)
+            raise TaskqError(missing)
         if not self._hold(pilot.pilot_id, TERM_S):
-            other = f"another loop acts for it, on {pilot.looked_from}"
-            return PilotRound(pilot.name, acted=False, trouble=other)
-        case = _Case(pilot, settings, driver)
-        jobs = self.pilots.jobs(pilot.name)
+            raise TaskqError(f"another loop acts for it, on {pilot.looked_from}")
+        return _Case(pilot, settings, driver, self.pilots.jobs(pilot.name))
+
+    def _act_for(
+        self, case: _Case, answer: Mapping[str, SeenJob] | BatchSystemError, stop: threading.Event
+    ) -> PilotRound:
+        """Act for a pilot by the batch system's answer."""
+        pilot, jobs = case.pilot, case.jobs
         try:
-            changes = self._look(case, jobs)
+            changes = self._look(case, answer)
         except BatchSystemError as error:
             # Unknown jobs stay unchanged, and nothing is submitted blindly.
             self._note(case, [], SubmissionHealth(pilot.failures, str(error)))
@@ -211,37 +231,36 @@ class PilotLoop:
         ended = sum(change.status == "ended" for change in changes)
         if gone:
             return PilotRound(pilot.name, acted=True, ended=ended)
-        case = replace(case, pilot=self.pilots.pilot(pilot.name))
-        jobs = self.pilots.jobs(pilot.name)
-        made = self.pilots.plan_for(case.pilot, jobs)
-        submitted, trouble = self._submit(case, jobs, made, stop)
-        cancelled = self._cancel(case, jobs, made)
+        case = replace(case, pilot=self.pilots.pilot(pilot.name), jobs=self.pilots.jobs(pilot.name))
+        made = self.pilots.plan_for(case.pilot, case.jobs)
+        submitted, trouble = self._submit(case, case.jobs, made, stop)
+        cancelled = self._cancel(case, case.jobs, made)
         return PilotRound(pilot.name, True, submitted, cancelled, ended, trouble)
 
-    def _look(self, case: _Case, jobs: Sequence[PilotJob]) -> list[Change]:
+    def _look(self, case: _Case, answer: Mapping[str, SeenJob] | BatchSystemError) -> list[Change]:
         """Return what has changed, with the output of the jobs that died."""
-        looked = looked_at(jobs)
-        if not looked:
+        jobs = looked_at(case.jobs)
+        if not jobs:
             return []
-        names = [job.name for job in looked]
-        try:
-            seen = case.driver.jobs(names)
-        except PartialAnswer as partial:
-            self._say_once(f"{case.pilot.name}, some hosts", str(partial))
-            seen = partial.seen
+        if isinstance(answer, PartialAnswer):
+            self._say_once(f"{case.pilot.name}, some hosts", str(answer))
             # A host silent for longer than a job can last has no job left.
             over_s = case.settings.time_limit + _SLACK_S
-            looked = [
+            jobs = [
                 job
-                for job in looked
-                if job.name in seen or job.place not in partial.silent or job.age_s > over_s
+                for job in jobs
+                if job.name in answer.seen or job.place not in answer.silent or job.age_s > over_s
             ]
+            answer = answer.seen
+        if isinstance(answer, BatchSystemError):
+            raise answer
         places = {job.name: job.place for job in jobs}
+        seen = with_exit_codes(case.driver, [*places], answer)
         return [
             replace(one, tail=case.driver.tail(one.name, places.get(one.name)))
             if one.outcome in ("died", "vanished") and not one.heard
             else one
-            for one in reconcile(looked, seen)
+            for one in reconcile(jobs, seen)
         ]
 
     def _submit(
@@ -301,7 +320,8 @@ class PilotLoop:
     def _known(self, driver: Driver, name: str) -> SeenJob | None:
         """Return a job whose submission failed, ended if it is not there; None if unknown."""
         try:
-            return driver.jobs([name]).get(name, SeenJob("", "ended"))
+            seen = with_exit_codes(driver, [name], driver.jobs([name]))
+            return seen.get(name, SeenJob("", "ended"))
         except BatchSystemError:
             return None
 
@@ -369,14 +389,9 @@ class PilotLoop:
 
     def _log_round(self, done: PilotRound) -> None:
         """Log what operators should know; repeat no trouble."""
-        if done.submitted or done.cancelled or done.ended:
-            log.info(
-                "%s: %d submitted, %d cancelled, %d ended",
-                done.name,
-                done.submitted,
-                done.cancelled,
-                done.ended,
-            )
+        counts = (done.submitted, done.cancelled, done.ended)
+        if any(counts):
+            log.info("%s: %d submitted, %d cancelled, %d ended", done.name, *counts)
         self._say_once(done.name, done.trouble)
 
     def _say_once(self, name: str, trouble: str | None) -> None:

@@ -96,6 +96,21 @@ class SubmissionHealth:
     pause_why: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PilotRound:
+    """What a loop did for a pilot.
+
+    acted: whether this loop acts for the pilot now, and this machine can.
+    """
+
+    name: str
+    acted: bool
+    submitted: int = 0
+    cancelled: int = 0
+    ended: int = 0
+    trouble: str | None = None
+
+
 def looked_at(jobs: Sequence[PilotJob]) -> list[PilotJob]:
     """Return the jobs to ask the batch system about: the live ones, and those that may be alive."""
     return [job for job in jobs if job.status != "ended" or job.outcome in UNPROVEN]

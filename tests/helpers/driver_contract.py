@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from taskq.pilots.drivers import Driver
+from taskq.pilots.drivers import DRIVERS_BY_NAME, Driver, with_exit_codes
 from taskq.pilots.drivers.commands import BatchSystemError
-from taskq.pilots.loop import DRIVERS_BY_NAME
 from taskq.pilots.reconcile import SeenJob
 from taskq.pilots.settings import pilot_settings
 from tests.helpers.waiting import wait_until
@@ -88,7 +87,8 @@ class BatchScene:
         seen: list[SeenJob | None] = []
 
         def is_so() -> bool:
-            seen.append(driver.jobs([name]).get(name))
+            answer = driver.jobs([name])
+            seen.append(with_exit_codes(driver, [name], answer).get(name))
             return ("gone" if seen[-1] is None else seen[-1].state) in states
 
         wait_until(is_so, timeout_s=self.patience_s, on_timeout=lambda: f"{seen[-1]}")

@@ -11,7 +11,8 @@ import pytest
 
 from taskq import Client
 from taskq.model.views import PilotJob
-from taskq.pilots.loop import DRIVERS_BY_NAME, PilotLoop
+from taskq.pilots.drivers import DRIVERS_BY_NAME
+from taskq.pilots.loop import PilotLoop
 from tests.helpers.audit import assert_audit_is_clean
 from tests.helpers.command_line import NOTHING, CommandLine
 from tests.helpers.waiting import wait_until

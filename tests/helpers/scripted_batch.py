@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from taskq.pilots.drivers.commands import BatchSystemError
@@ -25,6 +25,8 @@ class ScriptedBatch:
     """
 
     def __init__(self) -> None:
+        self.system: Hashable = self
+        self.asked: list[list[str]] = []
         self.known: dict[str, SeenJob] = {}
         self.scripts: list[tuple[str, str]] = []
         self.cancelled: list[str] = []
@@ -65,6 +67,7 @@ class ScriptedBatch:
 
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
         """Return those of these names that are known."""
+        self.asked.append([*names])
         if self.silence is not None:
             raise BatchSystemError(self.silence)
         known = {name: self.known[name] for name in names if name in self.known}
@@ -82,6 +85,9 @@ class ScriptedBatch:
                 self.known[name] = replace(
                     known, state="ended", why="CANCELLED", reason="cancelled"
                 )
+
+    def exit_code(self, name: str) -> None:
+        """Return None: scripts leave nothing."""
 
     def tail(self, name: str, place: str | None) -> str | None:
         """Return what a job has written."""

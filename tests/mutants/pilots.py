@@ -56,10 +56,18 @@ PILOTS: Final = (
     Mutant(
         "silence-is-the-end-of-all-jobs",
         "taskq/pilots/loop.py",
-        "job.name in seen or job.place not in partial.silent or job.age_s > over_s",
-        "job.name in seen or job.age_s > 0",
+        "if job.name in answer.seen or job.place not in answer.silent or job.age_s > over_s",
+        "if job.name in answer.seen or job.age_s > 0",
         "The jobs of a host that gives no answer are taken for dead, and others submitted.",
         _LOOP,
+    ),
+    Mutant(
+        "each-pilot-asks-for-itself",
+        "taskq/pilots/loop.py",
+        "                system = self._driver(pilot)[1].system\n",
+        "                system = pilot.pilot_id\n",
+        "A controller gets one squeue for each pilot in every round.",
+        ("tests/integration/pilots/test_terms.py",),
     ),
     Mutant(
         "jobs-for-a-moment-of-work",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from taskq.model.errors import NotFound, UsageError
-from taskq.pilots.loop import DRIVERS_BY_NAME
+from taskq.pilots.drivers import DRIVERS_BY_NAME
 from taskq.pilots.pilot_file import read_pilot_file
 from taskq.pilots.script import job_script
 from taskq.pilots.settings import DRIVERS, PilotSettings, check_name, pilot_settings

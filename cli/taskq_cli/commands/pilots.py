@@ -13,7 +13,8 @@ from taskq.db.connections import Database
 from taskq.model.errors import Unavailable, UsageError
 from taskq.model.views import PilotView
 from taskq.model.words import counted, duration
-from taskq.pilots.loop import PERIOD_S, PilotLoop, make_driver
+from taskq.pilots.drivers import make_driver
+from taskq.pilots.loop import PERIOD_S, PilotLoop
 from taskq.pilots.pilot_file import DescribedPilot, read_pilot_file
 from taskq.pilots.settings import DRIVERS, check_name, pilot_settings
 from taskq.pilots.store import PilotStatus

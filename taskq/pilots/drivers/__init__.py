@@ -8,14 +8,30 @@ answer when it asks. `tests/helpers/driver_contract.py` tests what each driver p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+import shutil
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Protocol, TypeAlias
 
+from taskq.model.views import PilotView
+from taskq.pilots.drivers.hosts import Hosts
+from taskq.pilots.drivers.htcondor import HTCondor
+from taskq.pilots.drivers.kubernetes import Kubernetes
+from taskq.pilots.drivers.pbs import PBS
+from taskq.pilots.drivers.slurm import Slurm
 from taskq.pilots.reconcile import SeenJob
+from taskq.pilots.settings import PilotSettings
 
 
 class Driver(Protocol):
     """One batch system, as one pilot uses it. Each call may raise `BatchSystemError`."""
+
+    @property
+    def system(self) -> Hashable:
+        """The batch system; drivers with equal ones answer for each other's jobs."""
+        ...
 
     def missing(self) -> str | None:
         """Return what this machine lacks for the driver, in words; None if nothing."""
@@ -47,8 +63,13 @@ class Driver(Protocol):
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
         """Return what the batch system says of these jobs, by name; it may have forgotten some.
 
-        An answer that makes no sense is an error, not a forgotten job.
+        The jobs may be those of all pilots that use the same `system`: it is asked once. An answer
+        that makes no sense is an error, not a forgotten job.
         """
+        ...
+
+    def exit_code(self, name: str) -> int | None:
+        """Return the exit code that a job's script has left for this machine; None if none."""
         ...
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
@@ -58,3 +79,55 @@ class Driver(Protocol):
     def tail(self, name: str, place: str | None) -> str | None:
         """Return the end of a job's output; None if there is none."""
         ...
+
+
+def with_exit_codes(
+    driver: Driver, names: Sequence[str], answer: Mapping[str, SeenJob]
+) -> dict[str, SeenJob]:
+    """Return what is known of a pilot's jobs: the batch system's answer, and what scripts left.
+
+    A job that the batch system has forgotten has ended if its script has written an exit code.
+    """
+    known = {name: answer[name] for name in names if name in answer}
+    for name in names:
+        seen = known.get(name, SeenJob("", "ended"))
+        if seen.state == "ended" and seen.exit_code is None:
+            code = driver.exit_code(name)
+            if code is not None:
+                known[name] = replace(seen, exit_code=code)
+    return known
+
+
+MakeDriver: TypeAlias = Callable[[PilotView, PilotSettings, Mapping[str, str]], Driver]
+
+DRIVERS_BY_NAME: Final[Mapping[str, Callable[[PilotSettings, Mapping[str, str]], Driver]]] = {
+    "slurm": Slurm,
+    "pbs": PBS,
+    "htcondor": HTCondor,
+    "kubernetes": Kubernetes,
+    "local": Hosts,
+    "ssh": Hosts,
+}
+
+
+def make_driver(
+    pilot: PilotView, settings: PilotSettings, environment: Mapping[str, str]
+) -> Driver:
+    """Return the driver of a pilot, on this machine."""
+    return DRIVERS_BY_NAME[pilot.driver](settings, environment)
+
+
+def job_name(pilot: PilotView, number: int) -> str:
+    """Return the name of a job in the batch system; its agent has the same."""
+    return f"taskq-{pilot.name}-{pilot.key}-{number}"
+
+
+def script_of(pilot: PilotView, number: int, driver: Driver) -> str:
+    """Return the exact script that a job is submitted with."""
+    return driver.script(job_name(pilot, number), pilot.path, program())
+
+
+def program() -> list[str]:
+    """Return the words that start `taskq` as installed here."""
+    beside = Path(sys.executable).with_name("taskq")
+    return [str(beside) if beside.exists() else shutil.which("taskq") or "taskq"]

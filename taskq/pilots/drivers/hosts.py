@@ -108,6 +108,7 @@ class Hosts:
         self._environment = dict(environment)
         self._remote_shell = list(remote_shell)
         self._hosts: tuple[str | None, ...] = settings.hosts or (None,)
+        self.system: Final = ("hosts", settings.hosts, settings.folder)
         self._aside: dict[str, float] = {}
         self._ready: set[str] = set()
         self._local = JobFolder(settings)
@@ -166,6 +167,9 @@ class Hosts:
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
         """Do nothing: a job that waits here begins within a moment."""
+
+    def exit_code(self, name: str) -> None:
+        """Return None: answers have the exit code."""
 
     def tail(self, name: str, place: str | None) -> str | None:
         """Return the end of a job's output."""

@@ -43,6 +43,8 @@ _GRACE_S: Final = 60
 class HTCondor:
     """The HTCondor that this machine's commands talk to."""
 
+    system: Final = "htcondor"
+
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
         self._settings = settings
         self._folder = JobFolder(settings)
@@ -107,6 +109,9 @@ class HTCondor:
         except BatchSystemError:
             if self._ads(waits):  # else they began meanwhile, and condor_rm complains of that
                 raise
+
+    def exit_code(self, name: str) -> None:
+        """Return None: answers have the exit code."""
 
     def tail(self, name: str, place: str | None) -> str | None:
         """Return the end of a job's output, which arrives only when the job has ended normally."""

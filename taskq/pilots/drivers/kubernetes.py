@@ -48,6 +48,7 @@ class Kubernetes:
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
         self._settings = settings
         self._environment = without_secrets(environment)
+        self.system: Final = ("kubernetes", settings.context, settings.namespace)
 
     def missing(self) -> str | None:
         """Return a message if kubectl is not here; else None."""
@@ -112,6 +113,9 @@ class Kubernetes:
         waiting = [name for name, job in known.items() if job.state == "queued"]
         if waiting:
             self._kubectl("delete", "job", *waiting, "--ignore-not-found", "--wait=false")
+
+    def exit_code(self, name: str) -> None:
+        """Return None: answers have the exit code."""
 
     def tail(self, name: str, place: str | None) -> str | None:
         """Return the end of the agent's output, as long as its pod is there."""

@@ -46,6 +46,8 @@ _GRACE_S: Final = 2
 class PBS:
     """The PBS that this machine's commands talk to."""
 
+    system: Final = "pbs"
+
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
         self._settings = settings
         self._folder = JobFolder(settings)
@@ -99,16 +101,11 @@ class PBS:
             found |= self._stat(asked[n : n + _AT_ONCE], *history)
         known = {**self._names, **{number: job["Job_Name"] for number, job in found.items()}}
         self._names = {number: known[number] for number in numbers if number in known}
-        seen = {
+        return {
             job["Job_Name"]: _seen(number, job)
             for number, job in found.items()
             if job["Job_Name"] in wanted
         }
-        for name in wanted - seen.keys():
-            # The batch system has forgotten it, but its script has written how its agent ended.
-            if (code := self._folder.exit_code(name)) is not None:
-                seen[name] = SeenJob("", "ended", exit_code=code)
-        return seen
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
         """Delete jobs that still wait, many with one command."""
@@ -121,6 +118,10 @@ class PBS:
             except BatchSystemError:  # also raised for a job that is over
                 if not set(some).isdisjoint(self._select("-s", _QUEUED)):
                     raise
+
+    def exit_code(self, name: str) -> int | None:
+        """Return the exit code that the job's script has written into the folder."""
+        return self._folder.exit_code(name)
 
     def tail(self, name: str, place: str | None) -> str | None:
         """Return the end of a job's output."""

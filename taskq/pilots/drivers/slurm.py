@@ -50,6 +50,8 @@ _PASSED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER")
 class Slurm:
     """The Slurm that this machine's commands talk to."""
 
+    system: Final = "slurm"
+
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
         self._settings = settings
         self._folder = JobFolder(settings)
@@ -100,11 +102,7 @@ class Slurm:
                 raise BatchSystemError(f"squeue says what makes no sense: {line[:200]!r}")
             number, state, reason, name = found.groups()
             if name in wanted:
-                seen[name] = self._seen(name, number, state, reason)
-        for name in wanted - seen.keys():
-            # The batch system has forgotten it, but its script has written how its agent ended.
-            if (code := self._folder.exit_code(name)) is not None:
-                seen[name] = SeenJob("", "ended", exit_code=code)
+                seen[name] = _seen(number, state, reason)
         return seen
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
@@ -118,6 +116,10 @@ class Slurm:
                 waiting = self._squeue("--states=PENDING", "--format=%i").split()
                 if not set(some).isdisjoint(waiting):
                     raise
+
+    def exit_code(self, name: str) -> int | None:
+        """Return the exit code that the job's script has written into the folder."""
+        return self._folder.exit_code(name)
 
     def tail(self, name: str, place: str | None) -> str | None:
         """Return the end of a job's output."""
@@ -158,20 +160,20 @@ class Slurm:
                 options.append(f"--{option}={value}")
         return [*options, *map(_quoted, settings.options)]
 
-    def _seen(self, name: str, number: str, state: str, reason: str) -> SeenJob:
-        where: JobState = "running"
-        if state in _QUEUED:
-            where = "queued"
-        elif state in _ENDED:
-            where = "ended"
-        why = state if reason in {"", "None"} else f"{state}, {reason}"
-        if where == "running" and state == "RUNNING":
-            why = state
-        seen = SeenJob(number, where, why)
-        if where == "ended":
-            code = self._folder.exit_code(name)
-            seen = replace(seen, exit_code=code, reason=_REASONS.get(state))
-        return seen
+
+def _seen(number: str, state: str, reason: str) -> SeenJob:
+    where: JobState = "running"
+    if state in _QUEUED:
+        where = "queued"
+    elif state in _ENDED:
+        where = "ended"
+    plain = reason in {"", "None"} or state == "RUNNING"
+    return SeenJob(
+        number,
+        where,
+        state if plain else f"{state}, {reason}",
+        reason=_REASONS.get(state) if where == "ended" else None,
+    )
 
 
 def _quoted(option: str) -> str:

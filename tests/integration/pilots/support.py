@@ -7,8 +7,8 @@ from typing import Any
 from taskq import Client
 from taskq.db.access import Queries
 from taskq.model.views import PilotJob, PilotView
-from taskq.pilots.loop import PilotLoop, PilotRound
-from taskq.pilots.reconcile import MISSING_POLLS, MISSING_S
+from taskq.pilots.loop import PilotLoop
+from taskq.pilots.reconcile import MISSING_POLLS, MISSING_S, PilotRound
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_batch import ScriptedBatch
@@ -30,9 +30,12 @@ class PilotScene:
 
     def add(self, **settings: Any) -> None:
         """Store the pilot: jobs of two cores, four of them, all queued at once."""
+        self.queue.pilots.create("hpc", "slurm", "/c", self.settings(**settings))
+
+    def settings(self, **more: Any) -> dict[str, Any]:
+        """Return the settings of a pilot as `add` stores it."""
         table = {"folder": self._folder, "cores": 2, "max_jobs": 4, "backlog": 4}
-        table |= {**self.table, **settings}
-        self.queue.pilots.create("hpc", "slurm", "/c", table)
+        return {**table, **self.table, **more}
 
     def seed(self, count: int) -> None:
         """Add tasks."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from taskq.pilots.drivers import with_exit_codes
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.pbs import PBS
 from taskq.pilots.settings import pilot_settings
@@ -171,7 +172,7 @@ def test_a_server_without_a_history_knows_the_jobs_that_live(programs: Programs)
     made = driver(programs)
     ended = f"{NAME}0"
     (programs.folder.parent / f"jobs/{ended}.exit").write_text("75\n")
-    seen = made.jobs([NAME, ended])
+    seen = with_exit_codes(made, [NAME, ended], made.jobs([NAME, ended]))
     assert programs.arguments("qstat") == "-E -f 42.pbs"
     assert seen[NAME].state == "running"
     assert (seen[ended].state, seen[ended].exit_code) == ("ended", 75)

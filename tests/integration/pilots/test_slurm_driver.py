@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from taskq.pilots.drivers import Driver, with_exit_codes
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.slurm import Slurm
 from taskq.pilots.reconcile import SeenJob
@@ -15,6 +16,11 @@ from tests.helpers.programs import Programs
 from tests.helpers.variants import rest_thorough
 
 NAME = "taskq-hpc-0a1b2c3d-1"
+
+
+def known(driver: Driver, name: str) -> SeenJob | None:
+    """Return what a loop knows of a job."""
+    return with_exit_codes(driver, [name], driver.jobs([name])).get(name)
 
 
 @pytest.fixture
@@ -164,11 +170,15 @@ def test_job_of_any_name_keeps_none_from_being_seen(slurm: Slurm, programs: Prog
         assert slurm.jobs([NAME] * times)[NAME].state == "running"
 
 
-def test_job_that_squeue_forgot_is_known_by_its_exit_code(slurm: Slurm, tmp_path: Path) -> None:
+def test_job_that_squeue_forgot_is_known_by_its_exit_code(
+    slurm: Slurm, programs: Programs, tmp_path: Path
+) -> None:
     """Which its script has written."""
-    assert slurm.jobs([NAME]) == {}
+    programs.say("squeue", "true")
+    assert known(slurm, NAME) is None
     (tmp_path / "jobs" / f"{NAME}.exit").write_text("75\n")
-    job = slurm.jobs([NAME])[NAME]
+    job = known(slurm, NAME)
+    assert job is not None
     assert (job.state, job.exit_code) == ("ended", 75)
 
 

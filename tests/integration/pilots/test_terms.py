@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import pytest
 
 from taskq.pilots import loop as loops
-from taskq.pilots.loop import PERIOD_S, TERM_S
+from taskq.pilots.loop import PERIOD_S, TERM_S, PilotLoop
 from taskq.pilots.reconcile import SeenJob
 from tests.helpers.postgres import Postgres
+from tests.helpers.scripted_batch import ScriptedBatch
 from tests.helpers.waiting import wait_until
 from tests.integration.pilots.support import PilotScene
 
@@ -20,6 +21,48 @@ _HELD = "select extract(epoch from held_until)::double precision as until from t
 def test_a_killed_loop_is_followed_within_20_s() -> None:
     """By one that looks once a period."""
     assert TERM_S + PERIOD_S < 20
+
+
+def test_a_batch_system_is_asked_once_for_all_its_pilots(scene: PilotScene) -> None:
+    """One command a round, however many pilots and jobs there are."""
+    for name in ("a", "b", "c"):
+        scene.queue.pilots.create(name, "slurm", "/c", scene.settings())
+    scene.seed(100)
+    loop = scene.loop()
+    assert [one.submitted for one in loop.round()] == [4, 4, 4]
+    scene.batch.asked.clear()
+    loop.round()
+    assert [len(names) for names in scene.batch.asked] == [12]
+
+
+def test_a_batch_system_that_hangs_holds_up_no_other(scene: PilotScene) -> None:
+    """The loop goes on with the others, and does not ask the hanging one again meanwhile."""
+    hung, stop, answer = ScriptedBatch(), threading.Event(), threading.Event()
+    for name in ("hung", "well"):
+        scene.queue.pilots.create(name, "slurm", "/c", scene.settings(max_jobs=1))
+    scene.seed(100)
+    batches = {"hung": hung, "well": scene.batch}
+    loop = PilotLoop(scene.queries, {}, make=lambda pilot, *_: batches[pilot.name])
+    loop.round()
+    honest = hung.jobs
+
+    def hang(names: list[str]) -> Mapping[str, SeenJob]:
+        hung.asked.append(names)
+        answer.wait(60)
+        return honest(names)
+
+    hung.jobs = hang  # type: ignore[assignment, method-assign]
+    hung.asked.clear()
+    scene.batch.asked.clear()
+    thread = threading.Thread(target=loop.run, args=(stop, 0.05))
+    thread.start()
+    try:
+        wait_until(lambda: len(scene.batch.asked) > 3)
+        assert len(hung.asked) == 1
+    finally:
+        stop.set()
+        answer.set()
+        thread.join()
 
 
 def test_a_loop_that_waits_for_its_batch_system_keeps_its_term(
