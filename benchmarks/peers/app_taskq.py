@@ -26,7 +26,8 @@ from taskq_agent.protocol import DONE, Heartbeat, Hello, LeaseIds, Report, Reque
 EMPTY_PAUSE_S = 0.05
 
 # By variant: clients in a process, tasks in an exchange.
-SHAPES = {"one": (int(os.environ["PEERS_CONC"]), 1), "b100": (2, 100)}
+CLIENTS = int(os.environ["PEERS_CONC"])
+SHAPES = {"one": (CLIENTS, 1), "b10": (CLIENTS, 10), "b100": (2, 100)}
 
 
 async def work(batcher: Batcher, session: int, path: str, want: int, stop: asyncio.Event) -> None:
