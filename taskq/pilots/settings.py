@@ -42,6 +42,11 @@ _IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.:/@-]{0,300}")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _CONTEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,252}")
 _FOLDER = re.compile(r"/[A-Za-z0-9_.,+=@/-]{1,200}")
+#: Settings with several lines; the others have one.
+_SEVERAL_LINES: Final = ("setup", "pod")
+_MAX_CHARS: Final = 20_000
+_MAX_LINE_CHARS: Final = 4_096
+_MOST_TEXTS: Final = 1_000
 _NOTHING: Final = (None, (), "", False)
 _TIMES: Final = {"time_limit": 60.0, "least_work": 0.001, "idle_timeout": 1.0}
 #: Settings that not all drivers have, and the drivers that have them.
@@ -214,11 +219,20 @@ def _typed(name: str, value: Any) -> Any:
             raise UsageError(f"{name} is {value!r:.40}; it must be true or false")
         return value
     if str(kind).startswith("tuple"):
-        if isinstance(value, str) or not all(isinstance(one, str) for one in value):
-            raise UsageError(f"{name} must be a list of texts")
-        return tuple(value)
-    if not isinstance(value, str) or "\0" in value or len(value) > 20_000:  # noqa: PLR2004
-        raise UsageError(f"{name} is {value!r:.40}; it must be a text")
+        if not isinstance(value, (list, tuple)) or len(value) > _MOST_TEXTS:
+            raise UsageError(f"{name} must be a list of texts, {_MOST_TEXTS:,} at most")
+        return tuple(_text(name, one) for one in value)
+    return _text(name, value)
+
+
+def _text(name: str, value: Any) -> str:
+    most = _MAX_CHARS if name in _SEVERAL_LINES else _MAX_LINE_CHARS
+    if not isinstance(value, str) or "\0" in value or len(value) > most:
+        raise UsageError(
+            f"{name} is {value!r:.40}; it must be a text of {most:,} characters at most"
+        )
+    if name not in _SEVERAL_LINES and not value.isprintable():
+        raise UsageError(f"{name} is {value!r:.40}; it must be one line without control characters")
     return value
 
 
