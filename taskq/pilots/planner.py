@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -25,6 +26,7 @@ PATIENCE_S: Final = 60.0
 RESOURCE_TAGS: Final = {"cores": "--cores", "mem": "--memory", "gpus": "--gpus"}
 
 _SHOWN_CAMPAIGNS = 3
+_SHOWN_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,8 @@ class Waiting:
 class PilotJobs:
     """The pilot's live jobs, and all agents that serve its campaigns.
 
-    queued: for how many seconds each has waited in the batch system. serving: for how many seconds
+    queued: for how many seconds each has waited in the batch system; waits: its words for that, of
+    the jobs for which it has any. serving: for how many seconds
     each job whose agent was heard has run. settling: jobs whose agent was first heard a moment ago
     and may not have claimed yet. started_lately: jobs that began within the last minute. slots: of
     all agents that serve the campaigns and offer at least what this pilot's agents do.
@@ -55,6 +58,7 @@ class PilotJobs:
 
     submitting: int = 0
     queued: tuple[float, ...] = ()
+    waits: tuple[str, ...] = ()
     starting: int = 0
     serving: tuple[float, ...] = ()
     settling: int = 0
@@ -109,6 +113,8 @@ def plan(
     made = Plan()
     work = _work(settings, waiting, made.why)
     made.why.append(_about_fleet(settings, fleet))
+    if fleet.waits:
+        made.why.append(_sentence(f"The queue says: {_most_common(fleet.waits)}"))
     if state.trouble is not None and not (state.retry_in_s or state.paused_why):
         made.why.append(_sentence(f"The last trouble: {state.trouble}"))
     if state.status == "removed":
@@ -288,6 +294,12 @@ def _about_fleet(settings: PilotSettings, fleet: PilotJobs) -> str:
         f"Live {jobs}: {said or 'none'}, of {settings.most:,} "
         f"at most; all agents like these have {counted(fleet.slots, 'slot')}."
     )
+
+
+def _most_common(words: Sequence[str]) -> str:
+    """Return the words that most jobs share first, with how many jobs have them."""
+    shown = Counter(words).most_common(_SHOWN_REASONS)
+    return "; ".join(f"{why} ({counted(number, 'job')})" for why, number in shown)
 
 
 def _sentence(text: str) -> str:

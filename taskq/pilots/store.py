@@ -121,6 +121,7 @@ def fleet(jobs: Sequence[PilotJob], slots: int) -> PilotJobs:
     return PilotJobs(
         submitting=sum(job.status == "submitting" for job in jobs),
         queued=tuple(job.age_s for job in jobs if job.status == "queued"),
+        waits=tuple(job.why for job in jobs if job.status == "queued" and job.why is not None),
         starting=sum(job.heard_at is None for job in running),
         serving=tuple(job.running_s or 0.0 for job in settled),
         settling=len(serving) - len(settled),

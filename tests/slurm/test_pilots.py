@@ -70,6 +70,26 @@ def test_loop_that_is_killed_after_sbatch_finds_its_job(
     assert slurm.jobs() == {}
 
 
+def test_explain_says_that_the_node_is_drained(site: PilotSite, slurm: SlurmCluster) -> None:
+    """In Slurm's words."""
+    node = slurm.said("sinfo", "-h", "--format=%n").split()[0]
+    site.seed(2)
+    site.add("--max-jobs", 1, "--time-limit", "2m")
+    loop = site.loop()
+    slurm.said("scontrol", "update", f"nodename={node}", "state=drain", "reason=disk")
+    try:
+        loop.round()
+        site.wait(lambda: loop.round() and "The queue says" in _explained(site))
+        site.wait(lambda: loop.round() and "DRAIN" in _explained(site))
+    finally:
+        slurm.said("scontrol", "update", f"nodename={node}", "state=resume")
+    site.remove()
+
+
+def _explained(site: PilotSite) -> str:
+    return site.taskq.out("pilots", "explain", "hpc")
+
+
 def test_what_slurm_refuses_is_said_in_its_words(site: PilotSite) -> None:
     """And the pilot waits."""
     site.seed(2)

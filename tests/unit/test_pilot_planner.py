@@ -53,6 +53,14 @@ def said(made: Plan) -> str:
     return " ".join(made.why)
 
 
+def test_words_of_the_queue_are_shown() -> None:
+    """As the batch system has them: why jobs wait, such as for a drained node."""
+    drained = "PENDING, ReqNodeNotAvail, UnavailableNodes:node7"
+    waits = ("PENDING, Resources", drained, drained)
+    made = planned([waiting(900)], PilotJobs(queued=(5.0,) * 3, waits=waits))
+    assert f"The queue says: {drained} (2 jobs); PENDING, Resources (1 job)." in made.why
+
+
 def test_nothing_waits_nothing_is_submitted() -> None:
     """Not even where others work."""
     made = planned([waiting(0, working=50, unfinished=50)])
