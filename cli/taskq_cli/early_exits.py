@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import click
 
-from taskq.model.errors import TaskqError, UsageError
+from taskq.model.errors import LoginRefused, OutputFailed, TaskqError, Unavailable, UsageError
+from taskq_cli.display.text import one_line
 
 
 class Interrupted(TaskqError):
@@ -73,3 +74,10 @@ def confirm(question: str, *, yes: bool) -> None:
         raise UsageError(f"{question} Add --yes to confirm; nothing was changed")
     if not click.confirm(question, err=True):
         raise Declined("Nothing was changed.")
+
+
+def report_away(error: Unavailable, then: str = "trying again") -> None:
+    """Say that the server is away; raise the error if trying again cannot help."""
+    if isinstance(error, (LoginRefused, OutputFailed)):
+        raise error
+    click.echo(f"{one_line(str(error))}; {then}", err=True)

@@ -63,7 +63,7 @@ class Invocation:
         said = False
         while address is not None and not is_gateway(address) and is_starting(address):
             if not said:
-                _warn(f"{display_name(address)} is starting up, or recovers; waiting for it")
+                warn(f"{display_name(address)} is starting up, or recovers; waiting for it")
                 said = True
             time.sleep(START_POLL_S)
 
@@ -79,7 +79,7 @@ class Invocation:
         Otherwise as `client`. In the end it is said how old at most what was read is. say: told
         whenever the standby is left for the primary, by default people are.
         """
-        with self._client(self.standby, say or _warn) as client:
+        with self._client(self.standby, say or warn) as client:
             yield client
             behind_s = client.behind_s
         if behind_s is not None:
@@ -135,7 +135,8 @@ def start_server(port: int | None = None) -> ServerInfo:
     return info
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
+    """Warn on standard error; the text ends without a full stop."""
     click.echo(f"Warning: {one_line(text)}.", err=True)
 
 

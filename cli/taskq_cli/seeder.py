@@ -18,8 +18,6 @@ from taskq.model.errors import (
     Clash,
     InvalidTask,
     KeyConflict,
-    LoginRefused,
-    OutputFailed,
     TaskqError,
     Unavailable,
 )
@@ -29,7 +27,8 @@ from taskq_agent.handlers.placeholders import inputs_of
 from taskq_cli.display.output import write_record
 from taskq_cli.display.progress import ProgressText, chunk_display, progress_display
 from taskq_cli.display.text import one_line
-from taskq_cli.early_exits import Interrupted, resumable
+from taskq_cli.early_exits import Interrupted, report_away, resumable
+from taskq_cli.invocation import warn
 
 MAX_REPORTED: Final = 100
 """Most skipped bad lines that are shown; further ones are only counted."""
@@ -153,7 +152,7 @@ class Seeder:
                 self._name(source, one)
             raise
         if not of_source.read:
-            click.echo(f"Warning: {one_line(source.name)} has no records.", err=True)
+            warn(f"{source.name} has no records")
         self.count = _sum(before, of_source)
 
     def _pass_over(self, source: Source, line: BadLine) -> None:
@@ -243,9 +242,7 @@ def _fed(feeder: Feeder, shown: Callable[[Fed], None]) -> Fed | None:
     try:
         return feeder.run(shown)
     except Unavailable as error:
-        if isinstance(error, (LoginRefused, OutputFailed)):
-            raise
-        click.echo(f"{one_line(str(error))}; trying again", err=True)
+        report_away(error)
         return None
 
 
@@ -266,7 +263,7 @@ def warn_unrunnable(campaign: Campaign) -> None:
     """Warn on standard error of a handler or inputs that are missing; name the remedy."""
     handler, path = campaign.spec().handler, campaign.path
     if handler is None:
-        _warning(
+        warn(
             f"{path} has no handler: nobody can run its tasks; "
             f"`taskq campaign change {path} -- PROGRAM ARGUMENT...`, or with "
             "--python MODULE:FUNCTION, gives it one"
@@ -274,11 +271,7 @@ def warn_unrunnable(campaign: Campaign) -> None:
         return
     argv = [*handler.argv, *filter(None, [handler.container])]
     for name in sorted(inputs_of(argv) - campaign.inputs().keys()):
-        _warning(
+        warn(
             f"the program of {path} takes the input {name!r}, which is not there: "
             f"`taskq input add {path} FILE --name {name}` adds it"
         )
-
-
-def _warning(text: str) -> None:
-    click.echo(f"Warning: {one_line(text)}.", err=True)

@@ -274,5 +274,5 @@ def test_command_shows_on_a_terminal_how_far_it_is(
         behind.rollback()
         terminal.wait_for("checking")
         assert terminal.end() == 0
-    assert re.search(r"of 30,000 tasks .*/s  ETA", terminal.seen)
+    assert re.search(r"of 30,000 .*/s  ETA", terminal.seen)
     assert "30,000 tasks in 1 campaign: nothing breaks a promise." in terminal.seen

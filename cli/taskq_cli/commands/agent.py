@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from taskq.dispatch.direct import LEASE_S, DirectTransport
+from taskq.dispatch.direct import DirectTransport
 from taskq.files.blobs import open_blobs
 from taskq.front.address import FrontAddress
 from taskq.model.errors import Unavailable, UsageError
@@ -29,11 +29,10 @@ from taskq_agent.self_test import Node, Unfit, check_node, unfit
 from taskq_agent.settings import AgentSettings
 from taskq_cli.display.output import as_record, facts, write_record
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.serving import front_option, log_to_stderr, verbosity_options
+from taskq_cli.options.serving import front_option, lease_option, log_to_stderr, verbosity_options
 from taskq_cli.options.shared import (
     blobs_option,
     campaign_option,
-    seconds,
     shared_options,
     together,
 )
@@ -53,7 +52,7 @@ def agent_options(command: Callable[..., Any]) -> Any:
             raise UsageError(str(error)) from None
         return command(*args, agent=agent, runner=runner, **kwargs)
 
-    return together(_CAMPAIGN, *map(_as_click, OPTIONS), _LEASE)(collected)
+    return together(_CAMPAIGN, *map(_as_click, OPTIONS), lease_option(1))(collected)
 
 
 def _as_click(option: Option) -> Callable[..., Any]:
@@ -92,15 +91,6 @@ def _click_type(check: Callable[[str], Any]) -> Any:
 
 
 _CAMPAIGN: Final = campaign_option(required=True, help="Campaign to serve, with all below it.")
-_LEASE: Final = click.option(
-    "--lease",
-    "lease_s",
-    type=seconds(1, 86_400),
-    default=LEASE_S,
-    show_default=True,
-    metavar="TIME",
-    help="Time without a heartbeat after which its tasks are handed to other agents.",
-)
 
 
 @click.group()

@@ -12,7 +12,7 @@ import click
 
 from taskq import Campaign, Client, Cursor
 from taskq.files.blob_store import BlobStore
-from taskq.model.errors import LoginRefused, OutputFailed, Unavailable, UsageError
+from taskq.model.errors import Unavailable, UsageError
 from taskq.model.views import Result
 from taskq.model.words import counted
 from taskq.results.columns import Columns
@@ -27,8 +27,9 @@ from taskq_cli.commands.results import (
     ranking_options,
 )
 from taskq_cli.display.output import Record, as_record
-from taskq_cli.display.text import SafeStream, one_line
-from taskq_cli.invocation import Invocation
+from taskq_cli.display.text import SafeStream
+from taskq_cli.early_exits import report_away
+from taskq_cli.invocation import Invocation, warn
 from taskq_cli.options.shared import (
     OutputType,
     below_option,
@@ -100,9 +101,7 @@ def _followed_until_away(results: Iterator[Result]) -> Generator[Result, None, b
     try:
         yield from results
     except Unavailable as error:
-        if isinstance(error, (LoginRefused, OutputFailed)):
-            raise
-        click.echo(f"{one_line(str(error))}; trying again", err=True)
+        report_away(error)
         return False
     return True
 
@@ -165,9 +164,7 @@ def tell(poses: Poses) -> None:
     """Say how many results were left out, and why the first one was."""
     if poses.left_out:
         text = counted(poses.left_out, "result")
-        click.echo(
-            f"Warning: left out: {text} without a molecule; {one_line(poses.first)}.", err=True
-        )
+        warn(f"left out: {text} without a molecule; {poses.first}")
 
 
 @click.command()
@@ -261,7 +258,7 @@ def export(
     if poses is not None:
         tell(poses)
     if chosen is not None and written and (empty := chosen.empty()):
-        click.echo(f"Warning: no result has a value of {', '.join(empty)}.", err=True)
+        warn(f"no result has a value of {', '.join(empty)}")
     if to != "-":
         click.echo(f"{counted(written, 'result')} of {path} written to {to}.", err=True)
 

@@ -13,17 +13,23 @@ import click
 
 from taskq import Client
 from taskq.api.reader import anonymous
-from taskq.dispatch.direct import LEASE_S
 from taskq.front.address import FrontAddress
 from taskq.model.errors import ExtraMissing, UsageError
 from taskq_agent.http.gateways import parsed
 from taskq_cli.invocation import Invocation, needs
-from taskq_cli.options.serving import front_option, log_to_stderr, verbosity_options
-from taskq_cli.options.shared import dsn_option, reading_options, seconds
+from taskq_cli.options.serving import (
+    check_tls,
+    front_option,
+    is_loopback,
+    lease_option,
+    log_to_stderr,
+    tls_options,
+    verbosity_options,
+)
+from taskq_cli.options.shared import blobs_option, dsn_option, reading_options, seconds
 
 LEAST_LEASE_S: Final = 2.0
 FILES_FOR_OTHERS: Final = 100
-_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
@@ -40,8 +46,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     is_flag=True,
     help="Share the port with other gateways on this machine (SO_REUSEPORT).",
 )
-@click.option("--tls-cert", type=_FILE, metavar="FILE", help="Certificate and chain, in PEM.")
-@click.option("--tls-key", type=_FILE, metavar="FILE", help="Its key. Read anew when they change.")
+@tls_options
 @click.option(
     "--proxy",
     "proxies",
@@ -70,15 +75,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     metavar="N",
     help="Connections to the database for exchanges.",
 )
-@click.option(
-    "--lease",
-    "lease_s",
-    type=seconds(LEAST_LEASE_S, 86_400),
-    default=LEASE_S,
-    show_default=True,
-    metavar="TIME",
-    help="Time without a heartbeat after which an agent's tasks are handed to other agents.",
-)
+@lease_option(LEAST_LEASE_S)
 @click.option(
     "--drain",
     "drain_s",
@@ -88,12 +85,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
     metavar="TIME",
     help="After SIGTERM: how long agents are still answered and sent to other gateways.",
 )
-@click.option(
-    "--blobs",
-    metavar="PLACE",
-    help="Where inputs and large results are: a folder or a URL. Default: TASKQ_BLOBS, else the "
-    "database.",
-)
+@blobs_option
 @front_option
 @click.option(
     "--no-keeper", is_flag=True, help="Leave upkeep, and filling the lists in Redis, to others."
@@ -149,14 +141,7 @@ def gateway(
         from taskq.gateway.tls import ServerCertificate  # noqa: PLC0415
     if pages and importlib.util.find_spec("jinja2") is None:
         raise ExtraMissing("the pages need jinja2", "web")
-    if (tls_cert is None) != (tls_key is None):
-        raise UsageError("--tls-cert and --tls-key belong together")
-    if tls_cert is None and not plain and not _is_loopback(host):
-        raise UsageError(
-            f"at {host} tokens would be sent in the clear; give --tls-cert and --tls-key, listen "
-            "at 127.0.0.1 behind a proxy that ends TLS, or say --plain here and --insecure-http "
-            "to agents, in a network that you trust"
-        )
+    check_tls(host, tls_cert, tls_key, plain=plain, agents=True)
     _check(gateways, proxies)
     if log_json:
         log_json_to_stderr(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
@@ -191,13 +176,6 @@ def _most_clients() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] - FILES_FOR_OTHERS
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 _MOST_PORT: Final = 65_535
 
 
@@ -214,8 +192,7 @@ _MOST_PORT: Final = 65_535
     is_flag=True,
     help="Ask for managers' tokens in place of the address's secret. Needed beyond this machine.",
 )
-@click.option("--tls-cert", type=_FILE, metavar="FILE", help="Certificate and chain, in PEM.")
-@click.option("--tls-key", type=_FILE, metavar="FILE", help="Its key.")
+@tls_options
 @click.option(
     "--plain",
     is_flag=True,
@@ -244,21 +221,13 @@ def web(
     """
     with needs("the pages need", "web"):
         from taskq.web import server  # noqa: PLC0415  # the extra may be missing
-        from taskq.web.access import is_loopback  # noqa: PLC0415
     host, port = _address(listen)
-    if (tls_cert is None) != (tls_key is None):
-        raise UsageError("--tls-cert and --tls-key belong together")
-    if not is_loopback(host):
-        if not require_token:
-            raise UsageError(
-                f"at {host} everybody who can reach this machine could look; say --require-token, "
-                "so that only those with a manager's token can, or listen at 127.0.0.1"
-            )
-        if tls_cert is None and not plain:
-            raise UsageError(
-                f"at {host} tokens would be sent in the clear; give --tls-cert and --tls-key, "
-                "listen at 127.0.0.1 behind a proxy that ends TLS, or say --plain"
-            )
+    if not require_token and not is_loopback(host):
+        raise UsageError(
+            f"at {host} everybody who can reach this machine could look; say --require-token, "
+            "so that only those with a manager's token can, or listen at 127.0.0.1"
+        )
+    check_tls(host, tls_cert, tls_key, plain=plain, agents=False)
     log_to_stderr(verbose=False, quiet=True)
     with invocation.reader() as known, anonymous(known) as client:
         site = server.Site(host, port, require_token, tls_cert, tls_key)

@@ -17,8 +17,7 @@ from taskq_cli.display.output import Column, as_record, facts, write_record, wri
 from taskq_cli.display.text import one_line
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.shared import (
-    campaign_path,
-    complete_path,
+    campaign_option,
     lasting,
     limit_option,
     seconds,
@@ -65,15 +64,7 @@ def _events(_: click.Context, __: click.Parameter, text: str) -> list[str]:
 
 @notify.command()
 @click.argument("name")
-@click.option(
-    "--campaign",
-    "path",
-    type=campaign_path,
-    shell_complete=complete_path,
-    required=True,
-    metavar="PATH",
-    help="Campaign that is watched, with all below it.",
-)
+@campaign_option("path", required=True, help="Campaign to watch, with all below it.")
 @click.option(
     "--on",
     "events",

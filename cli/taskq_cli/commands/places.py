@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Final
@@ -46,206 +46,144 @@ _BANNED: Final = (
 )
 
 
-@click.group(cls=ListGroup)
-def hosts() -> None:
-    """Compare hosts with each other, and ban bad ones.
-
-    `list` is the default sub-command.
-
-    Example:
-      taskq hosts list /demo
-    """
-
-
-@click.group(cls=ListGroup)
-def sites() -> None:
-    """Compare sites with each other, and ban bad ones.
-
-    `list` is the default sub-command.
-
-    Example:
-      taskq sites list /demo
-    """
-
-
 _why: Final = click.option(
-    "--why", required=True, metavar="TEXT", help="The reason, which agents and operators are told."
+    "--why", required=True, metavar="TEXT", help="The reason, which agents and operators see."
 )
 _until: Final = click.option(
     "--until",
-    "until",
     type=parse_until,
     metavar="TIME|DURATION",
-    help="When the ban ends: a time in UTC, or a duration, as 90m, 12h or 7d. [default: when it "
-    "is lifted]",
+    help="When the ban ends: a time in UTC, or a duration, such as 90m, 12h or 7d. "
+    "[default: when `unban` lifts it]",
 )
-
-
-def _ban(
-    invocation: Invocation,
-    kind: PlaceKind,
-    names: tuple[str, ...],
-    why: str,
-    until: datetime | timedelta | None,
-) -> None:
-    with invocation.client() as client:
-        told = sum(client.fleet.ban(kind, name, why=why, until=until) for name in names)
-    text = f"{counted(len(names), kind)} banned; {counted(told, 'agent')} told to leave."
-    write_record(invocation.output, {f"{kind}s": list(names), "agents": told}, text)
-
-
-def _unban(invocation: Invocation, kind: PlaceKind, names: tuple[str, ...]) -> None:
-    with invocation.client() as client:
-        lifted = [name for name in names if client.fleet.unban(kind, name)]
-    if not lifted:
-        named = one_line(", ".join(names))
-        raise Conflict(f"no such {kind} is banned: {named}; see `taskq {kind}s list --banned`")
-    text = f"{counted(len(lifted), kind)} no longer banned: agents that start there are let in."
-    write_record(invocation.output, {f"{kind}s": lifted}, text)
-
-
-@hosts.command("ban")
-@click.argument("names", metavar="HOST...", nargs=-1, required=True)
-@_why
-@_until
-@shared_options
-def ban_hosts(invocation: Invocation, names: tuple[str, ...], **how: Any) -> None:
-    """Keep agents away from hosts.
-
-    Agents there are told to leave, with the answer to their next heartbeat: they claim no more,
-    finish their tasks, and exit. Agents that start there are refused, with the reason, until the
-    ban ends. HOST is what `taskq hosts` shows.
-
-    Example:
-      taskq hosts ban n17 --why "its scratch disk is full" --until 12h
-    """
-    _ban(invocation, "host", names, **how)
-
-
-@sites.command("ban")
-@click.argument("names", metavar="SITE...", nargs=-1, required=True)
-@_why
-@_until
-@shared_options
-def ban_sites(invocation: Invocation, names: tuple[str, ...], **how: Any) -> None:
-    """Keep agents away from sites.
-
-    Agents there are told to leave, with the answer to their next heartbeat: they claim no more,
-    finish their tasks, and exit. Agents that start there are refused, with the reason, until the
-    ban ends. SITE is what `taskq sites` shows; to keep out somebody who might name another one,
-    revoke the token.
-
-    Example:
-      taskq sites ban cluster-b --why "the file system is being moved" --until 2026-12-01T08:00Z
-    """
-    _ban(invocation, "site", names, **how)
-
-
-@hosts.command("unban")
-@click.argument("names", metavar="HOST...", nargs=-1, required=True)
-@shared_options
-def unban_hosts(invocation: Invocation, names: tuple[str, ...]) -> None:
-    """Let agents of hosts come again.
-
-    Agents that were told to leave do so.
-
-    Example:
-      taskq hosts unban n17
-    """
-    _unban(invocation, "host", names)
-
-
-@sites.command("unban")
-@click.argument("names", metavar="SITE...", nargs=-1, required=True)
-@shared_options
-def unban_sites(invocation: Invocation, names: tuple[str, ...]) -> None:
-    """Let agents of sites come again.
-
-    Agents that were told to leave do so.
-
-    Example:
-      taskq sites unban cluster-b
-    """
-    _unban(invocation, "site", names)
-
-
 _banned: Final = click.option(
     "--banned", is_flag=True, help="List the bans instead, with their reasons."
 )
+#: What the help of a kind of place says that the other's does not.
+_HELP: Final[Mapping[PlaceKind, Mapping[str, str]]] = {
+    "host": {
+        "others": "on other hosts",
+        "further": "the command that keeps\nagents away from hosts where too much fails",
+        "named": "HOST is what `taskq hosts` shows.",
+        "ban": 'n17 --why "its scratch disk is full" --until 12h',
+        "one": "n17",
+    },
+    "site": {
+        "others": "at other sites",
+        "further": "what you lose by a ban",
+        "named": "SITE is what `taskq sites` shows. An agent can name another\n"
+        "site: to keep somebody out, revoke the token.",
+        "ban": 'cluster-b --why "the file system is being moved" --until 2026-12-01T08:00Z',
+        "one": "cluster-b",
+    },
+}
 
 
-@hosts.command("list")
-@path_argument(default="/")
-@_banned
-@limit_option
-@reading_options
-def list_hosts(invocation: Invocation, **what: Any) -> None:
-    """Compare the hosts whose agents serve a campaign.
+def _group(kind: PlaceKind) -> click.Group:
+    """Return `taskq hosts` or `taskq sites`."""
+    plural, title, say = f"{kind}s", kind.upper(), _HELP[kind]
+    names = click.argument("names", metavar=f"{title}...", nargs=-1, required=True)
 
-    Takes a sample of the latest attempts of PATH and all below it, at most 10,000. FAILED is the
-    share that failed, were lost or were refused there, ELSEWHERE that on other hosts in the same
-    campaigns; RUN the typical run time, TIMES how many times as long as elsewhere; USE the share of
-    the slots' time in which a payload ran. Where clearly more fails comes first, then what is slow,
-    and last what is banned; the verdicts stand below the table, with the command that keeps
-    agents away from hosts where too much fails, and how many attempts were read of how many.
+    @click.group(
+        plural,
+        cls=ListGroup,
+        help=f"""Compare {plural} with each other, and ban bad ones.
 
-    Example:
-      taskq hosts list /demo
-    """
-    _list(invocation, "host", **what)
+        `list` is the default sub-command.
 
+        Example:
+          taskq {plural} list /demo
+        """,
+    )
+    def group() -> None:
+        pass
 
-@sites.command("list")
-@path_argument(default="/")
-@_banned
-@limit_option
-@reading_options
-def list_sites(invocation: Invocation, **what: Any) -> None:
-    """Compare the sites whose agents serve a campaign.
+    @group.command(
+        help=f"""Keep agents away from {plural}.
 
-    Takes a sample of the latest attempts of PATH and all below it, at most 10,000. FAILED is the
-    share that failed, were lost or were refused there, ELSEWHERE that at other sites in the same
-    campaigns; RUN the typical run time, TIMES how many times as long as elsewhere; USE the share of
-    the slots' time in which a payload ran. Where clearly more fails comes first, then what is slow,
-    and last what is banned; the verdicts stand below the table, with what is lost by a ban,
-    and how many attempts were read of how many.
+        Agents there get the order to leave with the answer to their next heartbeat: they claim no
+        more, finish their tasks, and exit. Agents that start there are refused, with the reason,
+        until the ban ends. {say["named"]}
 
-    Example:
-      taskq sites list /demo
-    """
-    _list(invocation, "site", **what)
+        Example:
+          taskq {plural} ban {say["ban"]}
+        """
+    )
+    @names
+    @_why
+    @_until
+    @shared_options
+    def ban(
+        invocation: Invocation,
+        names: tuple[str, ...],
+        *,
+        why: str,
+        until: datetime | timedelta | None,
+    ) -> None:
+        with invocation.client() as client:
+            leaving = sum(client.fleet.ban(kind, name, why=why, until=until) for name in names)
+        text = f"{counted(len(names), kind)} banned; {counted(leaving, 'agent')} told to leave."
+        write_record(invocation.output, {plural: list(names), "agents": leaving}, text)
 
+    @group.command(
+        help=f"""Let agents of {plural} come again.
 
-@hosts.command("show")
-@click.argument("name", metavar="HOST")
-@path_argument(default="/")
-@reading_options
-def show_host(invocation: Invocation, *, name: str, path: str) -> None:
-    """Show a single host with its agents.
+        Agents that have the order to leave still leave.
 
-    Shows what `taskq hosts list` has of HOST beside the others that serve PATH, what is clearly
-    wrong with it, a ban with its end and who made it, and its agents.
+        Example:
+          taskq {plural} unban {say["one"]}
+        """
+    )
+    @names
+    @shared_options
+    def unban(invocation: Invocation, names: tuple[str, ...]) -> None:
+        with invocation.client() as client:
+            lifted = [name for name in names if client.fleet.unban(kind, name)]
+        if not lifted:
+            named = one_line(", ".join(names))
+            raise Conflict(f"no such {kind} is banned: {named}; see `taskq {plural} list --banned`")
+        text = f"{counted(len(lifted), kind)} no longer banned: agents that start there are let in."
+        write_record(invocation.output, {plural: lifted}, text)
 
-    Example:
-      taskq hosts show n17
-    """
-    _show(invocation, "host", name, path)
+    @group.command(
+        "list",
+        help=f"""Compare the {plural} whose agents serve a campaign.
 
+        Takes a sample of the latest attempts of PATH and all below it, at most 10,000. FAILED is
+        the share that failed, were lost or were refused there, ELSEWHERE the share {say["others"]}
+        in the same campaigns; RUN the typical run time, TIMES how many times as long as elsewhere;
+        USE the share of the slots' time in which a payload ran. The {plural} where clearly more
+        fails come first, then slow ones, and banned ones last. Below the table are the verdicts,
+        with {say["further"]}, and how many attempts were read of how many.
 
-@sites.command("show")
-@click.argument("name", metavar="SITE")
-@path_argument(default="/")
-@reading_options
-def show_site(invocation: Invocation, *, name: str, path: str) -> None:
-    """Show a single site with its agents.
+        Example:
+          taskq {plural} list /demo
+        """,
+    )
+    @path_argument(default="/")
+    @_banned
+    @limit_option
+    @reading_options
+    def list_(invocation: Invocation, **what: Any) -> None:
+        _list(invocation, kind, **what)
 
-    Shows what `taskq sites list` has of SITE beside the others that serve PATH, what is clearly
-    wrong with it, a ban with its end and who made it, and its agents.
+    @group.command(
+        help=f"""Show a single {kind} with its agents.
 
-    Example:
-      taskq sites show cluster-b
-    """
-    _show(invocation, "site", name, path)
+        Shows the line of {title} in `taskq {plural} list PATH`, what is clearly wrong with it, a
+        ban with its end and who made it, and its agents.
+
+        Example:
+          taskq {plural} show {say["one"]}
+        """
+    )
+    @click.argument("name", metavar=title)
+    @path_argument(default="/")
+    @reading_options
+    def show(invocation: Invocation, *, name: str, path: str) -> None:
+        _show(invocation, kind, name, path)
+
+    return group
 
 
 def _show(invocation: Invocation, kind: PlaceKind, name: str, path: str) -> None:
@@ -319,3 +257,7 @@ def _write_verdicts(kind: PlaceKind, path: str, places: Sequence[Place]) -> None
 def _write_told(text: str, commands: Sequence[str]) -> None:
     folded = render.as_text(render.paragraph("", one_line(text)))
     sys.stdout.write(f"\n{folded}" + "".join(f"  $ {one_line(text)}\n" for text in commands))
+
+
+hosts: Final = _group("host")
+sites: Final = _group("site")

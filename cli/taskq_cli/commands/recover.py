@@ -13,7 +13,14 @@ from taskq.model.words import counted
 from taskq_cli.display.output import as_record, write_record
 from taskq_cli.early_exits import confirm
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.shared import path_argument, seconds, shared_options, since, yes_option
+from taskq_cli.options.shared import (
+    dry_run_option,
+    path_argument,
+    seconds,
+    shared_options,
+    since,
+    yes_option,
+)
 
 _WEEK_S: Final = 604_800
 
@@ -36,7 +43,7 @@ _WEEK_S: Final = 604_800
     help="Also give tasks another chance that failed through lost agents (agent-lost, poison) "
     "since this time, in UTC, or within this duration, as 90m, 2h or 7d.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
+@dry_run_option
 @yes_option
 @shared_options
 def recover(

@@ -9,12 +9,13 @@ from typing import Final
 import click
 
 from taskq import Cursor
-from taskq.model.errors import LoginRefused, OutputFailed, Unavailable
+from taskq.model.errors import Unavailable
 from taskq.model.words import counted
 from taskq.results.traces import TraceExport
 from taskq_cli.commands.export import renewal
 from taskq_cli.display.output import write_record
 from taskq_cli.display.text import one_line
+from taskq_cli.early_exits import report_away
 from taskq_cli.invocation import Invocation, needs
 from taskq_cli.options.shared import path_argument, reading_options
 
@@ -106,10 +107,8 @@ def _follow(sending: TraceExport) -> None:
         try:
             sending.follow()
         except Unavailable as error:
-            if isinstance(error, (LoginRefused, OutputFailed)):
-                raise
             rest_s = _SOON_S if sending.traces > before else rest_s
-            click.echo(f"{one_line(str(error))}; trying again in {rest_s:g} s", err=True)
+            report_away(error, f"trying again in {rest_s:g} s")
         else:
             return
         time.sleep(rest_s)

@@ -1,24 +1,73 @@
-"""Options of commands that run for long: the log, and the Redis that holds the front."""
+"""Options of commands that run for long: the log, TLS, leases, the Redis that holds the front."""
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 import click
 from click.core import ParameterSource
 
+from taskq.dispatch.direct import LEASE_S
 from taskq.front.address import FrontAddress
 from taskq.model.errors import ExtraMissing, UsageError
 from taskq_agent import log
 from taskq_cli.display.text import one_line
-from taskq_cli.options.shared import together
+from taskq_cli.options.shared import Decorator, seconds, together
 
 verbosity_options: Final = together(
     click.option("--verbose", "-v", is_flag=True, help="Log every detail."),
     click.option("--quiet", "-q", is_flag=True, help="Log warnings and errors only."),
 )
+
+
+#: Add `--tls-cert` and `--tls-key`; the command gets both or neither.
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+tls_options: Final = together(
+    click.option("--tls-cert", type=_FILE, metavar="FILE", help="Certificate and chain, in PEM."),
+    click.option(
+        "--tls-key", type=_FILE, metavar="FILE", help="Its key. Both are read again when changed."
+    ),
+)
+
+
+def lease_option(least_s: float) -> Decorator:
+    """Add `--lease`; the command gets `lease_s`."""
+    return click.option(
+        "--lease",
+        "lease_s",
+        type=seconds(least_s, 86_400),
+        default=LEASE_S,
+        show_default=True,
+        metavar="TIME",
+        help="Time without a heartbeat after which an agent's tasks go to other agents.",
+    )
+
+
+def check_tls(host: str, cert: Path | None, key: Path | None, *, plain: bool, agents: bool) -> None:
+    """Raise `UsageError` if tokens would cross the network in the clear, or half a pair is given.
+
+    agents: whether agents, too, would have to be told to accept that.
+    """
+    if (cert is None) != (key is None):
+        raise UsageError("--tls-cert and --tls-key belong together")
+    if cert is None and not plain and not is_loopback(host):
+        there = " here and --insecure-http to agents, in a network that you trust" * agents
+        raise UsageError(
+            f"at {host} tokens would be sent in the clear; give --tls-cert and --tls-key, "
+            f"listen at 127.0.0.1 behind a proxy that ends TLS, or say --plain{there}"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def log_to_stderr(*, verbose: bool, quiet: bool) -> None:
