@@ -42,7 +42,7 @@ class Invocation:
     def address(self) -> str | None:
         """Return the DSN or the gateway in use; None for the embedded server."""
         if self.dsn and self.url:
-            raise UsageError("--dsn and --url are two addresses; give one")
+            raise UsageError("--dsn and --url name two queues; give one")
         if self.url:
             check_gateway(self.url, "--url")
         return queue_address(self.dsn or self.url)
@@ -63,7 +63,7 @@ class Invocation:
         said = False
         while address is not None and not is_gateway(address) and is_starting(address):
             if not said:
-                warn(f"{display_name(address)} is starting up, or recovers; waiting for it")
+                warn(f"{display_name(address)} is starting up or recovering; waiting for it")
                 said = True
             time.sleep(START_POLL_S)
 
@@ -83,7 +83,7 @@ class Invocation:
             yield client
             behind_s = client.behind_s
         if behind_s is not None:
-            text = f"Read from a standby, {duration(behind_s)} behind at most."
+            text = f"Read from a standby, at most {duration(behind_s)} behind."
             click.get_current_context().call_on_close(lambda: click.echo(text, err=True))
 
     @contextmanager

@@ -48,7 +48,7 @@ def _checked(callback: Callable[..., Any] | None) -> Callable[..., Any]:
                 shown = os.fsencode(word).decode("ascii", "backslashreplace")
                 subject = "it" if parameter.name in _SECRET else f"'{shown}'"
                 raise click.BadParameter(
-                    f"{subject} is not UTF-8; only names of files may be otherwise.",
+                    f"{subject} is not UTF-8; only file names may be other bytes.",
                     ctx=context,
                     param=parameter,
                 )
@@ -58,16 +58,14 @@ def _checked(callback: Callable[..., Any] | None) -> Callable[..., Any]:
 
 
 _ELSEWHERE: Final = {
-    "--json": "JSON is written with `-o json`",
-    "--jsonl": "JSON Lines are written with `-o jsonl`",
-    "--table": "a table is what is written without `-o`",
-    "--file": "a campaign file is named by --campaign-file",
+    "--json": "`-o json` writes JSON",
+    "--jsonl": "`-o jsonl` writes JSON Lines",
+    "--table": "the default output is a table",
+    "--file": "--campaign-file names a campaign file",
     "--csv": "`taskq export CAMPAIGN --to FILE.csv` writes CSV",
     "--parquet": "`taskq export CAMPAIGN --to FILE.parquet` writes Parquet",
-    "--gateway": "commands take a gateway by `--url`; agents that are to use one are run by "
-    "`taskq-agent run`",
-    "--token-file": "for commands TASKQ_TOKEN_FILE names it; agents that show a token are run by "
-    "`taskq-agent run`",
+    "--gateway": "commands use `--url` for a gateway; `taskq-agent run` starts agents that use one",
+    "--token-file": "commands read TASKQ_TOKEN_FILE; `taskq-agent run` starts agents with a token",
 }
 
 
@@ -83,7 +81,7 @@ def unknown_option(error: click.NoSuchOption) -> str | None:
 def unexpected_arguments(command: click.Command) -> str | None:
     """Return a hint for words that a command has no arguments for; None: there is none."""
     options = {option for one in command.params for option in one.opts}
-    return "a task is named by --key" if "--key" in options else None
+    return "--key names a task" if "--key" in options else None
 
 
 _LIST = "list"
@@ -109,7 +107,7 @@ class ListGroup(click.Group):
         if any(isinstance(one, click.Argument) for one in self.commands[_LIST].params):
             text += "; a campaign's path begins with /"
         if "show" in self.commands:
-            text += f"; `{called} show {first}` shows a single one"
+            text += f"; `{called} show {first}` shows one"
         return f"{text}."
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -124,7 +122,7 @@ class ListGroup(click.Group):
         ]
         options = (one for one in listing.params if isinstance(one, click.Option))
         records = (one.get_help_record(inner) for one in options)
-        with formatter.section("Without a sub-command, as list"):
+        with formatter.section("Without a sub-command, the same as list"):
             formatter.write_dl([*rows, *(one for one in records if one is not None)])
 
 
@@ -207,7 +205,7 @@ class Program(click.Group):
         except streams.OutputLost as lost:
             code = _lost(str(lost), lost, 0)
         if (late := streams.flushed()) is not None:
-            code = _lost(f"the command is through, but {late}", late, code)
+            code = _lost(f"the command has ended, but {late}", late, code)
         sys.exit(code)
 
     def _run(

@@ -112,7 +112,7 @@ class Seeder:
             raise type(error)(f"{error}{self._so_far()}") from error
         if self._damaged:
             raise InvalidTask(
-                f"{counted(self.count.added, 'task')} added; damaged, and read as far as the "
+                f"{counted(self.count.added, 'task')} added; damaged files, read up to the "
                 f"damage: {', '.join(self._damaged)}"
             )
         if self.count.bad and self.count.bad == self.count.read:
@@ -138,7 +138,7 @@ class Seeder:
                 click.echo("Further conflicts are only counted.", err=True)
 
         if source.checked_first and (source.total_bytes or 0) >= LONG_CHECK_BYTES:
-            click.echo(f"Verifying {source.name} before anything of it is added.", err=True)
+            click.echo(f"Verifying {source.name} before adding its tasks.", err=True)
         try:
             of_source = self._campaign.seed(
                 source,
@@ -166,7 +166,7 @@ class Seeder:
             click.echo(text, err=True)
             return
         if not self._skip_bad:
-            raise _Stopped(f"{text}; mend it, or pass bad lines over with --on-error skip")
+            raise _Stopped(f"{text}; correct it, or skip bad lines with --on-error skip")
         self._reported += 1
         if self._reported <= MAX_REPORTED:
             click.echo(text, err=True)
@@ -180,9 +180,9 @@ class Seeder:
 
     def _conflict(self, error: KeyConflict) -> KeyConflict:
         what = (
-            "1 record has a key that came before with another payload"
+            "1 record has the key of another payload"
             if error.count == 1
-            else f"{error.count:,} records have keys that came before with other payloads"
+            else f"{error.count:,} records have keys of other payloads"
         )
         choices = "--on-conflict skip" + ("" if error.too_long else " or keep-both")
         return KeyConflict(f"{what}; {remedies(error)} {choices}{self._so_far()}")
@@ -190,7 +190,7 @@ class Seeder:
     def _so_far(self) -> str:
         if not self.count.added:
             return "; no task was added"
-        return f"; tasks added before: {self.count.added:,}, the same command goes on from there"
+        return f"; tasks added before: {self.count.added:,}; the same command continues from there"
 
 
 def _uncertain(damage: Damage) -> str:
@@ -247,7 +247,7 @@ def _fed(feeder: Feeder, shown: Callable[[Fed], None]) -> Fed | None:
 
 
 def _feeding_summary(fed: Fed, source: str, target: str, took_s: float) -> str:
-    parts = [f"{source} is through: {target} has its best {fed.chosen:,} of {fed.ranked:,}"]
+    parts = [f"{source} is finished: {target} has its best {fed.chosen:,} of {fed.ranked:,}"]
     if fed.left_out:
         parts.append(f"{counted(fed.left_out, 'result')} left out, without the value or the group")
     if fed.cancelled:
@@ -264,14 +264,14 @@ def warn_unrunnable(campaign: Campaign) -> None:
     handler, path = campaign.spec().handler, campaign.path
     if handler is None:
         warn(
-            f"{path} has no handler: nobody can run its tasks; "
-            f"`taskq campaign change {path} -- PROGRAM ARGUMENT...`, or with "
-            "--python MODULE:FUNCTION, gives it one"
+            f"{path} has no handler, so agents cannot run its tasks; add one with "
+            f"`taskq campaign change {path} -- PROGRAM ARGUMENT...` or "
+            "`--python MODULE:FUNCTION`"
         )
         return
     argv = [*handler.argv, *filter(None, [handler.container])]
     for name in sorted(inputs_of(argv) - campaign.inputs().keys()):
         warn(
-            f"the program of {path} takes the input {name!r}, which is not there: "
+            f"the program of {path} needs the input {name!r}, which is missing; "
             f"`taskq input add {path} FILE --name {name}` adds it"
         )

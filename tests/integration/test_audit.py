@@ -222,7 +222,7 @@ def test_audit_writes_nothing_and_waits_for_nobody(
 def test_command_tells_violations_and_fails(queue: Client, history: History, dsn: str) -> None:
     """The exit code is 1 where something was found; what is written can be read by programs."""
     taskq = CommandLine(dsn)
-    assert taskq.out("audit") == "9 tasks in 2 campaigns: nothing breaks a promise.\n"
+    assert taskq.out("audit") == "9 tasks in 2 campaigns: no violations.\n"
     assert taskq.json("audit", "/c") == []
     history.breach("delayed", in_task(due_at="null"))
     history.count("done = done + 1")
@@ -236,7 +236,7 @@ def test_command_tells_violations_and_fails(queue: Client, history: History, dsn
     assert re.search(
         r"^/c +[0-9]+ +delayed +delayed +it is delayed, but", shown.stdout, re.MULTILINE
     )
-    hint = "; --output json has the rows in question"
+    hint = "; --output json shows the rows"
     assert shown.stderr == f"Error: 2 violations found{hint}.\n"
     first = taskq("audit", "--limit", 1, "--output", "jsonl")
     assert json.loads(first.stdout) == told[0]
@@ -275,4 +275,4 @@ def test_command_shows_on_a_terminal_how_far_it_is(
         terminal.wait_for("checking")
         assert terminal.end() == 0
     assert re.search(r"of 30,000 .*/s  ETA", terminal.seen)
-    assert "30,000 tasks in 1 campaign: nothing breaks a promise." in terminal.seen
+    assert "30,000 tasks in 1 campaign: no violations." in terminal.seen

@@ -336,7 +336,7 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["agent", "run", "--campaign", "/c", "--lease", "0"], 2, "from 1.0 s to 1 d"),
     (["agent", "run", "--campaign", "/c", "--path", "{absent}"], 2, "absent"),
     (["campaign", "create", "/x", "sh", "-c", "true"], 2, "follow after `--`"),
-    (["cancel", "/c", "key"], 2, "a task is named by --key"),
+    (["cancel", "/c", "key"], 2, "--key names a task"),
     (["seed", "/c", "{absent}.smii"], 66, "there is no file"),
 ]
 

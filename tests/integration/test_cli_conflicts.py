@@ -39,7 +39,7 @@ def test_two_records_of_one_name_are_refused(
         f"{file}:5: the key 'a' came before with another payload: "
         '{"name": "a", "smiles": "C"}, not {"name": "a", "smiles": "CCC"}'
     )
-    assert "1 record has a key that came before with another payload" in error
+    assert "1 record has the key of another payload" in error
     assert "no task was added" in error
     assert "--on-conflict skip" in error
     assert "keep-both" in error
@@ -53,7 +53,7 @@ def test_conflicts_can_be_skipped_or_kept(
     result = taskq("seed", "/c", file, "--on-conflict", "skip")
     assert result.exit_code == 0
     assert f"{file}:5: the key 'a'" in result.stderr
-    assert "2 tasks added to /c, 1 known before, 1 conflict passed over; 4 records" in result.stdout
+    assert "2 tasks added to /c, 1 known before, 1 conflict skipped; 4 records" in result.stdout
     result = taskq("seed", "/c", file, "--on-conflict", "keep-both")
     assert "1 task added to /c, 1 of them under a numbered key, 3 known before;" in result.stdout
     assert payloads(campaign)["a#2"] == {"smiles": "CCC", "name": "a"}
@@ -84,11 +84,11 @@ def test_a_second_stage_that_reuses_names_is_refused(
     *named, error = result.stderr.splitlines()
     assert (result.exit_code, len(named)) == (65, MAX_REPORTED_CLASHES)
     assert named[0].startswith(f"{second}:1: the key '0'")
-    assert "300 records have keys that came before with other payloads" in error
+    assert "300 records have keys of other payloads" in error
     assert "tasks added before: 1," in error
     assert campaign.status().total == 301
     result = taskq("seed", "/c", second, "--key", "id", "--on-conflict", "skip")
-    assert "300 conflicts passed over" in result.stdout
+    assert "300 conflicts skipped" in result.stdout
     *named, more, _no_handler = result.stderr.splitlines()
     assert len(named) == MAX_REPORTED_CLASHES
     assert more == "Further conflicts are only counted."

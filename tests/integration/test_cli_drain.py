@@ -82,13 +82,9 @@ def test_an_order_that_reaches_nobody_says_who_is_there(
     assert said("--campaign", "/c/below") == (
         "No agent serves just /c/below or what is below it; 1 agent of campaigns above may.\n"
     )
-    assert said("--site", "cracow") == (
-        "Of the agents of / there is none of this site; there are: here (1).\n"
-    )
-    assert said("--host", "node8") == (
-        "Of the agents of / there is none of this host; there are: node7 (1).\n"
-    )
+    assert said("--site", "cracow") == ("No agent of / has this site; its agents have: here (1).\n")
+    assert said("--host", "node8") == ("No agent of / has this host; its agents have: node7 (1).\n")
     hire("/d", host="node9")
     assert said("--host", "node9", "--campaign", "/c").startswith("Of the agents of /c there is")
     taskq.out("agents", "drain", "--site", "here")
-    assert said("--site", "here") == "2 agents of these had been told before.\n"
+    assert said("--site", "here") == "2 agents already have the order.\n"

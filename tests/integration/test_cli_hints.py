@@ -28,13 +28,13 @@ def finished(campaign: Campaign, hire: Hire) -> Campaign:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["status", "--json"], "JSON is written with `-o json`"),
+        (["status", "--json"], "`-o json` writes JSON"),
         (["results", "/c", "--jsonl"], "`-o jsonl`"),
         (["results", "/c", "--csv"], "--to FILE.csv"),
         (["results", "/c", "-o", "csv"], "`taskq export -o csv`"),
-        (["export", "/c", "-o", "hits.csv"], "a file is named by `--to hits.csv`"),
+        (["export", "/c", "-o", "hits.csv"], "`--to hits.csv` names a file"),
         (["campaign", "create", "--file", "c.toml"], "by --campaign-file"),
-        (["results", "/c", "-o", "hits.json"], "a file is named by `> hits.json`"),
+        (["results", "/c", "-o", "hits.json"], "`> hits.json` names a file"),
         (["status", "-o", "yaml"], "is not one of table, json, jsonl"),
         (["agent", "run", "--campaign", "/c", "--gateway", "https://g"], "taskq-agent run"),
         (
@@ -161,9 +161,9 @@ def test_a_key_is_looked_for_below_or_shown_by_an_example(
         said = taskq.refused(command, "/vs", "n=7")[1]
         assert "/vs has no task with the key 'n=7'; /vs/docking below it has one" in said
         said = taskq.refused(command, "/vs/docking", "7")[1]
-        assert "no task with the key '7'; its keys are like 'n=0'" in said
+        assert "no task with the key '7'; one of its keys is 'n=0'" in said
         said = taskq.refused(command, "/vs", "7")[1]
-        assert "it has none of its own, but 1 campaign below it, as /vs/docking" in said
+        assert "it has none of its own, but 1 campaign below it, such as /vs/docking" in said
 
 
 def test_tasks_are_shown_with_their_last_attempts(
@@ -179,7 +179,7 @@ def test_tasks_are_shown_with_their_last_attempts(
     assert {"SINCE", "HOST", "CLASS"} <= set(lines[0].split())
     assert all({"n17", "Boom"} <= set(line.split()) for line in lines[1:])
     said = taskq("tasks", "/c", "--where", 'host = "n18"').stderr
-    assert said.startswith("There are none.\nHost, site, class, error and exit_code are those of")
+    assert said.startswith("There are none.\nFilters on host, site, class, error and exit_code see")
     assert taskq("tasks", "/c", "--where", "priority = 9").stderr == "There are none.\n"
 
 
@@ -187,7 +187,7 @@ def test_tasks_are_shown_with_their_last_attempts(
     ("words", "hint"),
     [
         ("hosts lst", "No such sub-command 'lst'; did you mean `taskq hosts list`?"),
-        ("hosts n17", "path begins with /; `taskq hosts show n17` shows a single one."),
+        ("hosts n17", "path begins with /; `taskq hosts show n17` shows one."),
         ("agents n17", "No such sub-command 'n17'; a campaign's path begins with /. See"),
         ("hosts list /nope", "no campaign /nope; `taskq tree` shows what there is"),
         ("failures /nope --by site", "no campaign /nope; `taskq tree` shows what there is"),

@@ -70,8 +70,8 @@ def test_names_of_owners_do_nothing_to_a_terminal(taskq: CommandLine, queue: Cli
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("quota", "alice"), "say what to change"),
-        (("quota", "alice", "--running", "many"), "must be a number, as 1000 or 20k, or none"),
+        (("quota", "alice"), "nothing to change"),
+        (("quota", "alice", "--running", "many"), "must be a number, such as 1000 or 20k, or none"),
         (("quota", "alice", "--running", "-1"), "must be a number"),
         (("quota", "alice", "--running", "2M"), "a quota is of an owner"),
         (("quota", "alice", "--bytes", "x"), "as 512M, 50G or 1.5T"),

@@ -158,7 +158,9 @@ def test_ctrl_c_while_seeding_leaves_whole_chunks(taskq: CommandLine, campaign: 
         wait_until(lambda: campaign.status().total, timeout_s=TIMEOUT_S)
         code, error = interrupted(seeding)
     assert code == 130
-    assert re.fullmatch(r"Interrupted; tasks added before: [\d,]+, .* goes on from there.\n", error)
+    assert re.fullmatch(
+        r"Interrupted; tasks added before: [\d,]+, .* continues from there.\n", error
+    )
     total = campaign.status().total
     assert total
     assert total % 5_000 == 0
@@ -180,7 +182,9 @@ def test_ctrl_c_ends_seeding_into_a_database_that_does_not_answer(
             code, error = interrupted(seeding, 4 * TIMEOUT_S)
         relay.answer()
     assert code == 130
-    assert re.fullmatch(r"Interrupted; tasks added before: [\d,]+, .* goes on from there.\n", error)
+    assert re.fullmatch(
+        r"Interrupted; tasks added before: [\d,]+, .* continues from there.\n", error
+    )
 
 
 def test_ctrl_c_ends_watching_only(taskq: CommandLine, campaign: Campaign) -> None:

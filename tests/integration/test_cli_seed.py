@@ -159,7 +159,7 @@ BAD_FILES: dict[str, tuple[bytes, int, str]] = {
     "large.jsonl": (b'{"a": "' + b"x" * 66_000 + b'"}', 65, "65536 at most"),
     "key.csv": (b"id\n" + b"k" * 300 + b"\n", 65, "1 to 255"),
     "unknown.xyz": (b"a\n", 2, "`taskq seed --format`"),
-    "bad.jsonl": (b"{\n", 65, "mend it, or pass bad lines over with --on-error skip"),
+    "bad.jsonl": (b"{\n", 65, "correct it, or skip bad lines with --on-error skip"),
     "semicolons.csv": (b"a;b\n1;2\n", 2, "`taskq seed --delimiter`"),
     "nokey.csv": (b"a,b\n1,2\n", 2, "its columns are: a, b; name one by --key"),
 }

@@ -85,7 +85,7 @@ def test_redis_is_started_on_request_and_stopped_with_the_server(home: Path) -> 
     for fills in ("keeper", "gateway"):
         assert f"\n  taskq {fills} --redis {url}\n" in up.stdout
     status = run(home, "front", "status", "--redis", url)
-    assert (status.exit_code, "none has been begun" in status.stdout) == (0, True), status.stderr
+    assert (status.exit_code, "never used" in status.stdout) == (0, True), status.stderr
     assert run(home, "down").stdout == "Redis has stopped.\nThe server has stopped.\n"
     assert json.loads(run(home, "down", "-o", "json").stdout) == {
         "stopped": False,

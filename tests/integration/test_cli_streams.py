@@ -89,7 +89,7 @@ def test_what_was_asked_for_is_done_where_it_cannot_be_said(
     """A command that changes something has changed it, and says that it has."""
     create = ["campaign", "create", "/made", "--", "true"]
     code, error = shell(taskq, ">/dev/full", *create)
-    assert (code, "is through, but" in error) == (74, True), error
+    assert (code, "has ended, but" in error) == (74, True), error
     assert queue.campaign("/made").status().total == 0
     for place, redirected in enumerate((">/dev/full", ">&-", "| true")):
         shell(taskq, redirected, "seed", "/made", "--sweep", f"n={place}:{place}")

@@ -114,7 +114,11 @@ def test_agents_are_told_to_leave(taskq: CommandLine, hire: Hire, postgres: Post
     assert taskq.json(*drain, "--campaign", "/")["agents"] == 0
     assert taskq.refused("agents", "drain", "--campaign", "/none")[0] == 66
     code, error = taskq.refused("agents", "drain")
-    assert (code, error) == (2, "say which agents shall leave; --campaign / stands for all")
+    assert (code, error) == (
+        2,
+        "say which agents should leave: give --site, --name, --host or --campaign; "
+        "--campaign / means all",
+    )
 
 
 def test_list_may_be_left_out(taskq: CommandLine, hire: Hire) -> None:

@@ -295,7 +295,7 @@ def test_explanation_names_each_of_the_three(
     assert "without it the rest takes 1." in found["slow-site"].text
     told = taskq.out("explain", "/c")
     assert told.count("taskq sites list /c") == 1
-    assert "Which tasks, hosts and sites" not in told
+    assert "Tasks, hosts and sites" not in told
     queue.fleet.ban("host", "n17", why="no library", until=timedelta(days=1))
     reasons = planted.explain().reasons
     assert [one.code for one in reasons][:2] == ["slow-site", "failed"]

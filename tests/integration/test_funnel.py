@@ -192,7 +192,7 @@ def test_a_live_stage_ends_with_the_first(queue: Client, hire: Hire, taskq: Comm
     second.cancel(["t3"])
     again = taskq(*seed)
     assert second.task("t3").status == "waiting"
-    assert again.stdout.startswith("/dock is through: /md has its best 4 of 20; 1 no longer among")
+    assert again.stdout.startswith("/dock is finished: /md has its best 4 of 20; 1 no longer among")
 
 
 def test_of_equal_results_the_first_seeded_is_chosen_however_late(
@@ -268,7 +268,7 @@ def test_another_payload_matters_at_the_end(queue: Client, hire: Hire) -> None:
         (["--from", "/dock", "--best", "101%", "--by", "result.x"], 2, "at most 100"),
         (["--from", "/dock", "--best", "5", "--by", "result.x"], 2, "none of 1 results"),
         (["--from", "/dock", "--best", "5", "--by", "result.score", "--group", "key"], 2, "group"),
-        (["--from", "/dock", "--best", "5", "--by", "x", "--sweep", "n=1:2"], 2, "says it all"),
+        (["--from", "/dock", "--best", "5", "--by", "x", "--sweep", "n=1:2"], 2, "names the tasks"),
         (["--from", "/md", "--best", "5", "--by", "result.score"], 2, "from itself"),
         (["--from", "/nope", "--best", "5", "--by", "result.score"], 66, "no campaign /nope"),
         (["--from", "/dock", "--best", "5", "--by", "result.score\udcff"], 2, "UTF-8"),

@@ -126,11 +126,11 @@ def run(
 
     On SIGTERM or Ctrl-C the agent claims no more, hands back tasks that have not begun, lets
     running ones continue for the grace period, then stops them and hands them back. A second
-    signal skips the grace period. The exit code is 0. SIGKILL loses no task: other agents get
-    them after the lease.
+    signal skips the grace period. The exit code is 0. After SIGKILL no task is lost: other agents
+    get them when the lease expires.
 
-    A campaign that cannot be run here, because its program or module is missing or its preparation
-    fails, is left to other agents for a while; `taskq failures` shows the reason.
+    If a campaign cannot run here, because its program or module is missing or its preparation
+    fails, the agent leaves it to others for a while; `taskq failures` shows the reason.
 
     With --redis, the agent also claims from the front (Redis lists of tasks leased ahead), even
     while the database restarts. It does not fill the lists: `taskq keeper --redis` or a gateway

@@ -61,16 +61,16 @@ def explain_none_drained(
         if not agents:
             return f"No agent that serves {path} is at work; see `taskq agents list`."
         above = counted(len(agents), "agent")
-        return f"No agent serves just {path} or what is below it; {above} of campaigns above may."
+        return f"No agent serves only {path} or campaigns below it; {above} of campaigns above may."
     for what, names in wanted.items():
         there = Counter(_OF[what](one) for one in here)
         if names and not set(names) & set(there):
-            none = f"Of the agents of {path} there is none of this {what}"
-            return f"{none}; there are: {most_common(there, SHOWN)}."
+            none = f"No agent of {path} has this {what}"
+            return f"{none}; its agents have: {most_common(there, SHOWN)}."
     matching = [one for one in here if _matches(one, wanted)]
     if not matching:
-        return f"No agent of {path} fits all that was asked for; see `taskq agents list {path}`."
-    return f"{counted(len(matching), 'agent')} of these had been told before."
+        return f"No agent of {path} matches all options; see `taskq agents list {path}`."
+    return f"{counted(len(matching), 'agent')} already have the order."
 
 
 def _matches(agent: AgentView, wanted: Mapping[str, Sequence[str]]) -> bool:
@@ -94,18 +94,20 @@ def agents() -> None:
 
 @agents.command("list")
 @path_argument(default="/")
-@click.option("--left", is_flag=True, help="List those that have left within the hour, and why.")
+@click.option(
+    "--left", is_flag=True, help="List the agents that left within the last hour, and why."
+)
 @limit_option
 @reading_options
 def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -> None:
     """List the agents that are at work.
 
-    Lists agents that serve PATH or a campaign above or below it, the longest silent first: late is
-    what has missed two heartbeats, and counts as lost when its lease is over. An agent is shown as
-    slowed if all tasks on its node fail at once, or more than on other nodes, and why below.
-    AHEAD: tasks that it has fetched beside those that its slots work on. If so many agents are
-    silent that their tasks are held, a line says until when. Another line
-    says how many agents left within the last hour, and why; --left lists these.
+    Lists agents that serve PATH or a campaign above or below it, the longest silent first. An agent
+    is late after two missed heartbeats, and lost when its lease expires. It is slowed if all tasks
+    on its node fail at once, or more than on other nodes; the reasons are below the table.
+    AHEAD: tasks that it has fetched in addition to those in its slots. If so many agents are
+    silent that the queue holds their tasks, a line says until when. Another line says how many
+    agents left within the last hour, and why; --left lists them.
 
     Example:
       taskq agents list /demo
@@ -208,8 +210,7 @@ def _tell_troubles(agents: Sequence[Record]) -> None:
     "sites",
     multiple=True,
     metavar="SITE",
-    help="Only agents of this site; an agent that names none has its token's site. May be "
-    "repeated.",
+    help="Only agents of this site; an agent without --site has its token's site. May be repeated.",
 )
 @click.option(
     "--name", "names", multiple=True, metavar="NAME", help="Only this name. May be repeated."
@@ -237,9 +238,9 @@ def drain(
 ) -> None:
     """Drain agents: they claim no more, finish their tasks, and exit.
 
-    Agents get the order with the answer to their next heartbeat. It does not apply to agents that
-    start later: to keep a site's agents away, revoke its token. If neither --site nor --name nor
-    --host says which agents, it asks first.
+    Agents get the order with the answer to their next heartbeat. Agents that start later are not
+    affected: to keep a site's agents away, ban the site or revoke its token. Without --site, --name
+    and --host, the command asks first.
 
     Examples:
       taskq agents drain --site cluster-b
@@ -247,7 +248,10 @@ def drain(
     """
     wanted = {"site": sites, "name": names, "host": hosts}
     if path is None and not any(wanted.values()):
-        raise UsageError("say which agents shall leave; --campaign / stands for all")
+        raise UsageError(
+            "say which agents should leave: give --site, --name, --host or --campaign; "
+            "--campaign / means all"
+        )
     path = path or "/"
     with invocation.client() as client:
         some = {what: it or None for what, it in wanted.items()}

@@ -68,7 +68,7 @@ def migrate(invocation: Invocation) -> None:
 def status(invocation: Invocation) -> None:
     """Show the version of the schema in the database.
 
-    The exit code is 78 if it does not fit this release.
+    The exit code is 78 if this release needs another version.
 
     Example:
       taskq db status --output json
@@ -87,16 +87,16 @@ def status(invocation: Invocation) -> None:
     type=seconds(3_600),
     default=86_400,
     metavar="TIME",
-    help="Keep what was stored, or ended, within this time: a report may still refer to it. "
+    help="Keep files stored and sessions ended within this time: a report may still need them. "
     "[default: 1d]",
 )
 @shared_options
 def clean(invocation: Invocation, age_s: float) -> None:
-    """Remove stored files and old sessions that nothing refers to.
+    """Remove stored files and old sessions that are not in use.
 
-    Files are inputs and large results of deleted campaigns, replaced inputs and interrupted
-    uploads. Only blobs in the database are removed, none in a folder or other storage. Sessions are
-    those without any attempt.
+    Files: inputs and large results of deleted campaigns, replaced inputs and interrupted uploads,
+    but only in the database, not in a folder or other storage. Sessions: those without any
+    attempt.
 
     Example:
       taskq db clean
@@ -124,9 +124,8 @@ def grant(invocation: Invocation, role: str, login: str) -> None:
 
     Roles add up. `gateway` serves agents; `agent` is for direct agents; `submitter` creates
     campaigns and adds tasks, and `pickler` also sends functions by value; `operator` controls
-    campaigns and creates tokens; all three include `reader`.
-    A role granted to a group applies to its members. Only the owner of the schema, who may do
-    everything, can grant roles.
+    campaigns and creates tokens; the last three include `reader`. A role granted to a group applies
+    to its members. Only the owner of the schema, who may do everything, can grant roles.
 
     Example:
       taskq db grant submitter ada
@@ -134,7 +133,7 @@ def grant(invocation: Invocation, role: str, login: str) -> None:
     with invocation.client() as client:
         changed = roles.grant(client.database, role, login)
         who = f"Each member of {login}" if roles.is_group(client.database, login) else login
-    text = f"{who} {'may now do' if changed else 'could already do'} what the {role} does."
+    text = f"{who} {'now has' if changed else 'already had'} the role {role}."
     write_record(invocation.output, {"login": login, "role": role, "changed": changed}, text)
 
 
@@ -144,15 +143,15 @@ def grant(invocation: Invocation, role: str, login: str) -> None:
 def revoke(invocation: Invocation, role: str, login: str) -> None:
     """Take a role from a login, which keeps its others.
 
-    It takes effect with the next statement, also on open connections. A login's roles must be
-    revoked before it is dropped from the server.
+    It takes effect with the next statement, also on open connections. Revoke all roles of a login
+    before you drop it from the server.
 
     Example:
       taskq db revoke submitter ada
     """
     with invocation.client() as client:
         changed = roles.revoke(client.database, role, login)
-    text = f"{login} {'is no' if changed else 'was no'} {role}{' any more' if changed else ''}."
+    text = f"{login} {'no longer has' if changed else 'did not have'} the role {role}."
     write_record(invocation.output, {"login": login, "role": role, "changed": changed}, text)
 
 
@@ -205,8 +204,8 @@ def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
 
     For PATH and all below it: no task has two live leases, exactly one outcome of each final task
     is accepted, attempts are numbered without gaps, nothing happens after the end, and counts
-    equal a recount. Violations are listed, in JSON with the rows concerned, and the exit code is
-    1. Only the owner of the schema may run it, as it reads leases.
+    equal a recount. Lists violations, in JSON with their rows; the exit code is then 1. It reads
+    leases, so only the owner of the schema may run it.
 
     Example:
       taskq audit /demo
@@ -225,7 +224,7 @@ def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
                 write_records("table", shown, _COLUMNS, limit=len(shown))
             else:
                 where = counted(len(nodes), "campaign")
-                click.echo(f"{counted(tasks, 'task')} in {where}: nothing breaks a promise.")
+                click.echo(f"{counted(tasks, 'task')} in {where}: no violations.")
         else:
             found = _Records(client.audit(path))
             records = iter(found)
@@ -234,7 +233,7 @@ def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
             pass
     if found.count:
         sys.stdout.flush()  # output that is lost is told before what it says
-        hint = "; --output json has the rows in question" if invocation.output == "table" else ""
+        hint = "; --output json shows the rows" if invocation.output == "table" else ""
         raise Violated(f"{counted(found.count, 'violation')} found{hint}.")
 
 

@@ -36,10 +36,10 @@ from taskq_cli.options.shared import below_option, limit_option, path_argument, 
 def explain(invocation: Invocation, *, path: str, key: str | None) -> None:
     """Explain why tasks do not run, or not faster.
 
-    Explains the campaign PATH with all below it, or the task KEY of it. Each reason says how many
-    tasks it concerns, and is followed by the commands that change it or show more; what blocks most
-    tasks comes first, then what is broken and costs most: tasks that fail, hosts and sites that
-    fail or are slow. It takes as long for ten million tasks as for ten thousand.
+    Explains the campaign PATH with all below it, or its task KEY. Each reason says how many tasks
+    it concerns, with the commands that change it or show more. The reasons that block most tasks
+    come first, then the most expensive faults: tasks that fail, hosts and sites that fail or are
+    slow. The time that it takes does not depend on the number of tasks.
 
     Examples:
       taskq explain /demo
@@ -78,7 +78,7 @@ def _text(explanation: Explanation) -> str:
         shown = [command(*view, names=[explanation.path]) for view in views]
         told = "".join(f"$ {one_line(one)}\n" for one in shown if one not in there)
         if told:
-            parts.append(f"Which tasks, hosts and sites fail or take longer than others:\n{told}")
+            parts.append(f"Tasks, hosts and sites that fail or take longer than others:\n{told}")
     return "\n".join(parts)
 
 
@@ -89,11 +89,13 @@ CAUSES: Final = 20
 
 @click.command()
 @path_argument(default="/", metavar="[CAMPAIGN]")
-@click.option("--tasks", is_flag=True, help="List each failed task with its last attempt instead.")
+@click.option(
+    "--tasks", is_flag=True, help="List each failed task with its last attempt instead of groups."
+)
 @click.option(
     "--by",
     type=click.Choice(["class", "host", "site"]),
-    help="Judge the latest attempts instead: whose fault each class is, or which hosts or sites "
+    help="Judge the latest attempts instead: the fault of each class, or the hosts or sites that "
     "fail more than others.",
 )
 @below_option
@@ -112,14 +114,14 @@ def failures(
 
     Groups the attempts of CAMPAIGN and all below it that failed, were lost, or were refused by
     hosts that cannot run them, by class of error and message, and for programs by the last line of
-    their output. Each group shows attempts by host and the latest attempt. Messages that differ in
-    numbers only are the same. An attempt also counts if its task has succeeded since. Below the
-    groups stands whose fault the most frequent classes are: of the tasks, of hosts, of a site, of
-    the campaign, or of chance; with the intervals of shares (confidence 99.9 %), an example and
+    their output. Each group shows attempts by host and the latest attempt. Messages that differ
+    only in numbers are the same. An attempt counts even if its task has succeeded since. Below the
+    groups is the verdict on the most frequent classes: the fault of the tasks, of hosts, of a site,
+    of the campaign, or of chance; with the intervals of shares (confidence 99.9 %), an example and
     what to do next.
 
-    --by class tells more about that. Like --by host and --by site, it reads a sample of the latest
-    attempts, at most 10,000, however many have failed.
+    --by class shows more verdicts. Like --by host and --by site, it reads a sample of at most
+    10,000 of the latest attempts.
 
     Examples:
       taskq failures /demo
@@ -272,5 +274,5 @@ def _causes(client: Client, path: str, limit: int | None, *, below: bool) -> Ite
         found = campaign.failure_causes(most, below=False)
         yield from map(as_record, found)
         if limit is None and found and (more := found[0].causes - len(found)) > 0:
-            text = f"{more:,} more in {campaign.path}, of fewer attempts; --limit N shows more."
+            text = f"{more:,} more in {campaign.path} with fewer attempts; --limit N shows more."
             click.echo(text, err=True)

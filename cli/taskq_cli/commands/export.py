@@ -127,13 +127,13 @@ pose_options: Final = together(
     click.option(
         "--pose",
         metavar="PATTERN",
-        help="Which of a task's output files has its molecule, as 'best*.sdf'. [sdf; default: the "
-        "only one of its suffix, .sdf or .mol, or else .pdbqt]",
+        help="Which of a task's output files has its molecule, such as 'best*.sdf'. [sdf; default: "
+        "the only one of its suffix, .sdf or .mol, or else .pdbqt]",
     ),
     click.option(
         "--pose-field",
         metavar="FIELD",
-        help="Take the molecule from here instead, as result.molblock. [sdf]",
+        help="Take the molecule from here instead, such as result.molblock. [sdf]",
     ),
     click.option(
         "--on-missing",
@@ -151,7 +151,9 @@ class PoseOptions:
         self._pattern, self._field, on_missing = (options.pop(name) for name in _NAMES)
         self._fail = on_missing == "fail"
         if how != "sdf" and (self._pattern or self._field or on_missing):
-            raise UsageError("--pose, --pose-field and --on-missing go with SDF, as --to hits.sdf")
+            raise UsageError(
+                "--pose, --pose-field and --on-missing go with SDF, such as --to hits.sdf"
+            )
         if self._pattern and self._field:
             raise UsageError("--pose names a file, --pose-field a field: choose one")
 
@@ -290,7 +292,7 @@ def _chosen_format(output: str, to: str, how: str | None, partition: str | None)
     how = how or (output if output != "table" else None)
     if partition is not None:
         if how not in (None, "parquet") or to == "-":
-            raise UsageError("--partition writes Parquet to a folder, as --to results/")
+            raise UsageError("--partition writes Parquet to a folder, such as --to results/")
         how = "parquet"
     if how is not None and how not in FORMATS:
         raise UsageError(f"results are exported as one of {', '.join(FORMATS)}, not as {how}")

@@ -29,8 +29,8 @@ from taskq_cli.options.shared import (
 def inputs() -> None:
     """Give files to all tasks of a campaign.
 
-    Each machine fetches a file once. A command gets its path by the placeholder {inputs.NAME}; the
-    page on handlers describes the other kinds. Campaigns below do not inherit inputs.
+    Each machine fetches a file once. A command gets its path by the placeholder {inputs.NAME};
+    docs/handlers.md describes the other handlers. Campaigns below do not inherit inputs.
 
     Example:
       taskq input add /demo/dock receptor.pdbqt
@@ -40,7 +40,7 @@ def inputs() -> None:
 @inputs.command()
 @path_argument()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--name", metavar="NAME", help="What tasks call it. [default: the name of FILE]")
+@click.option("--name", metavar="NAME", help="Name of the input. [default: the name of FILE]")
 @blobs_option
 @shared_options
 def add(
@@ -48,7 +48,7 @@ def add(
 ) -> None:
     """Store FILE, at most 1 GiB, as an input of the campaign at PATH.
 
-    An input of that name is replaced, for tasks that are claimed afterwards.
+    It replaces an input of the same name for tasks that agents claim afterwards.
 
     Example:
       taskq input add /demo/dock receptors/1lf3.pdbqt --name receptor.pdbqt
@@ -58,7 +58,7 @@ def add(
         added = client.campaign(path).add_input(file, name, blobs=store)
     name = file.name if name is None else name
     record = {"path": path, "name": name, "digest": added.digest, "size": added.size}
-    text = f"The tasks of {path} have the input {name} now: {added.size:,} bytes."
+    text = f"The input {name} of {path} is stored: {added.size:,} bytes."
     write_record(invocation.output, record, text)
 
 
@@ -82,7 +82,7 @@ def list_(invocation: Invocation, path: str) -> None:
 @click.argument("name")
 @shared_options
 def remove(invocation: Invocation, *, path: str, name: str) -> None:
-    """Take the input NAME from the campaign at PATH.
+    """Remove the input NAME of the campaign at PATH.
 
     Working tasks keep it.
 
@@ -91,7 +91,7 @@ def remove(invocation: Invocation, *, path: str, name: str) -> None:
     """
     with invocation.client() as client:
         client.campaign(path).remove_input(name)
-    text = f"The tasks of {path} have the input {name} no more."
+    text = f"The input {name} of {path} is removed."
     write_record(invocation.output, {"path": path, "name": name}, text)
 
 
@@ -103,11 +103,10 @@ def remove(invocation: Invocation, *, path: str, name: str) -> None:
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
     metavar="DIR",
-    help="Folder to write to; it is made. The files of a task are in one below it, named by its "
-    "key.",
+    help="Folder to write to; it is created. Each task has a folder in it, named by its key.",
 )
 @click.option("--best", callback=many, metavar="N|P%", help="Of the best results only, by --by.")
-@click.option("--by", metavar="FIELD", help="Rank by this number, as result.score.")
+@click.option("--by", metavar="FIELD", help="Rank by this number, such as result.score.")
 @click.option("--lowest/--highest", default=True, show_default=True, help="Which are best.")
 @click.option(
     "--group", metavar="FIELD", help="Of results with the same value here, only the best."
@@ -122,9 +121,9 @@ def fetch(
 ) -> None:
     """Fetch the files that tasks have left in $TASKQ_OUT.
 
-    Those of the tasks that are named, of the best results, of those that match a filter, or of all
-    results of CAMPAIGN and all below it. A file appears when it is complete; fetched again, it is
-    replaced.
+    Fetches the files of the named tasks, of the best results, of the tasks that match a filter, or
+    of all results of CAMPAIGN and all below it. A file appears when it is complete, and replaces an
+    older one.
 
     Examples:
       taskq fetch /demo/dock --best 100 --by result.score --to poses
@@ -132,9 +131,9 @@ def fetch(
     """
     ways = [bool(tasks), options["best"] is not None, options["where"] is not None]
     if sum(ways) > 1:
-        raise UsageError("choose one way to say which: TASK..., --best or --where")
+        raise UsageError("choose one of TASK..., --best and --where")
     if (options["best"] is None) != (options["by"] is None):
-        raise UsageError("--best and --by go together, as --best 100 --by result.score")
+        raise UsageError("--best and --by go together, such as --best 100 --by result.score")
     with invocation.client() as client:
         fetched = _fetched(client, client.campaign(path), tasks, to, options)
     text = (

@@ -39,7 +39,7 @@ FILES_FOR_OTHERS: Final = 100
     type=click.IntRange(0, 65_535),
     default=8443,
     show_default=True,
-    help="Port; 0: any free one, which is written to standard output.",
+    help="Port; 0 means any free one, which goes to standard output.",
 )
 @click.option(
     "--share-port",
@@ -57,15 +57,15 @@ FILES_FOR_OTHERS: Final = 100
 @click.option(
     "--plain",
     is_flag=True,
-    help="Serve without TLS to other machines: tokens can be read in transit, and the agent file "
-    "replaced.",
+    help="Serve other machines without TLS: others on the network can read tokens and replace "
+    "the agent file.",
 )
 @click.option(
     "--gateway",
     "gateways",
     multiple=True,
     metavar="URL",
-    help="URL of a gateway, including this one, that is announced to agents. May be repeated.",
+    help="URL of a gateway to announce to agents; include this one. May be repeated.",
 )
 @click.option(
     "--lines",
@@ -83,7 +83,7 @@ FILES_FOR_OTHERS: Final = 100
     default=10.0,
     show_default=True,
     metavar="TIME",
-    help="After SIGTERM: how long agents are still answered and sent to other gateways.",
+    help="How long to answer agents and send them to other gateways after SIGTERM.",
 )
 @blobs_option
 @front_option
@@ -93,9 +93,9 @@ FILES_FOR_OTHERS: Final = 100
 @click.option(
     "--pages",
     is_flag=True,
-    help="Serve the pages of `taskq web` too, for those with a manager's token.",
+    help="Also serve the pages of `taskq web` to those with a manager's token.",
 )
-@click.option("--log-json", is_flag=True, help="Write the log as JSON, an object a line.")
+@click.option("--log-json", is_flag=True, help="Write the log as JSON Lines.")
 @verbosity_options
 @dsn_option
 def gateway(
@@ -185,18 +185,19 @@ _MOST_PORT: Final = 65_535
     default="127.0.0.1:8078",
     show_default=True,
     metavar="ADDRESS:PORT",
-    help="Where to listen; port 0: any free one, which is written to standard output.",
+    help="Where to listen; port 0 means any free one, which goes to standard output.",
 )
 @click.option(
     "--require-token",
     is_flag=True,
-    help="Ask for managers' tokens in place of the address's secret. Needed beyond this machine.",
+    help="Ask for managers' tokens instead of the secret in the address. Needed if other machines "
+    "can connect.",
 )
 @tls_options
 @click.option(
     "--plain",
     is_flag=True,
-    help="Serve without TLS to other machines: tokens can be read in transit.",
+    help="Serve other machines without TLS: others on the network can read tokens.",
 )
 @reading_options
 def web(
@@ -210,10 +211,10 @@ def web(
 ) -> None:
     """Serve pages that show campaigns, hosts, agents and tasks.
 
-    The pages say what `status`, `explain`, `failures`, `hosts`, `agents` and `history` say, and
-    change nothing. They are for who opens the address that is printed, which has a secret; with
-    --require-token, for who signs in with a token of `taskq token create --manager`, which
-    also limits the campaigns that are shown.
+    The pages show what `status`, `explain`, `failures`, `hosts`, `agents` and `history` show, and
+    change nothing. The command prints their address, which holds a secret. With --require-token,
+    people sign in with a token of `taskq token create --manager`; it limits the campaigns that
+    they see.
 
     Examples:
       taskq web
@@ -224,8 +225,8 @@ def web(
     host, port = _address(listen)
     if not require_token and not is_loopback(host):
         raise UsageError(
-            f"at {host} everybody who can reach this machine could look; say --require-token, "
-            "so that only those with a manager's token can, or listen at 127.0.0.1"
+            f"at {host} everybody who can reach this machine could read the pages; give "
+            "--require-token, so that only those with a manager's token can, or listen at 127.0.0.1"
         )
     check_tls(host, tls_cert, tls_key, plain=plain, agents=False)
     log_to_stderr(verbose=False, quiet=True)
@@ -238,5 +239,5 @@ def _address(listen: str) -> tuple[str, int]:
     """Return host and port; raise `UsageError`."""
     host, colon, port = listen.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > _MOST_PORT:
-        raise UsageError(f"--listen {listen!r}: give an address and a port, as 127.0.0.1:8078")
+        raise UsageError(f"--listen {listen!r}: give an address and a port, such as 127.0.0.1:8078")
     return host.removeprefix("[").removesuffix("]"), int(port)

@@ -29,22 +29,22 @@ channel_options: Final = together(
     click.option(
         "--smtp",
         metavar="URL",
-        help="Mail server for notifications, as smtp://mail.example.org:587 or smtps://USER@HOST; "
-        f"its password is in {PASSWORD_VARIABLE}. [default: no mail]",
+        help="Mail server for notifications, such as smtp://mail.example.org:587 or "
+        f"smtps://USER@HOST; its password is in {PASSWORD_VARIABLE}. [default: no mail]",
     ),
     click.option("--mail-from", metavar="ADDRESS", help="Sender of mail."),
     click.option(
         "--webhooks",
         type=_folder,
         metavar="FOLDER",
-        help="Folder with the addresses and secrets of webhooks: a rule names a file of it. Only "
-        "these may be private addresses. [default: webhooks to public addresses only]",
+        help="Folder with addresses and secrets of webhooks: a rule names a file in it. Only these "
+        "may be private addresses. [default: webhooks to public addresses only]",
     ),
     click.option(
         "--programs",
         type=_folder,
         metavar="FOLDER",
-        help="Folder with programs that rules may have run here, as this user. [default: none]",
+        help="Folder with programs that rules may run here, as this user. [default: none]",
     ),
 )
 
@@ -54,7 +54,7 @@ def channels(
 ) -> Channels:
     """Return what the options say; raise `UsageError`."""
     if (smtp is None) != (mail_from is None):
-        raise UsageError("mail wants both --smtp and --mail-from")
+        raise UsageError("mail needs both --smtp and --mail-from")
     return Channels(
         smtp=None if smtp is None else SmtpServer.parsed(smtp),
         mail_from=None if mail_from is None else check_mail_address(mail_from),
@@ -72,8 +72,8 @@ def channels(
     type=click.Path(exists=True, file_okay=False),
     multiple=True,
     metavar="FOLDER",
-    help="Have rules on the event disk tell when the disk of this folder is nearly full, as that "
-    "of PostgreSQL's data. May be repeated.",
+    help="Watch the disk of this folder, such as that of PostgreSQL's data: rules on the event "
+    "disk report when it is nearly full. May be repeated.",
 )
 @verbosity_options
 @dsn_option
@@ -88,11 +88,11 @@ def keeper(
 ) -> None:
     """Run the upkeep of the queue.
 
-    Hands out again the tasks of lost agents and delayed retries that are due; folds counters; with
-    --redis, fills the lists there. Runs until SIGTERM or Ctrl-C. Any number may run; one of them
-    acts at a time. Each `taskq agent run` does the same except for Redis, so a keeper is for queues
-    whose agents do not reach the database, and for those who want to be told what happens: it sends
-    what the rules of `taskq notify` say.
+    Hands out the tasks of lost agents and delayed retries that are due; folds counters; sends the
+    notifications of `taskq notify`; with --redis, fills the lists of the front. Runs until SIGTERM
+    or Ctrl-C. You may run any number; one acts at a time. Each `taskq agent run` does the same
+    except for Redis and notifications. So you need a keeper if agents do not reach the database, or
+    if you want notifications.
 
     Example:
       taskq keeper
@@ -136,8 +136,8 @@ def front() -> None:
 def status(invocation: Invocation, *, front: FrontAddress | None) -> None:
     """Show the entries in the lists, and whether a refiller fills them.
 
-    Without the address of a Redis, or if it does not answer, shows what PostgreSQL knows. The exit
-    code is 69 if it does not answer.
+    Without the address of a Redis, or if Redis does not answer, shows what PostgreSQL knows. The
+    exit code is 69 if Redis does not answer.
 
     Example:
       taskq front status --redis redis://cache.example.org
@@ -167,7 +167,7 @@ def status(invocation: Invocation, *, front: FrontAddress | None) -> None:
 @front_option
 @shared_options
 def flush(invocation: Invocation, *, front: FrontAddress | None) -> None:
-    """Empty the lists; their tasks are waiting again at once.
+    """Empty the lists; their tasks wait again at once.
 
     Copies of entries elsewhere become invalid. A refiller fills the lists again.
 
@@ -211,8 +211,8 @@ def rebuild(invocation: Invocation, *, front: FrontAddress | None, within_s: flo
         f"{counted(stocked.entries, 'task')} of {counted(stocked.lists, 'campaign')} in the lists "
         f"after {duration(stocked.took_s)}."
         if stocked.entries
-        else f"Nothing was put into them within {duration(within_s)}: no agent asks for such "
-        "tasks, or the refiller does not reach this Redis."
+        else f"The lists are still empty after {duration(within_s)}: no agent asks for such tasks, "
+        "or the refiller does not reach this Redis."
     )
     write_record(
         invocation.output,
@@ -231,18 +231,18 @@ def _as_text(record: Record) -> str:
     doubtful = record["version"] and record["redis_epoch"] != record["epoch"]
     return facts(
         {
-            "front": begun if record["epoch"] else "none has been begun",
+            "front": begun if record["epoch"] else "never used",
             "refiller": "at work"
             if record["refilled"]
             else "none: `taskq keeper --redis` runs one",
             "deadline": f"{record['pool_s']:g} s",
             "redis": server or "not asked: no --redis, no TASKQ_REDIS",
-            "contents": "not of this epoch: a refiller begins it anew" if doubtful else "",
+            "contents": "of another epoch: a refiller starts a new one" if doubtful else "",
         }
     )
 
 
 def _required(front: FrontAddress | None) -> FrontAddress:
     if front is None:
-        raise UsageError("say which Redis: --redis, or TASKQ_REDIS in the environment")
+        raise UsageError("no Redis named: give --redis, or TASKQ_REDIS in the environment")
     return front

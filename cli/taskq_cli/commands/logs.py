@@ -41,13 +41,15 @@ def _hint(client: Client, campaign: Campaign, key: str) -> str:
     below = [Campaign(client.queries, node.campaign_id, node.path) for node in others if node.total]
     for one in below[:MOST_CAMPAIGNS]:
         if _has(client, one, key):
-            return f"{one.path} below it has one: a key is that of one campaign"
+            return f"{one.path} below it has one: name that campaign"
     if own.total:
         rows = client.queries.rows("tasks", campaign=own.campaign_id, status=None, after=0, limit=1)
-        return f"its keys are like {one_line(rows[0]['key'])!r}" if rows else "it has no task"
+        return f"one of its keys is {one_line(rows[0]['key'])!r}" if rows else "it has no task"
     if below:
         number = counted(len(below), "campaign")
-        return f"it has none of its own, but {number} below it, as {below[0].path}; name that"
+        return (
+            f"it has none of its own, but {number} below it, such as {below[0].path}; name that one"
+        )
     return "it has no task"
 
 
@@ -61,7 +63,11 @@ def _has(client: Client, campaign: Campaign, key: str) -> bool:
 @click.argument("key")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Only this attempt.")
 @click.option(
-    "--follow", "-f", "follows", is_flag=True, help="Show output as it is written, until the end."
+    "--follow",
+    "-f",
+    "follows",
+    is_flag=True,
+    help="Show output as the task writes it, until the end.",
 )
 @reading_options
 def logs(
@@ -69,8 +75,8 @@ def logs(
 ) -> None:
     """Show the ended attempts of a task, with their output.
 
-    Shows the attempts of the task KEY of CAMPAIGN, each with the end of its output. With --follow,
-    shows the output of the attempt that runs, within seconds, and of those after it.
+    Shows the attempts of the task KEY of CAMPAIGN, each with the end of its output. --follow shows
+    the output of the running attempt, within seconds, and of later ones.
 
     Examples:
       taskq logs /demo seed=7
@@ -78,7 +84,7 @@ def logs(
     """
     if follows:
         if attempt is not None or invocation.output == "json":
-            raise UsageError("--follow takes neither --attempt nor --output json, but jsonl")
+            raise UsageError("--follow takes no --attempt, and jsonl instead of json")
         _follow(invocation, path, key)
         return
     with invocation.reader() as client:
@@ -195,8 +201,8 @@ _COLUMNS = [
 def history(invocation: Invocation, *, path: str, key: str) -> None:
     """Show what happened to a task, in order.
 
-    Shows when the attempts of the task KEY of CAMPAIGN were claimed, where, how they ended, and how
-    the task stands now. `taskq logs` shows their output, `taskq explain` why it does not run.
+    Shows when and where the attempts of the task KEY of CAMPAIGN were claimed, how they ended, and
+    the status now. `taskq logs` shows their output, `taskq explain` why the task does not run.
 
     Example:
       taskq history /demo seed=7

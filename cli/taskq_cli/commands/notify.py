@@ -1,4 +1,4 @@
-"""`taskq notify`: be told what happens to campaigns, by mail, webhook or program."""
+"""`taskq notify`: report what happens to campaigns by mail, webhook or program."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ _EVENTS: Final = (
 
 @click.group(cls=ListGroup)
 def notify() -> None:
-    """Be told what happens to campaigns, by mail, webhook or program.
+    """Report what happens to campaigns by mail, webhook or program.
 
-    Rules say which events are told, and to whom; `taskq keeper` sends them. `list` is the default
+    Rules say which events go to whom; `taskq keeper` sends the messages. `list` is the default
     sub-command.
 
     Example:
@@ -71,22 +71,22 @@ def _events(_: click.Context, __: click.Parameter, text: str) -> list[str]:
     callback=_events,
     required=True,
     metavar="EVENT,...",
-    help=f"What is told: {', '.join(EVENTS)}.",
+    help=f"Events to report: {', '.join(EVENTS)}.",
 )
 @click.option(
     "--to",
     "target",
     required=True,
     metavar="TARGET",
-    help="mail:ADDRESS, webhook:https://..., or webhook:NAME or command:NAME, which name a file of "
-    "whoever runs the keeper.",
+    help="mail:ADDRESS, webhook:https://..., or webhook:NAME or command:NAME: a file in the "
+    "keeper's folder.",
 )
 @click.option(
     "--after",
     type=lasting,
     metavar="DURATION",
-    help="Tell it when it has been so for this long, as 30s or 2h. [default: finished 1min, "
-    "no-agents 5min, slow 10min, the others at once]",
+    help="Report a state that has lasted for this long, such as 30s or 2h. [default: finished "
+    "1min, no-agents 5min, slow 10min, the others at once]",
 )
 @shared_options
 def add(
@@ -98,14 +98,14 @@ def add(
     target: str,
     after: timedelta | None,
 ) -> None:
-    """Add a rule: which events of a campaign are told, and to whom.
+    """Add a rule: which events of a campaign to report, and to whom.
 
-    finished: all tasks have ended. paused: the campaign, or one above or below it, is paused, by
-    somebody or by itself. no-agents: tasks wait that no agent at work serves. failing: more than
-    half of the latest first attempts in a campaign fail. slow: tasks wait, and less than a third as
-    many end as in the hours before. disk: a disk that a keeper watches is nearly full, see `taskq
-    keeper --disk`. What is so already is told as well.
-    Everybody who may look at the queue can read the target: name a webhook whose address is secret.
+    finished: all tasks have ended. paused: somebody paused the campaign, or one above or below it,
+    or it paused itself. no-agents: tasks wait, and no agent serves them. failing: more than half of
+    the latest first attempts in a campaign fail. slow: tasks wait, and less than a third as many
+    end as in the hours before. disk: a disk that a keeper watches is nearly full, see `taskq keeper
+    --disk`. A rule also reports states that began before it. Everybody who can read the queue can
+    read the target: use webhook:NAME if the address is secret.
 
     Example:
       taskq notify add night --campaign /demo --on finished,paused,failing --to mail:ann@example.org
@@ -114,7 +114,9 @@ def add(
         client.campaign(path)  # raises an error that proposes a similar path
         after_s = None if after is None else after.total_seconds()
         client.notifications.add(name, path, events, target, after_s=after_s)
-        text = f"The rule {name} is there; `taskq notify test {name}` shows whether it arrives."
+        text = (
+            f"The rule {name} is added; `taskq notify test {name}` shows whether messages arrive."
+        )
         write_record(invocation.output, {"rule": name}, text)
         _warn(client.notifications.rule(name))
 
@@ -123,7 +125,7 @@ def add(
 @limit_option
 @shared_options
 def list_(invocation: Invocation, limit: int | None) -> None:
-    """List the rules, with what waits to be sent and what was given up.
+    """List the rules, with the messages that wait and those that were given up.
 
     Example:
       taskq notify list
@@ -161,14 +163,14 @@ def show(invocation: Invocation, name: str, limit: int | None) -> None:
 @click.argument("name")
 @shared_options
 def rm(invocation: Invocation, name: str) -> None:
-    """Remove a rule; what waits to be sent is not sent.
+    """Remove a rule; its waiting messages are not sent.
 
     Example:
       taskq notify rm night
     """
     with invocation.client() as client:
         if not client.notifications.remove(name):
-            raise NotFound(f"no notification rule {name}; `taskq notify list` shows what there is")
+            raise NotFound(f"no notification rule {name}; `taskq notify list` shows all")
     write_record(invocation.output, {"rule": name}, f"The rule {name} is removed.")
 
 
@@ -181,13 +183,13 @@ def rm(invocation: Invocation, name: str) -> None:
     default=60.0,
     show_default=True,
     metavar="TIME",
-    help="How long to wait for it to be sent; 0: not at all.",
+    help="How long to wait until the message is sent; 0 means not at all.",
 )
 @shared_options
 def test(invocation: Invocation, name: str, wait_s: float) -> None:
-    """Have a test message sent by a rule, and wait for it.
+    """Send a test message by a rule, and wait for it.
 
-    It goes the way of all others, so it also tries what waits after a failure.
+    It goes the same way as all others, so messages that wait after a failure are tried as well.
 
     Example:
       taskq notify test night
@@ -213,10 +215,12 @@ def _wait(client: Client, name: str, event_id: str, wait_s: float) -> str:
             return status
         rule = client.notifications.rule(name)  # raises if it was removed meanwhile
         if status is None or status == "given up" or (rule.attempts and rule.trouble):
-            raise Conflict(f"it was not sent: {one_line(rule.trouble or 'it was given up')}")
+            raise Conflict(
+                f"the message was not sent: {one_line(rule.trouble or 'it was given up')}"
+            )
         if time.monotonic() >= deadline:
             hint = "" if rule.reached else f": {_nobody(rule)}"
-            raise Unavailable(f"it was not sent within {duration(wait_s)}{hint}")
+            raise Unavailable(f"the message was not sent within {duration(wait_s)}{hint}")
         time.sleep(_LOOK_S)
 
 
@@ -255,7 +259,7 @@ def _described(rule: NotifyRule) -> str:
 def _warn(rule: NotifyRule) -> None:
     """Say that nobody sends what a rule tells, if that is so."""
     if not rule.reached:
-        click.echo(f"It tells nobody yet: {_nobody(rule)}.", err=True)
+        click.echo(f"Messages are not sent yet: {_nobody(rule)}.", err=True)
 
 
 def _nobody(rule: NotifyRule) -> str:
@@ -268,4 +272,4 @@ def _nobody(rule: NotifyRule) -> str:
         if ":" in to
         else f"`taskq keeper --webhooks FOLDER`, with {to}",
     }
-    return f"no keeper is at work that could; start {how[kind]}"
+    return f"no running keeper can send them; start {how[kind]}"

@@ -24,9 +24,9 @@ _TIMES: Final = {"": 1, "k": 1_000, "M": 1_000_000}
 
 @click.group(cls=ListGroup)
 def owners() -> None:
-    """Show the owners of campaigns, and say what each may use.
+    """Show the owners of campaigns, and set their quotas.
 
-    A campaign belongs to the login that created it, or to the token where that was over a gateway.
+    A campaign belongs to the login that created it, or over a gateway to the token.
     `list` is the default sub-command.
 
     Example:
@@ -41,8 +41,8 @@ def owners() -> None:
 def list_(invocation: Invocation, path: str, limit: int | None) -> None:
     """List the owners of campaigns at and below PATH.
 
-    Those with most tasks first, with what all of their campaigns have, of what their quotas allow.
-    STORED are inputs and output files.
+    Owners with most tasks come first. Each line sums up all campaigns of an owner, with its quotas.
+    STORED counts inputs and output files.
 
     Example:
       taskq owners list
@@ -55,13 +55,17 @@ def list_(invocation: Invocation, path: str, limit: int | None) -> None:
 
 @owners.command()
 @click.argument("owner")
-@click.option("--running", metavar="N|none", help="Tasks that run at a time, 1,000,000 at most.")
-@click.option("--waiting", metavar="N|none", help="Tasks that wait, as 200k or 5M.")
-@click.option("--bytes", "stored", metavar="SIZE|none", help="Inputs and output files, as 50G.")
+@click.option(
+    "--running", metavar="N|none", help="Tasks that run at the same time, at most 1,000,000."
+)
+@click.option("--waiting", metavar="N|none", help="Tasks that wait, such as 200k or 5M.")
+@click.option(
+    "--bytes", "stored", metavar="SIZE|none", help="Inputs and output files, such as 50G."
+)
 @click.option(
     "--weight",
     type=click.FloatRange(min=0, min_open=True, max=1_000),
-    help="Weight among the owners, where they share. 1 at first.",
+    help="Weight among the owners if they share by owner. [default: 1]",
 )
 @shared_options
 def quota(
@@ -73,14 +77,14 @@ def quota(
     stored: str | None,
     weight: float | None,
 ) -> None:
-    """Say what all campaigns of OWNER together may use.
+    """Limit what all campaigns of OWNER together may use.
 
-    What is not named stays; `none` allows any amount. It holds for what is claimed, seeded and
-    stored from now on, and takes nothing back. Wants an operator's login.
+    Other limits stay; `none` removes a limit. A limit applies to tasks that are claimed, seeded or
+    stored from now on, and takes nothing back. It needs an operator's login.
 
-    With as many running as allowed, no more are handed out. Tasks beyond those that may wait are
-    refused when they are seeded. With as many bytes stored as allowed, inputs are refused, and
-    nothing more is handed out until there are less; what runs is stored.
+    At the limit of running tasks, agents get no more of them. Seeding refuses tasks beyond the
+    limit of waiting ones. At the limit of stored bytes, the queue refuses inputs and hands out no
+    more tasks until less is stored; results of running tasks are still stored.
 
     Example:
       taskq owners quota alice --running 1000 --waiting 5M --bytes 50G
@@ -95,10 +99,12 @@ def quota(
     if weight is not None:
         change["weight"] = weight
     if not change:
-        raise UsageError("say what to change: --running, --waiting, --bytes or --weight")
+        raise UsageError("nothing to change: give --running, --waiting, --bytes or --weight")
     with invocation.client() as client:
         campaigns = client.owners.set_quota(owner, change)
-    text = f"The quota of {one_line(owner)} is changed: it is for {counted(campaigns, 'campaign')}"
+    text = (
+        f"The quota of {one_line(owner)} is changed; it applies to {counted(campaigns, 'campaign')}"
+    )
     text += " and later ones." if campaigns else " so far; is the name right? See `taskq owners`."
     write_record(
         invocation.output, {"owner": owner, "changed": dict(change), "campaigns": campaigns}, text
@@ -112,8 +118,8 @@ def quota(
 def give(invocation: Invocation, *, path: str, owner: str) -> None:
     """Make OWNER the owner of PATH and all below.
 
-    Also of campaigns that are nobody's, since they are older than owners are. Nothing is refused
-    for the quota of OWNER. Wants an operator's login.
+    This includes campaigns without an owner. The quota of OWNER does not prevent it. It needs an
+    operator's login.
 
     Example:
       taskq owners give /demo alice
@@ -128,18 +134,17 @@ def give(invocation: Invocation, *, path: str, owner: str) -> None:
 @click.argument("by", type=click.Choice(get_args(ShareBy)), metavar="owner|campaign")
 @shared_options
 def share(invocation: Invocation, *, by: ShareBy) -> None:
-    """Share out running tasks between owners first, or campaigns alike.
+    """Share running tasks by owner, or by campaign.
 
-    By owner, each has a part by its weight, and the weights of its campaigns divide that, however
-    many they are. By campaign, as it is at first, who has more campaigns has more. Wants an
-    operator's login.
+    By owner, each owner gets a share by its weight, which its campaigns divide by their weights. By
+    campaign, the default, an owner with more campaigns gets more. It needs an operator's login.
 
     Example:
       taskq owners share owner
     """
     with invocation.client() as client:
         changed = client.owners.share_by(by)
-    text = f"Running tasks {'are' if changed else 'were already'} shared out by {by}."
+    text = f"Running tasks {'are' if changed else 'were already'} shared by {by}."
     write_record(invocation.output, {"by": by, "changed": changed}, text)
 
 
@@ -160,7 +165,7 @@ def _amount(option: str, text: str, number: Callable[[str], int], examples: str)
         return number(text)
     except ValueError:
         raise UsageError(
-            f"{option} {text!r:.80} must be a number, as {examples}, or none"
+            f"{option} {text!r:.80} must be a number, such as {examples}, or none"
         ) from None
 
 

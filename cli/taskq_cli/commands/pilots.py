@@ -35,6 +35,7 @@ from taskq_cli.options.pilots import as_table, default_folder, pilot_options
 from taskq_cli.options.serving import log_to_stderr, verbosity_options
 from taskq_cli.options.shared import (
     campaign_option,
+    dry_run_option,
     limit_option,
     seconds,
     shared_options,
@@ -48,7 +49,7 @@ _SHOWN_JOBS = 20
 
 @click.group(cls=ListGroup)
 def pilots() -> None:
-    """Start agents as jobs of batch systems, as many as the tasks ask for.
+    """Start agents as jobs of batch systems, as many as the tasks need.
 
     A pilot says where and how; `run` is the loop that submits its jobs.
 
@@ -68,7 +69,7 @@ def pilots() -> None:
     metavar="FILE",
     help="Add the pilots of a TOML file instead.",
 )
-@click.option("--replace", is_flag=True, help="Change pilots that are there; their jobs go on.")
+@click.option("--replace", is_flag=True, help="Change pilots that exist; their jobs go on.")
 @click.option("--dry-run", is_flag=True, help="Store nothing; print the script of a job.")
 @shared_options
 def add(
@@ -85,14 +86,14 @@ def add(
     """Add a pilot; `taskq pilots run` then submits its jobs.
 
     DRIVER is slurm, pbs, htcondor, kubernetes, local (processes on this machine) or ssh. NAME has
-    letters, digits and hyphens in lower case. The token of a gateway is in no script.
+    lower-case letters, digits and hyphens. Scripts do not contain the gateway's token.
 
     Example:
       taskq pilots add slurm hpc --campaign /demo --cores 32 --time-limit 12h --max-jobs 200
     """
     if file is not None:
         if name or driver or path or any(options.values()):
-            raise UsageError("--file says all of it: give no DRIVER, NAME or further options")
+            raise UsageError("--file replaces DRIVER, NAME and all other options: leave them out")
         wanted = read_pilot_file(file, folder=default_folder())
     else:
         if driver is None or name is None or path is None:
@@ -110,7 +111,7 @@ def add(
             new = client.pilots.create(
                 one.name, one.driver, one.path, one.settings, replace=replace
             )
-            done = "is there" if new else "is changed"
+            done = "is added" if new else "is changed"
             record = {"pilot": one.name, "new": new}
             write_record(invocation.output, record, f"The pilot {one.name} {done}.")
         if all(found.looked_ago_s is None for found in client.pilots.list()):
@@ -132,7 +133,7 @@ def list_(invocation: Invocation) -> None:
 
 @pilots.command()
 @click.argument("name")
-@click.option("--dry-run", is_flag=True, help="Print the script of its next job, and no more.")
+@click.option("--dry-run", is_flag=True, help="Only print the script of its next job.")
 @shared_options
 def show(invocation: Invocation, *, name: str, dry_run: bool) -> None:
     """Show a pilot's settings and how many jobs it has.
@@ -151,7 +152,7 @@ def show(invocation: Invocation, *, name: str, dry_run: bool) -> None:
 def _steer(invocation: Invocation, name: str, status: PilotStatus, said: str) -> None:
     with invocation.client() as client:
         live = client.pilots.set_status(name, status)
-    jobs = f"; {counted(live, 'job')} of it not ended" if live else ""
+    jobs = f"; {counted(live, 'job')} still to end" if live else ""
     record = {"pilot": name, "status": status, "live": live}
     write_record(invocation.output, record, f"The pilot {name} {said}{jobs}.")
 
@@ -160,7 +161,7 @@ def _steer(invocation: Invocation, name: str, status: PilotStatus, said: str) ->
 @click.argument("name")
 @shared_options
 def pause(invocation: Invocation, *, name: str) -> None:
-    """Submit no more jobs of a pilot; those that are there go on.
+    """Submit no more jobs of a pilot; its jobs go on.
 
     Example:
       taskq pilots pause hpc
@@ -185,10 +186,10 @@ def resume(invocation: Invocation, *, name: str) -> None:
 @yes_option
 @shared_options
 def rm(invocation: Invocation, *, name: str, yes: bool) -> None:
-    """Remove a pilot: the loop cancels what is queued.
+    """Remove a pilot: the loop cancels its queued jobs.
 
-    Agents that run go on until they have been idle, or their time is up; the pilot is gone when the
-    last has ended.
+    Running agents go on until they are idle or their time is over; the pilot disappears when the
+    last job has ended.
 
     Example:
       taskq pilots rm hpc --yes
@@ -204,7 +205,7 @@ def rm(invocation: Invocation, *, name: str, yes: bool) -> None:
 @click.argument("name")
 @shared_options
 def explain(invocation: Invocation, *, name: str) -> None:
-    """Say why a pilot has so many jobs, and what is submitted next.
+    """Show why a pilot has so many jobs, and what comes next.
 
     Example:
       taskq pilots explain hpc
@@ -230,9 +231,9 @@ def explain(invocation: Invocation, *, name: str) -> None:
 @limit_option
 @shared_options
 def log(invocation: Invocation, *, name: str, number: int | None, limit: int | None) -> None:
-    """List a pilot's jobs, latest first, or show all that is known of one.
+    """List a pilot's jobs, latest first, or show one with all details.
 
-    Of a job that died before its agent was heard, that includes the end of its output.
+    For a job that died before its agent connected, these include the end of its output.
 
     Example:
       taskq pilots log hpc
@@ -248,7 +249,7 @@ def log(invocation: Invocation, *, name: str, number: int | None, limit: int | N
 
 @pilots.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--once", is_flag=True, help="Look once, and end.")
+@click.option("--once", is_flag=True, help="Make one round, and end.")
 @click.option(
     "--period",
     "period_s",
@@ -256,9 +257,9 @@ def log(invocation: Invocation, *, name: str, number: int | None, limit: int | N
     default=PERIOD_S,
     show_default=True,
     metavar="TIME",
-    help="Time between two looks.",
+    help="Time between two rounds.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@dry_run_option
 @verbosity_options
 @shared_options
 def run(
@@ -273,11 +274,11 @@ def run(
 ) -> None:
     """Submit the jobs of pilots: of all, or of those named.
 
-    Runs until SIGTERM or Ctrl-C, where the jobs can be submitted: on a login node for slurm. It
-    works over a gateway too, with a manager's token, for the pilots of the token's campaigns. Any
-    number may run; one of them acts for each pilot at a time. It keeps nothing: another goes on
-    where it ended, at whatever moment, and no job is submitted twice. What it starts, it starts as
-    the user who runs it.
+    Run it where the jobs can be submitted: for slurm on a login node. It runs until SIGTERM or
+    Ctrl-C. It also works over a gateway, with a manager's token, for the pilots of the token's
+    campaigns. You may run any number; one acts for each pilot at a time. The command keeps no
+    state: another one continues at any moment, and no job is submitted twice. Jobs run as the user
+    who runs this command.
 
     Example:
       taskq pilots run

@@ -63,7 +63,7 @@ _banned: Final = click.option(
 _HELP: Final[Mapping[PlaceKind, Mapping[str, str]]] = {
     "host": {
         "others": "on other hosts",
-        "further": "the command that keeps\nagents away from hosts where too much fails",
+        "further": "the command that keeps agents away from hosts where too much fails",
         "named": "HOST is what `taskq hosts` shows.",
         "ban": 'n17 --why "its scratch disk is full" --until 12h',
         "one": "n17",
@@ -71,8 +71,8 @@ _HELP: Final[Mapping[PlaceKind, Mapping[str, str]]] = {
     "site": {
         "others": "at other sites",
         "further": "what you lose by a ban",
-        "named": "SITE is what `taskq sites` shows. An agent can name another\n"
-        "site: to keep somebody out, revoke the token.",
+        "named": "SITE is what `taskq sites` shows. An agent can name "
+        "another site: to keep somebody out, revoke the token.",
         "ban": 'cluster-b --why "the file system is being moved" --until 2026-12-01T08:00Z',
         "one": "cluster-b",
     },

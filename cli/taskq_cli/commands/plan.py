@@ -33,7 +33,7 @@ def _count(text: str | float) -> int:
             return int(number)
     except (ValueError, OverflowError):
         pass
-    raise click.BadParameter(f"{text!r} must be a whole number from 1 on, as 1000 or 1e9.")
+    raise click.BadParameter(f"{text!r} must be a whole number from 1 on, such as 1000 or 1e9.")
 
 
 @click.command()
@@ -60,7 +60,7 @@ def _count(text: str | float) -> int:
     help="Tasks that an agent claims and reports at once.",
 )
 @click.option(
-    "--tasks", type=_count, metavar="N", help="Size of the campaign. [default: that of a day]"
+    "--tasks", type=_count, metavar="N", help="Tasks of the campaign. [default: those of a day]"
 )
 @click.option(
     "--cores",
@@ -71,8 +71,8 @@ def _count(text: str | float) -> int:
 @click.option(
     "--measure",
     is_flag=True,
-    help="Measure the server first, for half a minute in a scratch database; it must be on this "
-    "machine, and should do nothing else.",
+    help="Measure the server first, for half a minute in a scratch database. It must run on this "
+    "machine, and should be idle.",
 )
 @shared_options
 def plan(
@@ -85,12 +85,12 @@ def plan(
     cores: int | None,
     measure: bool,
 ) -> None:
-    """Compute what a number of agents asks of a server.
+    """Compute the load of a number of agents on a server.
 
-    Says cores, log, disk, and how long vacuums and backups take. An agent makes one exchange for
-    each batch of tasks, through gateways, and a heartbeat every 30 s. What these cost was measured
-    on two cores of a virtual machine, or is measured now with --measure; how far off the model was
-    then is said as well. It knows no other work of the server, such as seeding and reading.
+    Shows cores, log, disk, and how long vacuums and backups take. An agent makes one exchange for
+    each batch of tasks, through gateways, and a heartbeat every 30 s. The costs were measured on
+    two cores of a virtual machine; --measure measures this server, and shows the error of the
+    model. Other work of the server, such as seeding and reading, is not included.
 
     Example:
       taskq plan --tasks 1e9 --agents 1e6 --task-seconds 300 --cores 16

@@ -1,4 +1,4 @@
-"""`taskq prioritise`: change the priorities of tasks that wait."""
+"""`taskq prioritise`: change the priorities of waiting tasks."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from taskq_cli.options.shared import (
 @click.option(
     "--key",
     metavar="FIELDS",
-    help="Field of the file that holds the key, or several as a,b, as of `taskq seed`. "
+    help="Field of the file that holds the key, or several joined by commas, as in `taskq seed`. "
     "[default: key]",
 )
 @click.option(
     "--by",
     metavar="FIELD",
-    help="Field that holds the priority or score. [default: the only one beside the key]",
+    help="Field that holds the priority or score. [default: the only other field]",
 )
 @click.option(
     "--best",
@@ -78,25 +78,25 @@ def prioritise(
     below: bool,
     dry_run: bool,
 ) -> None:
-    """Change the priorities of tasks that wait.
+    """Change the priorities of waiting tasks.
 
-    Those of CAMPAIGN that a file names, or those of CAMPAIGN and all below it that match a filter.
-    Higher ones are handed out first; tasks are seeded with 0. What runs, or has ended, is left
-    alone.
+    Either a file names the tasks of CAMPAIGN, or a filter matches tasks of CAMPAIGN and all below
+    it. Agents get tasks with a higher priority first; seeding gives 0. Running and ended tasks keep
+    theirs.
 
     Examples:
       taskq prioritise /demo/dock --from scores.csv --best lowest
       taskq prioritise /demo --where 'payload.target = "1lf3"' --priority 5
     """
     if (file is None) == (priority is None):
-        raise UsageError("say priorities by --from FILE, or by --where FILTER --priority N")
+        raise UsageError("give priorities with --from FILE, or with --where FILTER --priority N")
     with invocation.client() as client:
         campaign = client.campaign(path)
         if priority is not None:
             if key or by or best:
                 raise UsageError("--key, --by and --best go with --from FILE")
             if where is None:
-                raise UsageError("--priority N goes with --where FILTER, which says of which tasks")
+                raise UsageError("--priority N needs --where FILTER, which selects the tasks")
             _by_filter(invocation, campaign, where, priority, below=below, dry_run=dry_run)
             return
         if where is not None or dry_run:
@@ -119,7 +119,7 @@ def _by_filter(
             priority, where=where, below=below, dry_run=dry_run, on_progress=show
         )
     if dry_run:
-        would = f"wait and would get the priority {priority}"
+        would = f"would get the priority {priority}"
         write_dry_run(invocation, path, moved, last, would=would, where=where, below=below)
         return
     text = f"{counted(moved, 'task')} of {path} got the priority {priority}."
@@ -167,13 +167,11 @@ def _values(file: str, key: str, by: str | None) -> Iterator[tuple[str, Any]]:
 
 
 def _field(file: str, by: str | None, others: set[str]) -> str:
-    """Return the field to go by; others: those beside the key in the first record."""
+    """Return the field with the values. others: the fields of the first record without the key."""
     if by in others:
         return by
     if by is None and len(others) == 1:
         return others.pop()
     found = ", ".join(sorted(others)) or "nothing"
     missing = "" if by is None else f"no field {by!r}; it has "
-    raise UsageError(
-        f"{file} has {missing}{found} beside the key; name the field to go by with --by"
-    )
+    raise UsageError(f"{file} has {missing}{found} apart from the key; name the field with --by")

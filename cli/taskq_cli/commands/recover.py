@@ -33,15 +33,15 @@ _WEEK_S: Final = 604_800
     "silent_s",
     type=seconds(0, _WEEK_S),
     metavar="TIME",
-    help="Only agents silent for this long. Less than half of the lease can hit live agents. "
-    "[default: half of the lease, 60 s]",
+    help="Only agents silent for this long. Less than half the lease can hit live agents. "
+    "[default: half the lease, 60s]",
 )
 @click.option(
     "--lost-since",
     type=since,
     metavar="TIME|DURATION",
-    help="Also give tasks another chance that failed through lost agents (agent-lost, poison) "
-    "since this time, in UTC, or within this duration, as 90m, 2h or 7d.",
+    help="Also retry tasks that failed because of lost agents (agent-lost, poison) since this "
+    "time, in UTC, or within this duration, such as 90m, 2h or 7d.",
 )
 @dry_run_option
 @yes_option
@@ -58,10 +58,10 @@ def recover(
 ) -> None:
     """End the sessions of silent agents, and hand out their tasks at once.
 
-    For a crashed farm: acts on the agents that serve PATH or a campaign below, and releases their
-    tasks, which counts neither as failure nor as loss. Otherwise this happens after their leases,
-    or later while many agents are silent at a time. Atomic and idempotent. Time in which the
-    server was down does not count as silence.
+    Use it after a farm has crashed. It acts on the agents that serve PATH or a campaign below, and
+    releases their tasks; that counts neither as failure nor as loss. Without this command, tasks
+    wait until the leases expire, or longer while many agents are silent at the same time. Atomic
+    and idempotent. Time in which the server was down does not count as silence.
 
     Examples:
       taskq recover --dry-run
@@ -107,7 +107,9 @@ def _lines(found: Recovery, *, dry_run: bool) -> list[str]:
         lines.append(f"  {one['path']}  {counts or 'none that can be claimed'}")
     if found.sessions_left or found.tasks_left:
         agents, tasks = counted(found.sessions_left, "agent"), counted(found.tasks_left, "task")
-        lines.append(f"Left alone: {agents} and {tasks} that somebody has just locked; repeat it.")
+        lines.append(
+            f"Skipped: {agents} and {tasks} that another session has locked; run it again."
+        )
     if found.braked:
         lines.append("Tasks of other silent agents are still held; see `taskq agents list`.")
     return lines

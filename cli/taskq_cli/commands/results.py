@@ -64,7 +64,7 @@ def index(
       taskq campaign index /demo/dock --on result.score --drop
     """
     if listing == (field is not None) or (drop and field is None):
-        raise UsageError("name a number with --on, as --on result.score, or give --list alone")
+        raise UsageError("name a number with --on, such as --on result.score, or give --list alone")
     with invocation.client() as client:
         campaign = client.campaign(path)
         if listing:
@@ -171,7 +171,9 @@ class Wanted:
 
     def __post_init__(self) -> None:
         if (self.top is None) != (self.by is None):
-            raise UsageError("--top N and --by FIELD go together, as --top 10 --by result.score")
+            raise UsageError(
+                "--top N and --by FIELD go together, such as --top 10 --by result.score"
+            )
         if self.ascending and self.by is None:
             raise UsageError("--ascending goes with --top N --by FIELD")
         if self.top is not None and self.where is not None:

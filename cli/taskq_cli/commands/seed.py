@@ -46,7 +46,7 @@ from taskq_cli.seeder import Seeder, SeedInput, feed, seed_display, warn_unrunna
     "--campaign-file",
     type=click.Path(path_type=Path),
     metavar="TOML",
-    help="Take the tasks from the table [seed] of a campaign file, and its path if none is given.",
+    help="Read the tasks from the table [seed] of a campaign file, and its path if none is given.",
 )
 @click.option(
     "--on-error",
@@ -72,23 +72,25 @@ from taskq_cli.seeder import Seeder, SeedInput, feed, seed_display, warn_unrunna
 @click.option(
     "--key",
     metavar="FIELDS",
-    help="Field that holds the key, or several as a,b, joined by commas. [CSV, TSV, JSON, SDF]",
+    help="Field that holds the key, or several such as a,b. [CSV, TSV, JSON, SDF]",
 )
-@click.option("--priority", metavar="FIELD", help="Field that holds the priority. [the same]")
+@click.option(
+    "--priority", metavar="FIELD", help="Field that holds the priority. [CSV, TSV, JSON, SDF]"
+)
 @click.option(
     "--types",
     type=click.Choice(["guess", "text"]),
     default="guess",
     show_default=True,
-    help="What looks like a number: a number, or text. [CSV, TSV]",
+    help="Whether to read values that look like numbers as numbers. [CSV, TSV]",
 )
 @click.option(
     "--delimiter",
     metavar="CHARACTER",
-    help="Or its name: tab, space, comma, semicolon, pipe. [SMILES, CSV]",
+    help="The character, or its name: tab, space, comma, semicolon, pipe. [SMILES, CSV]",
 )
 @click.option(
-    "--header/--no-header", default=None, help="Whether there is a line of titles. [SMILES]"
+    "--header/--no-header", default=None, help="Whether the first line has titles. [SMILES]"
 )
 @best_options
 @shared_options
@@ -109,9 +111,9 @@ def seed(
 
     A FILE is SMILES, CSV, TSV, JSON Lines or SDF, plain or gzip, regular or a pipe; - is standard
     input. With a sweep, each record makes a task with each combination. Seeding is idempotent: a
-    record that CAMPAIGN already has adds nothing. So the same command can be repeated, also after
-    Ctrl-C or an error: tasks that were added stay, and it continues from there. A record with the
-    key of a task, but another payload, is an error.
+    record that CAMPAIGN already has adds nothing. So after Ctrl-C or an error you can repeat the
+    command: tasks that were added stay, and it continues from there. A record with the key of a
+    task but another payload is an error.
 
     Examples:
       taskq seed /demo/dock ligands.smi.gz --sweep seed=101:104
@@ -125,7 +127,7 @@ def seed(
     if campaign_file is not None or best.path is not None:
         if files or sweeps or form or source_options != SourceOptions():
             says = "--from" if campaign_file is None else "--campaign-file"
-            raise UsageError(f"{says} says it all; leave files and their options out")
+            raise UsageError(f"{says} names the tasks; leave files and their options out")
         if campaign_file is not None:
             if best.path is not None:
                 raise UsageError("--campaign-file and --from exclude each other: choose one")
@@ -139,7 +141,7 @@ def seed(
         campaign = client.campaign(path)
         if best.live and best.path is not None:
             if on_conflict != "fail":
-                raise UsageError("--live takes no --on-conflict: which came first would decide")
+                raise UsageError("--live takes no --on-conflict: leave it out")
             feed(invocation.output, best.feeder(client, campaign), best.path, path)
             return
         if best.path is not None:
@@ -157,7 +159,7 @@ def seed(
 def _from_campaign_file(path: str | None, file: Path) -> tuple[str, list[SeedInput]]:
     content = read_campaign_file(file)
     if content.seed is None:
-        raise UsageError(f"{file} has no table [seed], which says where the tasks come from")
+        raise UsageError(f"{file} has no table [seed]; add one that says where the tasks come from")
     return path or content.spec.path, [SeedInput(content.seed.open)]
 
 
@@ -173,7 +175,7 @@ def _inputs(
     for file in files:
         if "://" in file and not Path(file).exists():
             raise UsageError(
-                f"{file} is no file of this machine: fetch it, or read it from a pipe, as "
+                f"{file} is no file on this machine: download it, or read it from a pipe, such as "
                 "`curl URL | taskq seed CAMPAIGN - --format csv`"
             )
     check_read_once(files)
@@ -194,7 +196,7 @@ def _summary(path: str, count: SeedCount, took_s: float, *, kept: bool) -> str:
     if count.known:
         parts.append(f"{count.known:,} known before")
     if count.conflicts and not kept:
-        parts.append(f"{counted(count.conflicts, 'conflict')} passed over")
+        parts.append(f"{counted(count.conflicts, 'conflict')} skipped")
     if count.bad:
-        parts.append(f"{counted(count.bad, 'bad line')} passed over")
+        parts.append(f"{counted(count.bad, 'bad line')} skipped")
     return f"{', '.join(parts)}; {counted(count.read, 'record')} in {duration(took_s)}."

@@ -31,13 +31,13 @@ from taskq_cli.options.shared import shared_options, yes_option
     "--redis",
     "with_redis",
     is_flag=True,
-    help="Start a Redis for the front too, as --redis of keeper and gateway wants it.",
+    help="Also start a Redis for the front, for --redis of keeper and gateway.",
 )
 @shared_options
 def up(invocation: Invocation, *, port: int | None, with_redis: bool) -> None:
     """Start the embedded PostgreSQL and show its address.
 
-    It runs until `taskq down`, independently of the terminal. Other commands start PostgreSQL when
+    It runs until `taskq down`, even if you close the terminal. Other commands start PostgreSQL when
     they need it, but never Redis.
 
     Example:
@@ -73,9 +73,9 @@ def up(invocation: Invocation, *, port: int | None, with_redis: bool) -> None:
 def _advice(url: str) -> list[str]:
     """Return what makes use of a Redis that runs: by itself it changes nothing."""
     return [
-        "What names Redis uses it, by --redis or TASKQ_REDIS. One of these must run, to fill it:",
+        "Commands use Redis if --redis or TASKQ_REDIS names it. One of these must run, to fill it:",
         *(f"  {command(one, '--redis', url)}" for one in ("keeper", "gateway")),
-        f"`{command('front', 'status', '--redis', url)}` tells whether it is filled.",
+        f"`{command('front', 'status', '--redis', url)}` shows whether it is filled.",
     ]
 
 
@@ -86,7 +86,7 @@ def _advice(url: str) -> list[str]:
 @click.option(
     "--delete-data",
     is_flag=True,
-    help="Delete all of it too, for good: campaigns, results, logs, and the inputs that agents "
+    help="Also delete all data for good: campaigns, results, logs, and the inputs that agents "
     "have cached here.",
 )
 @yes_option
@@ -116,7 +116,7 @@ def _delete(invocation: Invocation, *, yes: bool) -> None:
     there = [*server.home.stored(), *caches]
     if there:
         size = in_bytes(sum(map(_size, there)))
-        confirm(f"Delete {server.home.path} and what belongs to it ({size}) for good?", yes=yes)
+        confirm(f"Delete {server.home.path} and all that belongs to it ({size}) for good?", yes=yes)
         RedisServer().down()
         server.delete()
         shutil.rmtree(cache, ignore_errors=True)
@@ -133,7 +133,7 @@ def _size(path: Path) -> int:
 def _embedded_only(invocation: Invocation, name: str) -> None:
     for option, given in (("--dsn", invocation.dsn), ("--url", invocation.url)):
         if given is not None:
-            raise UsageError(f"`taskq {name}` is for the embedded server; leave {option} out")
+            raise UsageError(f"`taskq {name}` is for the embedded server only; leave {option} out")
 
 
 _VARIABLE = "_TASKQ_COMPLETE"

@@ -120,9 +120,9 @@ def _branches(top: str, nodes: Sequence[Status]) -> Iterator[tuple[Status, str]]
 def status(invocation: Invocation, *, path: str, below: bool) -> None:
     """Show the progress of PATH and all below it.
 
-    Shows tasks by status, at what rate they end and when nothing is left at that, agents and the
-    most frequent errors. The rate is that of the last ten minutes, or longer if few tasks end. It
-    takes as long for a million tasks as for one: it reads counters, not tasks.
+    Shows tasks by status, the rate at which they end, the time until all have ended at that rate,
+    agents, and the most frequent errors. The rate is that of the last ten minutes, or longer if few
+    tasks end. The command reads counters, not tasks, so it is fast for any number of tasks.
 
     Example:
       taskq status /demo
@@ -151,15 +151,15 @@ def top(invocation: Invocation, *, path: str) -> None:
 
     Shows the tree of campaigns with progress, rate, ETA and agents, once a second. Enter opens a
     campaign, and in it a failed task; Escape goes back. The line at the bottom names the keys:
-    explain, pause or resume, retry what has failed, failures, hosts, sites, agents. ? shows all of
-    them: t a task by its key, + and - more or fewer levels of the tree, g the gateways and the
-    database, o owners with their quotas. What changes something asks before.
+    explain, pause or resume, retry failed tasks, failures, hosts, sites, agents. ? shows all keys:
+    t a task by its key, + and - more or fewer levels of the tree, g the gateways and the database,
+    o owners with their quotas. A key that changes something asks first.
 
-    It needs 80 columns, works over SSH, and without colours where NO_COLOR is set. While the server
-    does not answer, it says so and goes on by itself. For a pipe, or a smaller terminal, there is
-    `taskq watch`.
+    It needs 80 columns and works over SSH; with NO_COLOR it has no colours. While the server does
+    not answer, it says so and continues when the server is back. For a pipe, or a smaller terminal,
+    use `taskq watch`.
 
-    With --read-dsn it reads from a standby, and says how old that is; what keys order goes to the
+    With --read-dsn it reads from a standby, and shows how far that lags; changes go to the
     primary.
 
     Example:
@@ -169,7 +169,7 @@ def top(invocation: Invocation, *, path: str) -> None:
         if path != "/":
             with invocation.client() as client:
                 client.campaign(path)  # a wrong path is what to mend first
-        raise UsageError("this needs a terminal; `taskq watch` and `taskq status` need none")
+        raise UsageError("`taskq top` needs a terminal; `taskq watch` and `taskq status` need none")
     with _keys_kept_from_the_shell():
         _run(invocation, path)
 

@@ -141,7 +141,7 @@ def tasks(
 ) -> None:
     """List the tasks of CAMPAIGN and all below it, in the order of seeding.
 
-    HOST and SINCE are of the attempt that runs, else, with CLASS, of the last one and its end.
+    HOST and SINCE belong to the running attempt, or, with CLASS, to the end of the last one.
 
     Examples:
       taskq tasks /demo --status failed --limit 20
@@ -178,8 +178,8 @@ def tasks(
         and _OF_ATTEMPTS.search(where)
     ):
         click.echo(
-            "Host, site, class, error and exit_code are those of a task's last attempt only; "
-            "`taskq failures` has earlier ones as well.",
+            "Filters on host, site, class, error and exit_code see only a task's last attempt; "
+            "`taskq failures` shows earlier ones as well.",
             err=True,
         )
 
@@ -196,8 +196,8 @@ def tasks(
 @click.option(
     "--error-class",
     metavar="CLASS",
-    help="Only tasks whose last attempt ended with this class, as `taskq failures` names it: "
-    "time-limit, agent-lost, exit-3, the name of an exception.",
+    help="Only tasks whose last attempt ended with this class, as in `taskq failures`: time-limit, "
+    "agent-lost, exit-3, the name of an exception.",
 )
 @_key_option
 @where_option
@@ -219,8 +219,8 @@ def retry(
 ) -> None:
     """Retry failed or cancelled tasks of CAMPAIGN and all below it.
 
-    Their failures count from zero again. Campaigns below that are cancelled are left out. If
-    none of --key, --where and --error-class says which tasks, it asks first.
+    Their failures count from zero again. Cancelled campaigns below are left out. Without --key,
+    --where and --error-class, the command asks first.
 
     Examples:
       taskq retry /demo --error-class time-limit
@@ -277,10 +277,9 @@ def cancel(
 ) -> None:
     """Cancel tasks of CAMPAIGN and all below it that are not final.
 
-    Agents stop those that they run. Campaigns that were cancelled as a whole, without --key,
-    --where and --no-below, accept no tasks until `taskq campaign resume`; `taskq retry --status
-    cancelled` restores cancelled tasks. If neither --key nor --where says which tasks, it asks
-    first.
+    Agents stop running ones. Without --key, --where and --no-below, the campaigns themselves are
+    cancelled: they accept no tasks until `taskq campaign resume`. `taskq retry --status cancelled`
+    restores cancelled tasks. Without --key and --where, the command asks first.
 
     Examples:
       taskq cancel /demo --key seed=7 --key seed=8

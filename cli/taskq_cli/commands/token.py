@@ -33,46 +33,48 @@ def token() -> None:
 
 @token.command()
 @click.argument("name")
-@click.option("--site", is_flag=True, help="For a site's agents: opens sessions.")
-@click.option("--manager", is_flag=True, help="For who looks at campaigns, steers and feeds them.")
-@click.option("--submitter", is_flag=True, help="For a manager who also creates and changes them.")
-@click.option("--pickler", is_flag=True, help="For a submitter who also sends functions by value.")
+@click.option("--site", is_flag=True, help="For the agents of a site.")
+@click.option("--manager", is_flag=True, help="For people who watch, steer and seed campaigns.")
+@click.option(
+    "--submitter", is_flag=True, help="For managers who also create and change campaigns."
+)
+@click.option("--pickler", is_flag=True, help="For submitters who also send functions by value.")
 @campaign_option(
     "paths",
     multiple=True,
     required=True,
-    help="A campaign that it is for, with all below it. May be repeated.",
+    help="A campaign that the token covers, with all below it. May be repeated.",
 )
 @click.option(
     "--days",
     type=click.FloatRange(min=0, min_open=True, max=3_650),
     default=DAYS,
     show_default=True,
-    help="Days until it expires. Sessions that are open then live on.",
+    help="Days until the token expires. Open sessions go on.",
 )
 @click.option(
     "--uses",
     type=click.IntRange(1, _MOST_USES),
     metavar="N",
-    help="Sessions that it can open. [default: any number]",
+    help="Sessions that the token can open. [default: any number]",
 )
 @click.option(
     "--network",
     "networks",
     multiple=True,
     metavar="CIDR",
-    help="Where sessions may be opened from, as 192.0.2.0/24. May be repeated. [default: anywhere]",
+    help="Network of the agents, such as 192.0.2.0/24. May be repeated. [default: anywhere]",
 )
 @click.option(
     "--at-site",
     metavar="SITE",
-    help="The site of its agents, for bans and limits. [default: what they say, else NAME]",
+    help="Site of the agents, for bans and limits. [default: the agents' --site, else NAME]",
 )
 @click.option(
     "--max-output-bytes",
     type=size,
     metavar="SIZE",
-    help="Output files that its agents may have stored. [default: 100G]",
+    help="Limit of the output files that its agents store. [default: 100G]",
 )
 @click.option(
     "--to",
@@ -96,14 +98,14 @@ def create(
 ) -> None:
     """Create a token, and print it once.
 
-    It cannot be shown again: the database stores a hash only. `list` and `revoke` use NAME.
+    Nobody can show it again: the database stores only a hash. `list` and `revoke` use NAME.
 
     Example:
       taskq token create cluster-b --site --campaign /demo --days 7 --to cluster-b.token
     """
     given = [kind for kind in get_args(Kind) if kinds[kind]]
     if len(given) != 1:
-        raise UsageError(f"say whose token it is: one of --{', --'.join(get_args(Kind))}")
+        raise UsageError(f"give the kind of the token: one of --{', --'.join(get_args(Kind))}")
     kind: Kind = given[0]
     with invocation.client() as client, _new_file(to) as file:
         for path in paths:
@@ -138,7 +140,7 @@ def create(
 @token.command("list")
 @shared_options
 def list_(invocation: Invocation) -> None:
-    """List the tokens by name, newest first; their texts are not stored.
+    """List the tokens, newest first, without their secrets.
 
     Example:
       taskq token list
@@ -166,7 +168,7 @@ def list_(invocation: Invocation) -> None:
 def revoke(invocation: Invocation, *, name: str) -> None:
     """Revoke a token at once, and end the sessions it has opened.
 
-    Tasks that their agents held are handed out again; later reports on these do not count.
+    Other agents get the tasks of these sessions; later reports on them do not count.
 
     Example:
       taskq token revoke cluster-b

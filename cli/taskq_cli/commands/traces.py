@@ -1,4 +1,4 @@
-"""`taskq traces`: how attempts went, for what shows traces of OpenTelemetry."""
+"""`taskq traces`: send traces of attempts to an OpenTelemetry receiver."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LATE_S: Final = 60.0
 
 @click.group()
 def traces() -> None:
-    """Tell how attempts went, for what shows traces of OpenTelemetry.
+    """Send traces of attempts to an OpenTelemetry receiver.
 
     Example:
       taskq traces export /demo --to http://localhost:4318
@@ -41,7 +41,7 @@ def traces() -> None:
     metavar="URL",
     required=True,
     envvar="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    help="Receiver of OTLP over HTTP, as http://HOST:4318.",
+    help="Receiver of OTLP over HTTP, such as http://HOST:4318.",
     show_envvar=True,
 )
 @click.option(
@@ -52,7 +52,10 @@ def traces() -> None:
     "when the receiver has them.",
 )
 @click.option(
-    "--follow", "follows", is_flag=True, help="Go on with tasks as they end, until all have."
+    "--follow",
+    "follows",
+    is_flag=True,
+    help="Continue with tasks as they end, until all have ended.",
 )
 @reading_options
 def export(
@@ -65,9 +68,9 @@ def export(
 ) -> None:
     """Send traces of the ended tasks of CAMPAIGN and all below it.
 
-    A trace is of one task: its attempts, from claim to report, with what each spent its time on,
-    and its waits between them. Ids are the same whenever they are sent. It needs the extra
-    otel; headers, as of a token, are taken from OTEL_EXPORTER_OTLP_HEADERS.
+    A trace shows one task: its attempts, from claim to report, with their phases, and the waits
+    between them. Sent again, it has the same ids. The command needs the extra otel; it reads
+    headers, such as a token, from OTEL_EXPORTER_OTLP_HEADERS.
 
     Example:
       taskq traces export /demo --to http://localhost:4318

@@ -226,12 +226,11 @@ def watch(
     """Follow PATH until no task there or below is unfinished.
 
     On a terminal the display redraws itself; elsewhere each sample is one line, in JSON with
-    --output jsonl. The rate is that of the last minute. If fewer than ten tasks ended within it,
-    the rate, marked with a ~, is that of the last hours, or estimated from the working tasks and
-    the run times of the latest attempts. The end is not before the last delayed task is due. A
-    campaign that is paused, by itself or not, has none: the command says so and goes on, since it
-    may be resumed. While the server is unavailable, the command waits. Ctrl-C ends only the
-    watching.
+    --output jsonl. The rate is that of the last minute. If fewer than ten tasks ended in it, the
+    rate has a ~: it is that of the last hours, or an estimate from the working tasks and the run
+    times of the latest attempts. The ETA is never before the last delayed task is due. A paused
+    campaign has no ETA: the command says so and goes on, since you may resume the campaign. While
+    the server is unavailable, the command waits. Ctrl-C ends only the watching.
 
     Exit codes:
       0    no task is unfinished, and none has failed
@@ -242,7 +241,7 @@ def watch(
       taskq watch /demo --timeout 2h
     """
     if invocation.output == "json":
-        raise UsageError("watching makes records one after the other: use --output jsonl")
+        raise UsageError("watch writes one record after the other: use --output jsonl")
     with invocation.client() as client, _display(invocation.output) as show:
         meter, estimate = RateMeter(), EstimatedRate(client, path, below=below)
         began = time.monotonic()

@@ -126,7 +126,7 @@ class Overview:
             for one in self.paused_below[:PAUSED]
         ]
         if self.status.waiting and not self.status.working:
-            lines.append(f"why        `taskq explain {self.status.path}` says what they wait for")
+            lines.append(f"why        `taskq explain {self.status.path}` says why they wait")
         if (more := len(self.paused_below) - PAUSED) > 0:
             lines.append(f"paused     {more:,} more below; see `taskq tree {self.status.path}`")
         return lines

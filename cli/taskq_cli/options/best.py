@@ -29,7 +29,7 @@ _NAMES: Final = ("from_path", "best", "by", "lowest", "group", "so_far", "live",
 def many(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
     """Check a number or a share."""
     if text is not None and not _MANY.fullmatch(text):
-        raise click.BadParameter(f"{text!r} must be a number or a share, as 1000 or 0.5%.")
+        raise click.BadParameter(f"{text!r} must be a number or a share, such as 1000 or 0.5%.")
     return text
 
 
@@ -53,7 +53,9 @@ class BestOptions:
                 raise UsageError("--best, --by, --lowest, --group, --so-far, --live: with --from")
             return
         if best is None or by is None:
-            raise UsageError("--from goes with --best and --by, as --best 1% --by result.score")
+            raise UsageError(
+                "--from goes with --best and --by, such as --best 1% --by result.score"
+            )
         lowest = parsed["lowest"] is not False
         self._wanted = best_of(best, by, lowest=lowest, group=parsed["group"])
 
@@ -136,7 +138,9 @@ _options: Final = together(
     click.option(
         "--best", callback=many, metavar="N|P%", help="How many, or which share. [--from]"
     ),
-    click.option("--by", metavar="FIELD", help="Rank by this number, as result.score. [--from]"),
+    click.option(
+        "--by", metavar="FIELD", help="Rank by this number, such as result.score. [--from]"
+    ),
     click.option(
         "--lowest/--highest",
         default=None,
@@ -145,7 +149,7 @@ _options: Final = together(
     click.option(
         "--group",
         metavar="FIELD",
-        help="Of results that have the same value here, as payload.smiles, only the best. [--from]",
+        help="Of results with the same value here, such as payload.smiles, only the best. [--from]",
     ),
     click.option(
         "--so-far",

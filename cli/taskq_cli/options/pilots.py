@@ -34,27 +34,27 @@ pilot_options: Final = together(
         "N",
         type=click.IntRange(min=1),
     ),
-    _option("--time-limit", "Of a job, as 12h. [default: 1h]", "TIME"),
-    _number("max-jobs", "Most jobs, queued and running.", PilotSettings.max_jobs),
-    _number("backlog", "Most jobs that wait in the queue, while few begin.", PilotSettings.backlog),
+    _option("--time-limit", "Time limit of a job, such as 12h. [default: 1h]", "TIME"),
+    _number("max-jobs", "Most jobs, queued and running together.", PilotSettings.max_jobs),
+    _number("backlog", "Most jobs that wait in the batch queue.", PilotSettings.backlog),
+    _option("--least-work", "Work for each slot that justifies another job. [default: 5m]", "TIME"),
     _option(
-        "--least-work", "For each slot, for which another job is worth it. [default: 5m]", "TIME"
+        "--idle-timeout", "An agent without tasks leaves after this time. [default: 2m]", "TIME"
     ),
-    _option("--idle-timeout", "After which an agent without tasks leaves. [default: 2m]", "TIME"),
-    _several("--offer", "offers", "Tag that the agents offer, as gpu=a100.", "TAG"),
-    _option("--site", "Where the agents say that they are. [default: their token's name]"),
+    _several("--offer", "offers", "Tag that the agents offer, such as gpu=a100.", "TAG"),
+    _option("--site", "Site of the agents. [default: their token's name]"),
     _several(
         "--gateway",
         "gateways",
-        "Gateway of the agents. [default: none, they connect to the database of the loop]",
+        "Gateway of the agents. [default: none; they connect to the loop's database]",
         "URL",
     ),
-    _option("--token-file", "Site's token that agents show a gateway; mode 0600.", "FILE"),
+    _option("--token-file", "File with the site's token for the gateway; mode 0600.", "FILE"),
     _option("--ca", "Certificates to trust instead of the system's.", "FILE"),
     click.option("--insecure-http", is_flag=True, help="Allow http:// gateways on other machines."),
     _option(
         "--folder",
-        "Where jobs write, on a file system that the nodes see. [default: ~/taskq-pilots/NAME]",
+        "Where jobs write; the nodes must see it. [default: ~/taskq-pilots/NAME]",
         "FOLDER",
     ),
     _option("--python", "Interpreter of the nodes, with --gateway. [default: python3]"),
@@ -62,7 +62,7 @@ pilot_options: Final = together(
         "--setup",
         type=click.File(),
         metavar="FILE",
-        help="Lines of shell that a job runs before its agent, as `module load python`.",
+        help="Lines of shell that a job runs before its agent, such as `module load python`.",
     ),
     _several("--agent-option", "agent_options", "Further option of the agent.", "--NAME=VALUE"),
     _option("--partition", "Slurm: the partition; PBS: the queue."),
@@ -73,8 +73,8 @@ pilot_options: Final = together(
     _several(
         "--option",
         "options",
-        "Slurm: further option of sbatch; PBS: of qsub, as `-P wisdom`, or resource of a chunk, as "
-        "model=bro; HTCondor: line of the submit description, NAME = VALUE.",
+        "Slurm: further option of sbatch; PBS: of qsub, such as `-P wisdom`, or resource of a "
+        "chunk, such as model=bro; HTCondor: line of the submit description, NAME = VALUE.",
         "--NAME=VALUE",
     ),
     _option("--image", "Kubernetes: image of the container, with Python or that of --python."),
@@ -88,7 +88,7 @@ pilot_options: Final = together(
         metavar="FILE",
         help="Kubernetes: further fields of the pod, as JSON: nodeSelector, tolerations, volumes.",
     ),
-    _several("--host", "hosts", "ssh: a host, as me@node7.", "HOST"),
+    _several("--host", "hosts", "ssh: a host, such as me@node7.", "HOST"),
     _number("jobs-per-host", "ssh: most jobs on each host.", PilotSettings.jobs_per_host),
 )
 

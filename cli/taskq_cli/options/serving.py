@@ -58,7 +58,7 @@ def check_tls(host: str, cert: Path | None, key: Path | None, *, plain: bool, ag
         there = " here and --insecure-http to agents, in a network that you trust" * agents
         raise UsageError(
             f"at {host} tokens would be sent in the clear; give --tls-cert and --tls-key, "
-            f"listen at 127.0.0.1 behind a proxy that ends TLS, or say --plain{there}"
+            f"listen at 127.0.0.1 behind a proxy that ends TLS, or give --plain{there}"
         )
 
 
@@ -94,8 +94,8 @@ def _address(
     source = context.get_parameter_source(parameter.name or "")
     if address.has_password and source is ParameterSource.COMMANDLINE:
         raise UsageError(
-            "--redis holds a password, which all users of the machine could read; leave it out and "
-            f"give the address in the environment, as {ENVIRONMENT}"
+            "--redis holds a password that all users of the machine could read; give the address "
+            f"in the environment instead, as {ENVIRONMENT}"
         )
     return address
 
@@ -107,6 +107,6 @@ front_option: Final = click.option(
     metavar="URL",
     envvar=ENVIRONMENT,
     callback=_address,
-    help="Redis or Valkey for tasks leased ahead, as redis://host:6379/0 or rediss://... One "
-    f"with a password goes into {ENVIRONMENT} only. [default: {ENVIRONMENT}, else none]",
+    help="Redis or Valkey for tasks leased ahead, such as redis://host:6379/0 or rediss://... "
+    f"Put an address with a password into {ENVIRONMENT}. [default: {ENVIRONMENT}, else none]",
 )

@@ -73,15 +73,15 @@ def _parsed(text: str, direction: int) -> datetime | timedelta:
         instant = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text.strip()))
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is neither a time, as 2026-03-01T18:00:00Z, nor a duration, as 90m or 2h."
+            f"{text!r} is neither a time, such as 2026-03-01T18:00:00Z, nor a duration, such as 2h."
         ) from None
     return instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
 
 
 def lasting(text: str) -> timedelta:
-    """Parse a duration, as 90s, 5min or 2h."""
+    """Parse a duration, such as 90s, 5min or 2h."""
     if not _DURATION.fullmatch(text.strip()):
-        raise click.BadParameter(f"{text!r} is not a duration, as 90s, 5min or 2h.")
+        raise click.BadParameter(f"{text!r} is not a duration, such as 90s, 5min or 2h.")
     return timedelta(seconds=time_s(text))
 
 
@@ -110,20 +110,20 @@ class OutputType(click.Choice[str]):
         if text in _FORMATS:
             known += f"; `taskq export -o {text}` writes that"
         elif "." in text or "/" in text:
-            known += f"; a file is named by `{'--to' if 'to' in options else '>'} {text}`"
+            known += f"; `{'--to' if 'to' in options else '>'} {text}` names a file"
         return self.fail(f"{text!r} {known}.", param, ctx)
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: str | float | None) -> None:
     if value == "":
         name = (parameter.name or "").replace("_", "-")
-        raise UsageError(f"--{name} is empty; leave it out or give a value")
+        raise UsageError(f"--{name} is empty; give a value or leave it out")
     if value is not None:
         setattr(context.ensure_object(Invocation), parameter.name or "", value)
 
 
 def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float], float]:
-    """Return an option type: a time within a range of seconds, as 90s, 30m, 2h or 7d."""
+    """Return an option type: a time within a range of seconds, such as 90s, 30m, 2h or 7d."""
 
     def convert(value: str | float) -> float:
         try:
@@ -136,7 +136,7 @@ def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float],
             if math.isfinite(most):
                 limits = f", from {least_text} to {duration(most)}"
             raise click.BadParameter(
-                f"{value!r} must be a time, as 90s, 30m, 2h or 7d{limits}; a number alone is "
+                f"{value!r} must be a time, such as 90s, 30m, 2h or 7d{limits}; a number alone is "
                 "seconds."
             )
         return number
@@ -145,12 +145,12 @@ def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float],
 
 
 def size(value: str | int) -> int:
-    """Return the bytes of an option's size, as 512M, 4G or a number of bytes."""
+    """Return the bytes of an option's size, such as 512M, 4G or a number of bytes."""
     try:
         return 0 if f"{value}" == "0" else size_in_bytes(f"{value}")
     except ValueError:
         raise click.BadParameter(
-            f"{value!r} must be a size, as 512M or 4G; a number alone is bytes."
+            f"{value!r} must be a size, such as 512M or 4G; a number alone is bytes."
         ) from None
 
 
@@ -159,16 +159,16 @@ _DSN: Final = click.option(
     expose_value=False,
     callback=_keep,
     metavar="DSN",
-    help="PostgreSQL server of the queue, as postgresql://user@host/database. Default: TASKQ_DSN, "
-    "else the embedded server. All users of a machine can read its command lines: leave a password "
-    "to TASKQ_DSN or ~/.pgpass.",
+    help="PostgreSQL server of the queue, such as postgresql://user@host/database. Default: "
+    "TASKQ_DSN, else the embedded server. All users of a machine can read its command lines: put a "
+    "password into TASKQ_DSN or ~/.pgpass.",
 )
 _URL: Final = click.option(
     "--url",
     expose_value=False,
     callback=_keep,
     metavar="URL",
-    help="Gateway of the queue instead, as https://gw.example.org, with a manager's token. "
+    help="Gateway of the queue instead, such as https://gw.example.org, with a manager's token. "
     "Default: TASKQ_URL; TASKQ_TOKEN_FILE names the token's file.",
 )
 _OUTPUT: Final = click.option(
@@ -191,8 +191,8 @@ _reading: Final = together(
         expose_value=False,
         callback=_keep,
         metavar="DSN",
-        help="Read from this hot standby of the server instead, which may be some seconds behind. "
-        "Default: TASKQ_READ_DSN, where a password belongs.",
+        help="Read from this hot standby of the server instead; it may be some seconds behind. "
+        "Default: TASKQ_READ_DSN. Put a password there, not here.",
     ),
     click.option(
         "--read-behind",
@@ -200,8 +200,8 @@ _reading: Final = together(
         callback=_keep,
         type=seconds(0.001),
         metavar="TIME",
-        help="How far behind a standby may be, else the server itself is read. [default: "
-        f"{MOST_BEHIND_S:g} s]",
+        help="Longest lag of a standby: if it lags more, commands read from the primary. "
+        f"[default: {MOST_BEHIND_S:g}s]",
     ),
 )
 #: Those of `shared_options` or `dsn_option`, with `--read-dsn`, for commands that use `reader`.
@@ -219,17 +219,17 @@ below_option: Final = click.option(
     "--below/--no-below",
     default=True,
     show_default=True,
-    help="Whether it is about all campaigns below as well.",
+    help="Include all campaigns below, or not.",
 )
 campaign_file_option: Final = click.option(
     "--campaign-file",
     "file",
     type=click.Path(path_type=Path),
     metavar="TOML",
-    help="Take it from a campaign file; PATH and other options take precedence.",
+    help="Read the settings from a campaign file; PATH and other options take precedence.",
 )
 dry_run_option: Final = click.option(
-    "--dry-run", is_flag=True, help="Say what would be done, and change nothing."
+    "--dry-run", is_flag=True, help="Show what would happen; change nothing."
 )
 limit_option: Final = click.option(
     "--limit",
@@ -282,6 +282,6 @@ where_option: Final = click.option(
     "--where",
     metavar="FILTER",
     callback=_readable,
-    help="Only tasks that match, as 'error ~ \"timeout\" and attempts < 3'; docs/manager.md has "
-    "the fields.",
+    help="Only tasks that match, such as 'error ~ \"timeout\" and attempts < 3'; docs/manager.md "
+    "has the fields.",
 )

@@ -70,7 +70,7 @@ def test_a_rule_from_the_first_command_to_the_last(
         *("notify", "add", "night", "--campaign", campaign.path, "--on", "finished,paused"),
         *("--to", "webhook:here", "--after", "2min"),
     )
-    assert "no keeper is at work that could; start `taskq keeper --webhooks" in added.stderr
+    assert "no running keeper can send them; start `taskq keeper --webhooks" in added.stderr
     assert "no keeper sends it" in taskq.out("notify", "list")
     with taskq.process("keeper", "--webhooks", tmp_path / "webhooks"):
         assert taskq.json("notify", "test", "night")["status"] == "sent"
@@ -102,7 +102,7 @@ def test_test_that_fails_says_why(
     assert error.endswith("start `taskq keeper --programs FOLDER`, with page in it")
     with taskq.process("keeper", "--programs", tmp_path / "programs"):
         _, error = taskq.refused("notify", "test", "p")
-    assert error == "it was not sent: the program ended with code 7"
+    assert error == "the message was not sent: the program ended with code 7"
     assert "failed 1 time: the program" in taskq.out("notify", "list").replace("\n", " ")
 
 

@@ -39,7 +39,7 @@ def test_pilot_is_added_looked_at_and_removed(taskq: CommandLine, tmp_path: Path
         *("pilots", "add", "slurm", "hpc", "--campaign", "/c", "--cores", 32, "--folder", tmp_path),
         *("--time-limit", "12h", "--max-jobs", 200, "--partition", "long"),
     )
-    assert added.stdout == "The pilot hpc is there.\n"
+    assert added.stdout == "The pilot hpc is added.\n"
     assert added.stderr == "`taskq pilots run` submits its jobs.\n"
     (listed,) = taskq.json("pilots")
     assert (listed["name"], listed["status"], listed["path"]) == ("hpc", "active", "/c")

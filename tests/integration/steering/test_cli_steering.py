@@ -173,12 +173,12 @@ def test_fields_of_the_file_can_be_named(
 @pytest.mark.parametrize(
     ("content", "code", "why"),
     [
-        ("key,a,b\nk1,1,2\n", 2, "name the field to go by with --by"),
+        ("key,a,b\nk1,1,2\n", 2, "name the field with --by"),
         ("key,a\nk1\n", 65, "nothing was changed"),
         ("key,a\nk1,high\n", 65, "whole number"),
         ("key,a\nk1,99999\n", 65, "outside"),
         ("id,a\nk1,1\n", 2, "no column 'key'"),
-        ("key\nk1\n", 2, "has nothing beside the key"),
+        ("key\nk1\n", 2, "has nothing apart from the key"),
     ],
 )
 def test_file_that_makes_no_sense_changes_nothing(
