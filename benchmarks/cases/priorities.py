@@ -28,7 +28,7 @@ _PROGRAM: Final = "from taskq_cli.main import main; main()"
 _AGAIN: Final = """
 import subprocess, sys
 for best in ("lowest", "highest") * 1000:
-    subprocess.run([*sys.argv[1:], "--best", best], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*sys.argv[1:], f"--{best}"], check=True, stdout=subprocess.DEVNULL)
 """
 """One run of the command after the other, each of which turns the order round."""
 

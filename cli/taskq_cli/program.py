@@ -61,6 +61,8 @@ _ELSEWHERE: Final = {
     "--json": "`-o json` writes JSON",
     "--jsonl": "`-o jsonl` writes JSON Lines",
     "--table": "the default output is a table",
+    "--top": "`--best N --by FIELD --lowest`, or --highest, chooses the best results",
+    "--ascending": "`--lowest` takes the lowest numbers as the best",
     "--file": "--campaign-file names a campaign file",
     "--csv": "`taskq export CAMPAIGN --to FILE.csv` writes CSV",
     "--parquet": "`taskq export CAMPAIGN --to FILE.parquet` writes Parquet",

@@ -67,7 +67,7 @@ def demo(folder: Path) -> None:
     results = folder / "results.jsonl"
     run("taskq", "export", CAMPAIGN, "--format", "jsonl", "--to", str(results))
     run("python", str(HERE / "check.py"), str(results))
-    best = ["--best", "5", "--by", "result.score", "--to", str(folder / "poses")]
+    best = ["--best", "5", "--by", "result.score", "--lowest", "--to", str(folder / "poses")]
     run("taskq", "fetch", CAMPAIGN, *best)
     print("\n`taskq ls /demo` shows the campaign again; `taskq down` stops the database.")
 

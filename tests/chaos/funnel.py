@@ -16,7 +16,8 @@ BY = "payload.takes_s"
 
 def words(source: str) -> list[str]:
     """Return the command line of a feeder."""
-    return ["seed", NEXT, "--from", source, "--best", f"{PERCENT}%", "--by", BY, "--live"]
+    best = ["--best", f"{PERCENT}%", "--by", BY, "--lowest"]
+    return ["seed", NEXT, "--from", source, *best, "--live"]
 
 
 def differences(client: Client, source: str) -> Iterator[str]:

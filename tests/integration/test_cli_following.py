@@ -1,4 +1,4 @@
-"""`taskq export --since` and `--follow`: what was written is what the cursor says, or more."""
+"""`taskq export --cursor` and `--follow`: what was written is what the cursor says, or more."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_each_call_writes_what_has_come_since_the_last(
     taskq: CommandLine, agent: ScriptedAgent, tmp_path: Path
 ) -> None:
     """In each format, to a file or a pipe; and nothing twice."""
-    words = ("export", "/c", "--since", tmp_path / "cursor")
+    words = ("export", "/c", "--cursor", tmp_path / "cursor")
     end(agent, 2)
     assert keys(taskq.out(*words)) == ["t0", "t1"]
     assert taskq.out(*words) == ""
@@ -63,7 +63,7 @@ def test_following_ends_with_the_campaign(
     taskq: CommandLine, agent: ScriptedAgent, tmp_path: Path
 ) -> None:
     """Results come through the pipe as they are reported, with one head in CSV."""
-    words = ("export", "/c", "--follow", "--since", tmp_path / "cursor", "-o", "csv")
+    words = ("export", "/c", "--follow", "--cursor", tmp_path / "cursor", "-o", "csv")
     end(agent, 1)
     with taskq.process(*words, "--columns", "id=key,n=payload.n") as started:
         assert started.stdout is not None
@@ -74,7 +74,7 @@ def test_following_ends_with_the_campaign(
         assert started.stdout.read() == ""
         assert started.wait() == 0
     assert taskq.out("export", "/c", "--follow").count("\n") == 9
-    assert taskq.out("export", "/c", "--since", tmp_path / "cursor") == ""
+    assert taskq.out("export", "/c", "--cursor", tmp_path / "cursor") == ""
 
 
 @pytest.mark.thorough
@@ -84,7 +84,7 @@ def test_what_a_reader_did_not_take_comes_again(
 ) -> None:
     """Its end of the pipe is closed: the cursor stays as it was."""
     end(agent, 9)
-    words = ("export", "/c", "--since", tmp_path / "cursor")
+    words = ("export", "/c", "--cursor", tmp_path / "cursor")
     with taskq.process(*words, *follow) as started:
         assert started.stdout is not None
         started.stdout.close()
@@ -97,7 +97,7 @@ def test_a_killed_follower_loses_nothing(
 ) -> None:
     """What was written and is not in the cursor yet is written again by the next."""
     cursor = tmp_path / "cursor"
-    words = ("export", "/c", "--follow", "--since", cursor)
+    words = ("export", "/c", "--follow", "--cursor", cursor)
     seen: list[str] = []
     for count in (3, 6, 9):
         with taskq.process(*words) as started:
@@ -111,9 +111,9 @@ def test_a_killed_follower_loses_nothing(
             seen += keys(started.stdout.read())
             given = {f"t{n}" for n in range(len(Cursor.read(cursor)))}
             assert given <= set(seen)
-    seen += keys(taskq.out("export", "/c", "--since", cursor))
+    seen += keys(taskq.out("export", "/c", "--cursor", cursor))
     assert set(seen) == {f"t{n}" for n in range(9)}
-    assert taskq.out("export", "/c", "--since", cursor) == ""
+    assert taskq.out("export", "/c", "--cursor", cursor) == ""
 
 
 def test_what_makes_no_sense_is_refused_and_nothing_is_touched(
@@ -122,12 +122,12 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_touched(
     """In one line, with what to do."""
     end(agent, 1)
     cursor = tmp_path / "cursor"
-    since = ("export", "/c", "--since", cursor)
+    since = ("export", "/c", "--cursor", cursor)
     for words, said in (
-        ((*since, "--top", 3, "--by", "result.score"), "leave out --top"),
-        (("export", "/c", "--follow", "--where", "attempts = 1"), "leave out --top"),
+        ((*since, "--best", 3, "--by", "result.score", "--lowest"), "leave out --best"),
+        (("export", "/c", "--follow", "--where", "attempts = 1"), "leave out --best"),
         ((*since, "--to", cursor), "a file of its own"),
-        (("export", "/c", "--since", "-"), "a file of its own"),
+        (("export", "/c", "--cursor", "-"), "a file of its own"),
         (("export", "/c", "--follow", "--to", tmp_path / "f.csv"), "leave out --to"),
         (("export", "/c", "--follow", "-o", "csv"), "csv with --columns"),
         (("export", "/c", "--follow", "-o", "parquet"), "csv with --columns"),
@@ -142,8 +142,8 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_touched(
     assert "no cursor" in error
     cursor.unlink()
     taskq.out(*since, "--to", tmp_path / "nowhere.jsonl")
-    assert taskq.refused("export", "/nope", "--since", cursor)[0] == 66
-    assert taskq.refused("export", "/", "--since", cursor)[0] != 0
+    assert taskq.refused("export", "/nope", "--cursor", cursor)[0] == 66
+    assert taskq.refused("export", "/", "--cursor", cursor)[0] != 0
 
 
 def test_a_file_that_cannot_be_written_leaves_the_cursor(
@@ -151,6 +151,6 @@ def test_a_file_that_cannot_be_written_leaves_the_cursor(
 ) -> None:
     """The next call writes what this one could not."""
     end(agent, 2)
-    words = ("export", "/c", "--since", tmp_path / "cursor")
+    words = ("export", "/c", "--cursor", tmp_path / "cursor")
     assert taskq.refused(*words, "--to", tmp_path / "nowhere" / "f.jsonl")[0] == 66
     assert keys(taskq.out(*words)) == ["t0", "t1"]

@@ -45,7 +45,7 @@ def test_a_campaign_runs_from_the_command_line(taskq: CommandLine, queue: Client
         out, log = agent.communicate(timeout=TIMEOUT_S)
     assert agent.returncode == 0, log
     assert (json.loads(out)["done"], json.loads(out)["failed"]) == (5, 1)
-    (best,) = taskq.json("results", "/c", "--top", 1, "--by", "result.square")
+    (best,) = taskq.json("results", "/c", "--best", 1, "--by", "result.square", "--highest")
     assert (best["result"], best["agent"]) == ({"square": 36}, "first")
     assert queue.campaign("/c").status().failed == 1
     watched = taskq("watch", "/c")

@@ -86,11 +86,11 @@ def test_results_of_all_campaigns_below_are_told_apart(
 @pytest.mark.parametrize(
     ("words", "order"),
     [
-        (["--by", "result.score"], [0, 1]),
-        (["--by", "result.score", "--ascending"], [4, 3]),
-        (["--by", "result.deep.rank", "--ascending"], [4, 3]),
-        (["--by", "payload.n"], [4, 3]),
-        (["--by", "ended_at", "--ascending"], [0, 1]),
+        (["--by", "result.score", "--highest"], [0, 1]),
+        (["--by", "result.score", "--lowest"], [4, 3]),
+        (["--by", "result.deep.rank", "--lowest"], [4, 3]),
+        (["--by", "payload.n", "--highest"], [4, 3]),
+        (["--by", "ended_at", "--lowest"], [0, 1]),
     ],
     ids=lambda value: " ".join(map(str, value)),
 )
@@ -98,18 +98,52 @@ def test_the_best_results_come_first(
     taskq: CommandLine, finished: Campaign, words: list[str], order: list[int]
 ) -> None:
     """By any number or instant of a result, the highest or the lowest first."""
-    best = taskq.json("results", finished.path, "--top", 2, *words)
+    best = taskq.json("results", finished.path, "--best", 2, *words)
     assert [one["payload"]["n"] for one in best] == order
 
 
 def test_ranking_by_what_is_no_number_is_told(taskq: CommandLine, finished: Campaign) -> None:
     """The error names the numbers that there are."""
-    code, error = taskq.refused("results", finished.path, "--top", 3, "--by", "result.name")
-    assert code == 2
-    assert "result.score" in error
-    assert taskq.refused("results", "/c", "--top", 3)[0] == 2
-    assert taskq.refused("results", "/c", "--by", "result.score")[0] == 2
-    assert taskq.refused("export", "/c", "--ascending")[0] == 2
+    words = ("results", finished.path, "--best", 3, "--highest", "--by", "result.name")
+    code, error = taskq.refused(*words)
+    assert (code, "result.score" in error) == (2, True), error
+
+
+@pytest.mark.parametrize("command", ["results", "export", "fetch"])
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--best", "3"], "--best N and --by FIELD go together"),
+        (["--by", "result.score", "--lowest"], "--best N and --by FIELD go together"),
+        (["--highest"], "--best N and --by FIELD go together"),
+        (["--best", "3", "--by", "result.score"], "which result.score is best? Give --lowest or"),
+        (["--best", "3", "--by", "result.score", "--lowest", "--where", "attempts = 1"], "--where"),
+    ],
+)
+def test_which_results_are_best_is_never_guessed(
+    taskq: CommandLine, campaign: Campaign, tmp_path: Path, command: str, words: list[str], why: str
+) -> None:
+    """The same in all commands that take the best: half of it, or no direction, is refused."""
+    where = ["--to", tmp_path / "x.csv"] * (command != "results")
+    code, error = taskq.refused(command, campaign.path, *where, *words)
+    assert (code, why in error) == (2, True), error
+
+
+def test_results_since_a_time_are_those_that_ended_later(
+    taskq: CommandLine, finished: Campaign, postgres: Postgres
+) -> None:
+    """A duration or an instant; a file's name is refused."""
+    postgres.execute(
+        "update taskq.attempt set ended_at = ended_at - interval '1 day'"
+        " where task_id in (select task_id from taskq.attempt order by task_id limit 2)"
+    )
+    ended = sorted(one["ended_at"] for one in taskq.json("results", finished.path))
+    for since, left in (("2h", 3), (ended[2], 3), ("2d", 5)):
+        found = taskq.json("results", "/c", "--since", since)
+        assert sorted(one["ended_at"] for one in found) == ended[-left:]
+        assert taskq.out("export", "/c", "--since", since).count("\n") == left
+    code, error = taskq.refused("export", "/c", "--since", "demo.cursor")
+    assert (code, "is neither a time" in error) == (2, True), error
 
 
 def test_results_without_the_number_are_left_out_and_counted(
@@ -120,7 +154,7 @@ def test_results_without_the_number_are_left_out_and_counted(
     agent = hire()
     for task, score in zip(agent.claim(3), (1, None, 3), strict=True):
         agent.done(task, {"score": score})
-    result = taskq("results", "/c", "--top", 5, "--by", "result.score", "-o", "json")
+    result = taskq("results", "/c", "--best", 5, "--by", "result.score", "--highest", "-o", "json")
     assert [one["result"]["score"] for one in json.loads(result.stdout)] == [3, 1]
     assert result.stderr == "1 result without a number in result.score.\n"
 
@@ -139,7 +173,8 @@ def test_results_are_exported_in_each_format(
     assert [row["result.score"] for row in rows] == ["0", "-1", "-2", "-3", "-4"]
     table = parquet.read_table(tmp_path / "r.parquet")
     assert table.column("payload.n").to_pylist() == [0, 1, 2, 3, 4]
-    written = taskq.out("export", "/c", "--format", "csv", "--top", 1, "--by", "result.score")
+    best = ["--best", 1, "--by", "result.score", "--highest"]
+    written = taskq.out("export", "/c", "--format", "csv", *best)
     assert len(written.splitlines()) == 2
 
 

@@ -114,10 +114,10 @@ def test_agents_are_told_to_leave(taskq: CommandLine, hire: Hire, postgres: Post
     assert taskq.json(*drain, "--campaign", "/")["agents"] == 0
     assert taskq.refused("agents", "drain", "--campaign", "/none")[0] == 66
     code, error = taskq.refused("agents", "drain")
-    assert (code, error) == (
-        2,
+    assert code == 2
+    assert error == (
         "say which agents should leave: give --site, --name, --host or --campaign; "
-        "--campaign / means all",
+        "--campaign / means all"
     )
 
 

@@ -188,7 +188,7 @@ def test_docking_a_few_ligands_comes_near_the_published_scores(
     assert len(scores) == len(few)
     assert min(scores) == pytest.approx(-6.9, abs=1.0)
     poses = tmp_path / "poses"
-    best = ["--best", 1, "--by", "result.score"]
+    best = ["--best", 1, "--by", "result.score", "--lowest"]
     command.out("fetch", "/demo/docking", *best, "--to", poses)
     (pose,) = poses.glob("*/pose.pdbqt")
     assert "REMARK VINA RESULT" in pose.read_text()

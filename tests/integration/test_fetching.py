@@ -197,7 +197,7 @@ def test_command_fetches_the_best(
     """And says what it has done; what is lost, and options that do not go together, are errors."""
     fill(campaign, hire, {key: {"pose": key.encode()} for key in "abc"} | {"d": None})
     taskq, to = CommandLine(queue.database.dsn), tmp_path / "x"
-    out = taskq.out("fetch", "/c", "--best", "50%", "--by", "result.score", "--to", to)
+    out = taskq.out("fetch", "/c", "--best", "50%", "--by", "result.score", "--lowest", "--to", to)
     assert out == f"2 files of 2 tasks in {to}, 2 bytes.\n"
     assert found(to) == {"a/pose": b"a", "b/pose": b"b"}
     told = taskq.json("fetch", "/c", "c", "d", "--to", tmp_path / "y")

@@ -127,7 +127,17 @@ def test_unfinished_stages_are_refused(queue: Client, hire: Hire, taskq: Command
     """Their best are not known; the next stage may lie below the first."""
     dock(queue, hire, {"/dock": [("a", "C", 1), ("b", "CC", 2)]})
     queue.create_campaign("/dock/md").seed([{"x": 1}])
-    seed = ("seed", "/dock/md", "--from", "/dock", "--best", "1", "--by", "result.score")
+    seed = (
+        "seed",
+        "/dock/md",
+        "--from",
+        "/dock",
+        "--best",
+        "1",
+        "--by",
+        "result.score",
+        "--lowest",
+    )
     assert taskq.json(*seed)["added"] == 1
     assert queue.campaign("/dock/md").task("a").payload == {"smiles": "C"}
     queue.campaign("/dock").seed([Seed({"smiles": "N"}, "c")])
@@ -143,7 +153,7 @@ def test_who_seeds_again_adds_nothing(queue: Client, hire: Hire, taskq: CommandL
     rows = [(f"t{n}", f"C{n % 50}", n // 2 if n % 10 else None) for n in range(200)]
     dock(queue, hire, {"/dock": rows})
     queue.create_campaign("/md")
-    seed = ("seed", "/md", "--from", "/dock", "--best", "10%", "--by", "result.score")
+    seed = ("seed", "/md", "--from", "/dock", "--best", "10%", "--by", "result.score", "--lowest")
     first = taskq(*seed)
     assert first.stdout.startswith("18 tasks added to /md; 18 records")
     assert "The lowest by result.score: 18 of 180 results, from 0 to 9.\n" in first.stderr
@@ -167,7 +177,8 @@ def test_a_live_stage_ends_with_the_first(queue: Client, hire: Hire, taskq: Comm
     dock(queue, hire, {"/dock": [(f"t{n}", "C", n) for n in range(10, 20)]})
     first, second = queue.campaign("/dock"), queue.create_campaign("/md")
     first.seed([Seed({"smiles": "N"}, f"t{n}") for n in range(10)])
-    seed = ("seed", "/md", "--from", "/dock", "--best", "4", "--by", "result.score", "--live")
+    best = ("--best", "4", "--by", "result.score", "--lowest", "--live")
+    seed = ("seed", "/md", "--from", "/dock", *best)
     with taskq.process(*seed, "-o", "json") as feeding:
         wait_until(lambda: second.status().total == 2)  # its share, while half is done
         agent = hire("/md")
@@ -254,24 +265,74 @@ def test_another_payload_matters_at_the_end(queue: Client, hire: Hire) -> None:
         (["--best", "1%"], 2, "with --from"),
         (["--lowest"], 2, "with --from"),
         (["--live"], 2, "with --from"),
-        (["--from", "/dock", "--best", "5", "--by", "x", "--live", "--so-far"], 2, "choose one"),
-        (["--from", "/md", "--best", "5", "--by", "x", "--live"], 2, "from itself"),
         (
-            ["--from", "/dock", "--best", "5", "--by", "x", "--live", "--on-conflict", "skip"],
+            ["--from", "/dock", "--best", "5", "--by", "x", "--lowest", "--live", "--so-far"],
+            2,
+            "choose one",
+        ),
+        (["--from", "/md", "--best", "5", "--by", "x", "--lowest", "--live"], 2, "from itself"),
+        (
+            [
+                "--from",
+                "/dock",
+                "--best",
+                "5",
+                "--by",
+                "x",
+                "--lowest",
+                "--live",
+                "--on-conflict",
+                "skip",
+            ],
             2,
             "no --on-conflict",
         ),
-        (["--from", "/dock"], 2, "--from goes with --best and --by"),
-        (["--from", "/dock", "--best", "1%"], 2, "--from goes with --best and --by"),
-        (["--from", "/dock", "--best", "1.5", "--by", "result.x"], 2, "a number or a share"),
-        (["--from", "/dock", "--best", "0", "--by", "result.x"], 2, "whole number from 1"),
-        (["--from", "/dock", "--best", "101%", "--by", "result.x"], 2, "at most 100"),
-        (["--from", "/dock", "--best", "5", "--by", "result.x"], 2, "none of 1 results"),
-        (["--from", "/dock", "--best", "5", "--by", "result.score", "--group", "key"], 2, "group"),
-        (["--from", "/dock", "--best", "5", "--by", "x", "--sweep", "n=1:2"], 2, "names the tasks"),
-        (["--from", "/md", "--best", "5", "--by", "result.score"], 2, "from itself"),
-        (["--from", "/nope", "--best", "5", "--by", "result.score"], 66, "no campaign /nope"),
-        (["--from", "/dock", "--best", "5", "--by", "result.score\udcff"], 2, "UTF-8"),
+        (["--from", "/dock"], 2, "--from needs --best and --by"),
+        (["--from", "/dock", "--best", "1%"], 2, "--from needs --best and --by"),
+        (["--from", "/dock", "--best", "5", "--by", "result.score"], 2, "--lowest or --highest"),
+        (
+            ["--from", "/dock", "--best", "1.5", "--by", "result.x", "--lowest"],
+            2,
+            "a number or a share",
+        ),
+        (
+            ["--from", "/dock", "--best", "0", "--by", "result.x", "--lowest"],
+            2,
+            "whole number from 1",
+        ),
+        (["--from", "/dock", "--best", "101%", "--by", "result.x", "--lowest"], 2, "at most 100"),
+        (
+            ["--from", "/dock", "--best", "5", "--by", "result.x", "--lowest"],
+            2,
+            "none of 1 results",
+        ),
+        (
+            [
+                "--from",
+                "/dock",
+                "--best",
+                "5",
+                "--by",
+                "result.score",
+                "--lowest",
+                "--group",
+                "key",
+            ],
+            2,
+            "group",
+        ),
+        (
+            ["--from", "/dock", "--best", "5", "--by", "x", "--lowest", "--sweep", "n=1:2"],
+            2,
+            "names the tasks",
+        ),
+        (["--from", "/md", "--best", "5", "--by", "result.score", "--lowest"], 2, "from itself"),
+        (
+            ["--from", "/nope", "--best", "5", "--by", "result.score", "--lowest"],
+            66,
+            "no campaign /nope",
+        ),
+        (["--from", "/dock", "--best", "5", "--by", "result.score\udcff", "--lowest"], 2, "UTF-8"),
     ],
 )
 def test_what_cannot_be_chosen_is_told(

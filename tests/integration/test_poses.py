@@ -42,7 +42,7 @@ def test_best_results_become_an_sdf_file(
     below = queue.create_campaign(CampaignSpec("/c/d", output_bytes=20_000))
     fill(below, hire, {"e": {"x.mol": ETHANOL, "ligand.pdbqt": PDBQT.encode()}})
     to = tmp_path / "hits.sdf"
-    words = ["--top", 3, "--by", "result.score", "--ascending"]
+    words = ["--best", 3, "--by", "result.score", "--lowest"]
     ended = taskq("export", "/c", *words, "--to", to)
     assert (ended.exit_code, ended.stderr) == (0, f"3 results of /c written to {to}.\n")
     assert read(to.read_bytes()) == [

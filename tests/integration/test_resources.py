@@ -90,7 +90,7 @@ def test_a_task_is_tried_again_with_more_memory(taskq: CommandLine, queue: Clien
     ended = taskq.out("history", "/c", "large")
     assert "out-of-memory: occupied" in ended
     assert "of CPU" in ended
-    (best,) = taskq.json("results", "/c", "--top", 1, "--by", "phases.peak_bytes")
+    (best,) = taskq.json("results", "/c", "--best", 1, "--by", "phases.peak_bytes", "--highest")
     assert best["key"] == "large"
 
 

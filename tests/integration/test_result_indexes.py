@@ -242,7 +242,9 @@ def test_the_command_indexes_lists_and_drops(
     assert said.startswith("3 results of /c indexed by result.score, 1 without a number there. ")
     (listed,) = taskq.json(*words, "--list")
     assert (listed["field"], listed["seen"], listed["complete"]) == ("result.score", 3, True)
-    assert taskq.out("export", "/c", "--top", 1, "--by", "result.score").count("t2") == 1
+    assert (
+        taskq.out("export", "/c", "--best", 1, "--by", "result.score", "--highest").count("t2") == 1
+    )
     assert "dropped" in taskq.out(*words, "--on", "result.score", "--drop")
     assert taskq.refused(*words, "--on", "result.score", "--drop")[0] == 66
     assert taskq.refused(*words)[0] == 2

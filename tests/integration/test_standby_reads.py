@@ -50,7 +50,7 @@ READING: list[list[str]] = [
     ["agents", "list", "/c"],
     ["results", "/c"],
     ["results", "/c", "--where", "payload.n > 0"],
-    ["results", "/c", "--top", "2", "--by", "result.score"],
+    ["results", "/c", "--best", "2", "--by", "result.score", "--lowest"],
     ["export", "/c"],
     ["export", "/c", "-o", "sdf"],
 ]

@@ -114,7 +114,7 @@ def test_cursor_gives_each_task_once(
     queue: Client, hire: Hire, taskq: CommandLine, receiver: OtlpReceiver, tmp_path: Path
 ) -> None:
     """One that failed, and is done after a retry, is told again."""
-    words = ("traces", "export", "/a", "--to", receiver.url, "--since", tmp_path / "cursor")
+    words = ("traces", "export", "/a", "--to", receiver.url, "--cursor", tmp_path / "cursor")
     campaign = servable(queue, "/a", 3)
     agent = hire("/a")
     done, failed = agent.claim(2)
@@ -134,11 +134,11 @@ def test_cursors_of_traces_and_of_results_are_apart(
 ) -> None:
     """What was told as traces is still to be exported."""
     work(queue, hire)
-    traces = ("traces", "export", "/a", "--to", receiver.url, "--since")
+    traces = ("traces", "export", "/a", "--to", receiver.url, "--cursor")
     taskq.out(*traces, tmp_path / "traces")
-    code, said = taskq.refused("export", "/a", "--since", tmp_path / "traces")
+    code, said = taskq.refused("export", "/a", "--cursor", tmp_path / "traces")
     assert (code, said) == (3, "this cursor is of traces of /a, not of /a; name another")
-    assert taskq.out("export", "/a", "--since", tmp_path / "results").count("\n") == 3
+    assert taskq.out("export", "/a", "--cursor", tmp_path / "results").count("\n") == 3
     code, said = taskq.refused(*traces, tmp_path / "results")
     assert (code, said) == (3, "this cursor is of /a, not of traces of /a; name another")
 
@@ -170,7 +170,7 @@ def test_receiver_that_does_not_take_traces_is_named(  # fixtures
     """In one line, without what it would do to a terminal; nothing counts as sent."""
     work(queue, hire)
     url = "http://127.0.0.1:1" if where == ":1" else receiver.url + where
-    words = ("traces", "export", "/a", "--since", tmp_path / "cursor", "--to")
+    words = ("traces", "export", "/a", "--cursor", tmp_path / "cursor", "--to")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=s3cret")
     exit_code, said = taskq.refused(*words, url)
     assert (exit_code, receiver.spans()) == (code, [])

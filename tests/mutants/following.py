@@ -49,7 +49,7 @@ FOLLOWING: Final = (
     Mutant(
         "cursor-not-renewed-while-following",
         "cli/taskq_cli/commands/export.py",
-        "        cursor.write(since)\n",
+        "        cursor.write(file)\n",
         "        pass\n",
         "Whoever is killed gets all results again.",
         _EXPORT,

@@ -24,7 +24,7 @@ from taskq_cli.commands.results import (
     Wanted,
     found_results,
     large_options,
-    ranking_options,
+    result_options,
 )
 from taskq_cli.display.output import Record, as_record
 from taskq_cli.display.text import SafeStream
@@ -32,11 +32,9 @@ from taskq_cli.early_exits import report_away
 from taskq_cli.invocation import Invocation, warn
 from taskq_cli.options.shared import (
     OutputType,
-    below_option,
     dsn_reading_options,
     path_argument,
     together,
-    where_option,
 )
 
 AGAIN_S: Final = 2.0
@@ -44,13 +42,14 @@ AGAIN_S: Final = 2.0
 SAVE_S: Final = 1.0
 REST: Final = 9
 
-since_options: Final = together(
+cursor_options: Final = together(
     click.option(
-        "--since",
-        metavar="CURSOR",
+        "--cursor",
+        "file",
+        metavar="FILE",
         type=click.Path(),
-        help="Only results that CURSOR does not have: a file, begun where there is none, and "
-        "renewed when they are written.",
+        help="Only results that this cursor file does not list yet. The file is created if it is "
+        "missing, and updated when they are written.",
     ),
     click.option(
         "--follow",
@@ -61,37 +60,37 @@ since_options: Final = together(
 
 
 def check(
-    since: str | None, to: str, how: str, columns: Columns | None, *, follow: bool, ranked: bool
+    file: str | None, to: str, how: str, columns: Columns | None, *, follow: bool, ranked: bool
 ) -> None:
     """Raise `UsageError` if options do not go together.
 
     ranked: whether only the best, or those that match a filter, are wanted.
     """
-    if not follow and since is None:
+    if not follow and file is None:
         return
-    option = "--follow" if follow else "--since"
+    option = "--follow" if follow else "--cursor"
     if ranked:
         raise UsageError(
-            f"{option} gives all results, as they come: leave out --top, --by and --where"
+            f"{option} gives all results, as they come: leave out --best, --where and --since"
         )
-    if since == "-" or (since is not None and Path(since).resolve() == Path(to).resolve()):
-        raise UsageError("--since names a file of its own, for the cursor")
+    if file == "-" or (file is not None and Path(file).resolve() == Path(to).resolve()):
+        raise UsageError("--cursor needs a file of its own")
     if follow and to != "-":
         raise UsageError("--follow writes to standard output: leave out --to")
     if follow and how != "jsonl" and (how != "csv" or columns is None):
         raise UsageError("--follow writes jsonl, or csv with --columns")
     if to != "-" and Path(to).exists() and not Path(to).is_file():
-        raise UsageError(f"--since goes with an ordinary file or standard output, not with {to!r}")
+        raise UsageError(f"--cursor goes with an ordinary file or standard output, not with {to!r}")
 
 
 def followed(
-    campaign: Campaign, cursor: Cursor, since: str | None, **options: Any
+    campaign: Campaign, cursor: Cursor, file: str | None, **options: Any
 ) -> Iterator[Result]:
     """Yield results as they come; when they are written out, renew the cursor's file.
 
     While the server is away, it waits.
     """
-    renew = renewal(cursor, since)
+    renew = renewal(cursor, file)
     while not (yield from _followed_until_away(campaign.follow(cursor, on_page=renew, **options))):
         time.sleep(AGAIN_S)
 
@@ -106,7 +105,7 @@ def _followed_until_away(results: Iterator[Result]) -> Generator[Result, None, b
     return True
 
 
-def renewal(cursor: Cursor, since: str | None) -> Callable[[], None]:
+def renewal(cursor: Cursor, file: str | None) -> Callable[[], None]:
     """Return what renews a cursor's file, now and then; called when all that it has was given."""
     saved, rested_at = len(cursor), 0.0
 
@@ -114,9 +113,9 @@ def renewal(cursor: Cursor, since: str | None) -> Callable[[], None]:
         nonlocal saved, rested_at
         sys.stdout.flush()  # what a cursor has was written before
         began = time.monotonic()
-        if since is None or began < rested_at or len(cursor) == saved:
+        if file is None or began < rested_at or len(cursor) == saved:
             return
-        cursor.write(since)
+        cursor.write(file)
         now = time.monotonic()
         saved, rested_at = len(cursor), now + max(SAVE_S, REST * (now - began))
 
@@ -199,10 +198,8 @@ def tell(poses: Poses) -> None:
     help="Write a folder of Parquet files instead: with N rows each, or for each value of a column "
     "one, in folders named COLUMN=VALUE.",
 )
-@since_options
-@ranking_options
-@where_option
-@below_option
+@cursor_options
+@result_options
 @pose_options
 @large_options
 @dsn_reading_options
@@ -214,7 +211,7 @@ def export(
     how: str | None,
     columns: str | None,
     partition: str | None,
-    since: str | None,
+    file: str | None,
     follow: bool,
     **options: Any,
 ) -> None:
@@ -228,20 +225,20 @@ def export(
       taskq export /demo --to results.csv
       taskq export /demo -o csv --columns id=key,payload.smiles,score=result.score
       taskq export /demo --to results/ --partition result.target
-      taskq export /demo --top 100 --by result.score --ascending --to hits.sdf
-      taskq export /demo --since demo.cursor --follow | ./learn.py
+      taskq export /demo --best 100 --by result.score --lowest --to hits.sdf
+      taskq export /demo --cursor demo.cursor --follow | ./learn.py
       taskq export /demo | jq .result
     """
     how = _chosen_format(invocation.output, to, how, partition)
     molecules = PoseOptions(options, how)
     wanted = Wanted(**options)
     chosen = None if columns is None else Columns.parse(columns)
-    ranked = wanted.by is not None or wanted.where is not None
-    check(since, to, how, chosen, follow=follow, ranked=ranked)
-    cursor = Cursor() if since is None else Cursor.read(since)
+    ranked = (wanted.by, wanted.where, wanted.since) != (None, None, None)
+    check(file, to, how, chosen, follow=follow, ranked=ranked)
+    cursor = Cursor() if file is None else Cursor.read(file)
     with invocation.reader() as client:
-        if follow or since is not None:
-            records = _since(client, path, cursor, since, wanted, follow=follow)
+        if follow or file is not None:
+            records = _new_results(client, path, cursor, file, wanted, follow=follow)
         else:
             records = found_results(client, path, wanted)
         names = None if chosen is None else chosen.names
@@ -255,8 +252,8 @@ def export(
         else:
             destination = _stdout() if to == "-" else Path(to)
             written = write(records, destination, how, columns=names if follow else None)
-    if since is not None:
-        cursor.write(since)
+    if file is not None:
+        cursor.write(file)
     if poses is not None:
         tell(poses)
     if chosen is not None and written and (empty := chosen.empty()):
@@ -265,11 +262,11 @@ def export(
         click.echo(f"{counted(written, 'result')} of {path} written to {to}.", err=True)
 
 
-def _since(
+def _new_results(
     client: Client,
     path: str,
     cursor: Cursor,
-    since: str | None,
+    file: str | None,
     wanted: Wanted,
     *,
     follow: bool,
@@ -279,7 +276,7 @@ def _since(
     options: dict[str, Any] = {"below": wanted.below, "raw": wanted.raw, "blobs": store}
     options["on_lost"] = LossWarning()
     if follow:
-        return map(as_record, followed(campaign, cursor, since, **options))
+        return map(as_record, followed(campaign, cursor, file, **options))
     return map(as_record, campaign.results(since=cursor, **options))
 
 

@@ -15,7 +15,7 @@ from taskq.model.words import counted
 from taskq.results.selection import select
 from taskq_cli.display.output import Column, as_record, write_record, write_records
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.best import best_of, many
+from taskq_cli.options.best import best_of, check_ranking, group_option, ranking_options
 from taskq_cli.options.shared import (
     below_option,
     blobs_option,
@@ -105,13 +105,13 @@ def remove(invocation: Invocation, *, path: str, name: str) -> None:
     metavar="DIR",
     help="Folder to write to; it is created. Each task has a folder in it, named by its key.",
 )
-@click.option("--best", callback=many, metavar="N|P%", help="Of the best results only, by --by.")
-@click.option("--by", metavar="FIELD", help="Rank by this number, such as result.score.")
-@click.option("--lowest/--highest", default=True, show_default=True, help="Which are best.")
+@ranking_options()
+@group_option
 @click.option(
-    "--group", metavar="FIELD", help="Of results with the same value here, only the best."
+    "--so-far",
+    is_flag=True,
+    help="Choose now, although tasks are unfinished and may give better results.",
 )
-@click.option("--so-far", is_flag=True, help="Choose the best though tasks are unfinished.")
 @where_option
 @below_option
 @blobs_option
@@ -126,14 +126,13 @@ def fetch(
     older one.
 
     Examples:
-      taskq fetch /demo/dock --best 100 --by result.score --to poses
+      taskq fetch /demo/dock --best 100 --by result.score --lowest --to poses
       taskq fetch /demo/dock CHEMBL25 --to poses
     """
     ways = [bool(tasks), options["best"] is not None, options["where"] is not None]
     if sum(ways) > 1:
         raise UsageError("choose one of TASK..., --best and --where")
-    if (options["best"] is None) != (options["by"] is None):
-        raise UsageError("--best and --by go together, such as --best 100 --by result.score")
+    check_ranking(options["best"], options["by"], options["lowest"])
     with invocation.client() as client:
         fetched = _fetched(client, client.campaign(path), tasks, to, options)
     text = (

@@ -50,8 +50,8 @@ from taskq_cli.options.shared import (
     help="Field that holds the priority or score. [default: the only other field]",
 )
 @click.option(
-    "--best",
-    type=click.Choice(["highest", "lowest"]),
+    "--lowest/--highest",
+    default=None,
     help="Take the values as scores, of which these are best: priorities from 1,000 down to 1, "
     "by rank. [default: they are priorities, whole numbers]",
 )
@@ -72,7 +72,7 @@ def prioritise(
     file: str | None,
     key: str | None,
     by: str | None,
-    best: Best | None,
+    lowest: bool | None,
     priority: int | None,
     where: str | None,
     below: bool,
@@ -85,7 +85,7 @@ def prioritise(
     theirs.
 
     Examples:
-      taskq prioritise /demo/dock --from scores.csv --best lowest
+      taskq prioritise /demo/dock --from scores.csv --lowest
       taskq prioritise /demo --where 'payload.target = "1lf3"' --priority 5
     """
     if (file is None) == (priority is None):
@@ -93,14 +93,15 @@ def prioritise(
     with invocation.client() as client:
         campaign = client.campaign(path)
         if priority is not None:
-            if key or by or best:
-                raise UsageError("--key, --by and --best go with --from FILE")
+            if key or by or lowest is not None:
+                raise UsageError("--key, --by, --lowest and --highest go with --from FILE")
             if where is None:
                 raise UsageError("--priority N needs --where FILTER, which selects the tasks")
             _by_filter(invocation, campaign, where, priority, below=below, dry_run=dry_run)
             return
         if where is not None or dry_run:
             raise UsageError("--where and --dry-run go with --priority N")
+        best: Best | None = None if lowest is None else "lowest" if lowest else "highest"
         _by_file(invocation, campaign, _values(str(file), key or "key", by), best)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from itertools import islice
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from taskq_cli.display.output import (
 from taskq_cli.display.progress import chunk_display
 from taskq_cli.early_exits import resumable
 from taskq_cli.invocation import Invocation, campaigns_with
+from taskq_cli.options.best import check_ranking, ranking_options
 from taskq_cli.options.shared import (
     below_option,
     blobs_option,
@@ -40,11 +42,12 @@ from taskq_cli.options.shared import (
     together,
     where_option,
 )
+from taskq_cli.options.shared import since as parse_since
 
 
 @click.command()
 @path_argument()
-@click.option("--on", "field", metavar="FIELD", help="The number, a dotted name as result.score.")
+@click.option("--on", "field", metavar="FIELD", help="The number to index, such as result.score.")
 @click.option("--drop", is_flag=True, help="Drop the index instead.")
 @click.option("--list", "listing", is_flag=True, help="List the indexes of PATH and below.")
 @shared_options
@@ -53,10 +56,9 @@ def index(
 ) -> None:
     """Index results by a number, for the best of millions at once.
 
-    Takes the results of the campaign PATH, without those below it, into an index, and returns when
-    it has all; the keeper takes in those that come. Whenever it has all there are, `results` and
-    `export` with --top by that field, and other stages with --best, read what they want and no
-    more. Tasks and reports go on meanwhile. Ctrl-C leaves the rest to the keeper.
+    Indexes the results of the campaign PATH, without those below it, and returns when all are in;
+    the keeper adds later ones. While the index is complete, commands with --best by that field read
+    no more than they need. Tasks and reports go on meanwhile. Ctrl-C leaves the rest to the keeper.
 
     Examples:
       taskq campaign index /demo/dock --on result.score
@@ -107,14 +109,16 @@ _COLUMNS = (
 
 RESULT_COLUMNS: Final = 8
 
-ranking_options: Final = together(
+result_options: Final = together(
+    ranking_options(shares=False),
     click.option(
-        "--top", type=click.IntRange(min=1), metavar="N", help="Only the N best, by --by."
+        "--since",
+        type=parse_since,
+        metavar="TIME|DURATION",
+        help="Only results since this time, in UTC, or within this duration, such as 90m or 2h.",
     ),
-    click.option(
-        "--by", metavar="FIELD", help="Rank by this number, a dotted name as result.score."
-    ),
-    click.option("--ascending", is_flag=True, help="Rank the lowest value first."),
+    where_option,
+    below_option,
 )
 large_options: Final = together(
     blobs_option,
@@ -126,9 +130,7 @@ large_options: Final = together(
 
 @click.command()
 @path_argument(metavar="CAMPAIGN")
-@ranking_options
-@where_option
-@below_option
+@result_options
 @limit_option
 @large_options
 @reading_options
@@ -138,7 +140,7 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
     Shows the results of CAMPAIGN and all below it, in the order of seeding or of a value.
 
     Examples:
-      taskq results /demo --top 10 --by result.score --ascending
+      taskq results /demo --best 10 --by result.score --lowest
       taskq results /demo --where 'result.score < -9'
     """
     wanted = Wanted(**options)
@@ -157,9 +159,10 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
 class Wanted:
     """The options that say which results are wanted, and how."""
 
-    top: int | None
+    best: int | None
     by: str | None
-    ascending: bool
+    lowest: bool | None
+    since: datetime | timedelta | None
     where: str | None
     below: bool
     raw: bool
@@ -170,37 +173,39 @@ class Wanted:
         return None if self.blobs is None else open_blobs(client.queries, self.blobs)
 
     def __post_init__(self) -> None:
-        if (self.top is None) != (self.by is None):
+        check_ranking(self.best, self.by, self.lowest)
+        if self.best is not None and (self.where is not None or self.since is not None):
             raise UsageError(
-                "--top N and --by FIELD go together, such as --top 10 --by result.score"
+                "--best ranks all results; --where and --since list those that match, unranked"
             )
-        if self.ascending and self.by is None:
-            raise UsageError("--ascending goes with --top N --by FIELD")
-        if self.top is not None and self.where is not None:
-            raise UsageError(
-                "--top ranks all results; --where FILTER lists those that match, unranked"
-            )
+
+    def is_recent(self, record: Record) -> bool:
+        """Return whether a result is as new as `--since` wants."""
+        since = self.since
+        if isinstance(since, timedelta):
+            since = datetime.now(timezone.utc) - since
+        return since is None or record["ended_at"] >= since
 
 
 def found_results(client: Client, path: str, wanted: Wanted) -> Iterator[Record]:
     """Return the results that are wanted; say how many could not be ranked."""
-    raw, top, by, below = wanted.raw, wanted.top, wanted.by, wanted.below
+    raw, best, by, below = wanted.raw, wanted.best, wanted.by, wanted.below
     store = wanted.store(client)
     on_lost = LossWarning()
-    if top is None or by is None:
+    if best is None or by is None:
         found = client.campaign(path).results(
             where=wanted.where, below=below, raw=raw, blobs=store, on_lost=on_lost
         )
-        return map(as_record, found)
+        return filter(wanted.is_recent, map(as_record, found))
     campaigns = campaigns_with(client, path, lambda node: node.done, below=below)
     fetching = Fetching(client.queries, raw=raw, blobs=store, on_lost=on_lost)
-    ranking = Ranking(client.queries, fetching, top, by, ascending=wanted.ascending)
+    ranking = Ranking(client.queries, fetching, best, by, ascending=wanted.lowest is True)
     for campaign in campaigns:
         ranking.look(campaign)
-    best = ranking.best()
+    found_best = ranking.best()
     if ranking.left_out:
         click.echo(f"{counted(ranking.left_out, 'result')} without a number in {by}.", err=True)
-    return (as_record(result) for _, result in best)
+    return (as_record(result) for _, result in found_best)
 
 
 class LossWarning:

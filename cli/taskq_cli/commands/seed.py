@@ -119,8 +119,7 @@ def seed(
       taskq seed /demo/dock ligands.smi.gz --sweep seed=101:104
       taskq seed /demo/dock ligands.csv --key target,id --on-error skip
       taskq seed --campaign-file campaign.toml
-      taskq seed /demo/md --from /demo/dock --best 1% --by result.score --group payload.smiles
-      taskq seed /demo/md --from /demo/dock --best 1% --by result.score --live
+      taskq seed /demo/md --from /demo/dock --best 1% --by result.score --lowest --live
     """
     source_options = SourceOptions(**options)
     inputs: list[SeedInput] = []

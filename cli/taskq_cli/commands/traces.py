@@ -45,11 +45,12 @@ def traces() -> None:
     show_envvar=True,
 )
 @click.option(
-    "--since",
-    metavar="CURSOR",
+    "--cursor",
+    "file",
+    metavar="FILE",
     type=click.Path(),
-    help="Only tasks that CURSOR does not have: a file, begun where there is none, and renewed "
-    "when the receiver has them.",
+    help="Only tasks that this cursor file does not list yet. The file is created if missing, and "
+    "updated when the receiver has them.",
 )
 @click.option(
     "--follow",
@@ -63,7 +64,7 @@ def export(
     *,
     path: str,
     to: str,
-    since: str | None,
+    file: str | None,
     follows: bool,
 ) -> None:
     """Send traces of the ended tasks of CAMPAIGN and all below it.
@@ -74,11 +75,11 @@ def export(
 
     Example:
       taskq traces export /demo --to http://localhost:4318
-      taskq traces export /demo --to http://localhost:4318 --since demo.traces --follow
+      taskq traces export /demo --to http://localhost:4318 --cursor demo.traces --follow
     """
     with needs("traces need", "otel"):
         from taskq.results.otlp import Receiver  # noqa: PLC0415  # the extra may be missing
-    cursor = Cursor() if since is None else Cursor.read(since)
+    cursor = Cursor() if file is None else Cursor.read(file)
     receiver = Receiver(to, os.environ.get(_HEADERS, ""))
     with invocation.reader() as client:
         sending = TraceExport(
@@ -86,15 +87,15 @@ def export(
             path,
             cursor,
             receiver,
-            save=renewal(cursor, since),
+            save=renewal(cursor, file),
             on_complaint=lambda text: click.echo(f"Warning: {one_line(text)}", err=True),
         )
         if follows:
             _follow(sending)
         else:
             sending.once()
-    if since is not None:
-        cursor.write(since)
+    if file is not None:
+        cursor.write(file)
     sent = {"campaign": path, "traces": sending.traces, "spans": sending.spans, "to": str(receiver)}
     text = (
         f"{counted(sending.traces, 'trace')} of {path} with {counted(sending.spans, 'span')} sent."

@@ -1,4 +1,4 @@
-"""Options of `taskq seed --from`: which results of another campaign become tasks."""
+"""Options that choose the best results: of `results`, `export`, `fetch` and `seed --from`."""
 
 from __future__ import annotations
 
@@ -19,22 +19,59 @@ from taskq.results.feeder import Feeder
 from taskq.results.ranking import dotted
 from taskq.results.selection import Selection, select
 from taskq_cli.display.output import as_record
-from taskq_cli.options.shared import below_option, campaign_path, complete_path, together
+from taskq_cli.display.text import one_line
+from taskq_cli.options.shared import Decorator, below_option, campaign_path, complete_path, together
 from taskq_cli.seeder import SeedInput
 
 _MANY: Final = re.compile(r"([0-9]{1,9})|([0-9]{1,3}(?:\.[0-9]{1,9})?)%")
+_EXAMPLE: Final = "--best 100 --by result.score --lowest"
 _NAMES: Final = ("from_path", "best", "by", "lowest", "group", "so_far", "live", "below")
 
 
-def many(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+def _many(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
     """Check a number or a share."""
     if text is not None and not _MANY.fullmatch(text):
         raise click.BadParameter(f"{text!r} must be a number or a share, such as 1000 or 0.5%.")
     return text
 
 
+def ranking_options(note: str = "", *, shares: bool = True) -> Decorator:
+    """Add `--best`, `--by` and `--lowest/--highest`. shares: whether `--best` takes P%, too."""
+    how_many: dict[str, Any] = {"type": click.IntRange(min=1), "metavar": "N"}
+    if shares:
+        how_many = {"callback": _many, "metavar": "N|P%"}
+    return together(
+        click.option("--best", **how_many, help=f"Take only so many of the best results.{note}"),
+        click.option(
+            "--by", metavar="FIELD", help=f"Rank by this number, such as result.score.{note}"
+        ),
+        click.option(
+            "--lowest/--highest",
+            default=None,
+            help=f"Which numbers are best. Needed with --best.{note}",
+        ),
+    )
+
+
+group_option: Final = click.option(
+    "--group",
+    metavar="FIELD",
+    help="Of results with the same value here, such as payload.smiles, take only the best.",
+)
+
+
+def check_ranking(best: object, by: str | None, lowest: bool | None) -> None:
+    """Raise `UsageError` unless all of `ranking_options` are given, or none."""
+    if best is None and by is None and lowest is None:
+        return
+    if best is None or by is None:
+        raise UsageError(f"--best N and --by FIELD go together, such as {_EXAMPLE}")
+    if lowest is None:
+        raise UsageError(f"which {one_line(by)} is best? Give --lowest or --highest")
+
+
 def best_of(best: str, by: str, *, lowest: bool, group: str | None) -> Best:
-    """Return what `--best N|P%` and the options beside it mean."""
+    """Return what `--best N|P%` and its further options mean."""
     n = None if best.endswith("%") else int(best)
     return Best(by, n, Fraction(best[:-1]) if n is None else None, lowest, group)
 
@@ -53,11 +90,9 @@ class BestOptions:
                 raise UsageError("--best, --by, --lowest, --group, --so-far, --live: with --from")
             return
         if best is None or by is None:
-            raise UsageError(
-                "--from goes with --best and --by, such as --best 1% --by result.score"
-            )
-        lowest = parsed["lowest"] is not False
-        self._wanted = best_of(best, by, lowest=lowest, group=parsed["group"])
+            raise UsageError(f"--from needs --best and --by, such as {_EXAMPLE}")
+        check_ranking(best, by, parsed["lowest"])
+        self._wanted = best_of(best, by, lowest=parsed["lowest"], group=parsed["group"])
 
     def input(self, client: Client, target: str) -> SeedInput:
         """Return the chosen results as a source of tasks for the target."""
@@ -132,35 +167,21 @@ _options: Final = together(
         type=campaign_path,
         shell_complete=complete_path,
         metavar="PATH",
-        help="Add the best results of this campaign, which must be through: each with payload and "
+        help="Add the best results of this campaign, which must be finished: each with payload and "
         "key of its task.",
     ),
-    click.option(
-        "--best", callback=many, metavar="N|P%", help="How many, or which share. [--from]"
-    ),
-    click.option(
-        "--by", metavar="FIELD", help="Rank by this number, such as result.score. [--from]"
-    ),
-    click.option(
-        "--lowest/--highest",
-        default=None,
-        help="Which numbers are best. [--from; default: --lowest]",
-    ),
-    click.option(
-        "--group",
-        metavar="FIELD",
-        help="Of results with the same value here, such as payload.smiles, only the best. [--from]",
-    ),
+    ranking_options(" [--from]"),
+    group_option,
     click.option(
         "--so-far",
         is_flag=True,
-        help="Choose though tasks are unfinished; later, others may be better. [--from]",
+        help="Choose now, although tasks are unfinished and may give better results. [--from]",
     ),
     click.option(
         "--live",
         is_flag=True,
-        help="Go on until no task there is unfinished: add the best so far, and at the end cancel "
-        "what is of that campaign, not among its best, and has not begun. [--from]",
+        help="Continue until no task there is unfinished: add the best so far, and at the end "
+        "cancel tasks that are not among the best and have not begun. [--from]",
     ),
     below_option,
 )

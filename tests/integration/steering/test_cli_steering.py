@@ -120,7 +120,7 @@ def test_place_of_an_error_is_shown(command: str, taskq: CommandLine, ten: Campa
         ("prioritise", "/c", "--from", "x.csv", "--dry-run"),
         ("retry", "/c", "--key", "k1", "--where", "attempts = 0"),
         ("tasks", "/c", "--key", "k1", "--where", "attempts = 0"),
-        ("results", "/c", "--top", "3", "--by", "result.x", "--where", "attempts = 0"),
+        ("results", "/c", "--best", "3", "--by", "result.x", "--lowest", "--where", "attempts = 0"),
     ],
 )
 def test_contradicting_options_are_refused(
@@ -139,14 +139,14 @@ def test_file_of_scores_sets_priorities(taskq: CommandLine, ten: Campaign, tmp_p
     with gzip.open(file, "wt", encoding="utf-8") as out:
         out.write(f"key,score\nk1,-9.5\nk2,-3\n{TURNED},1\nk4,-9.5\n")
     ten.cancel(["k2"])
-    shown = taskq("prioritise", "/c", "--from", file, "--best", "lowest")
+    shown = taskq("prioritise", "/c", "--from", file, "--lowest")
     assert shown.stdout == (
         "2 tasks of /c got another priority, 1 no longer wait, 1 unknown key.\n"
     )
     assert shown.stderr.startswith("No task has the key ")
     assert shown.stderr.strip().isprintable()
     assert [ten.task(f"k{n}").priority for n in (1, 2, 4)] == [1_000, 0, 1_000]
-    again = taskq("prioritise", "/c", "--from", file, "--best", "lowest", "-o", "json")
+    again = taskq("prioritise", "/c", "--from", file, "--lowest", "-o", "json")
     assert json.loads(again.stdout) == {
         "path": "/c",
         "total": 4,
