@@ -80,7 +80,7 @@ def _node(flag: str, check: Optional[Callable[[str], Any]], text: str, **more: A
 
 def _time(flag: str, default: float, text: str) -> Option:
     name = flag[2:].replace("-", "_") + "_s"
-    return Option(_TIMES, flag, arguments.seconds, text, default, f"{default:g}", dest=name)
+    return Option(_TIMES, flag, arguments.seconds, text, default, f"{default:g}s", dest=name)
 
 
 _CACHE_GB = RunnerSettings.cache_bytes / 1e9

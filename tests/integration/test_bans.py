@@ -242,9 +242,15 @@ def test_command_bans_lists_and_lifts(dsn: str, hire: Hire) -> None:
     taskq = CommandLine(dsn)
     hire(host="n1")
     hire(host="n2")
-    assert taskq.out("hosts", "ban", "n1", "n3", "--why", "hot", "--until", "12h") == (
-        "2 hosts banned; 1 agent told to leave.\n"
+    ban = ("hosts", "ban", "n1", "n3", "--why", "hot", "--until", "12h")
+    code, error = taskq.refused(*ban)
+    assert (code, "No agent has lately been at the host n3. Ban it?" in error) == (2, True), error
+    assert taskq.out(*ban, "--dry-run") == (
+        "2 hosts would be banned, with 1 agent, n3 unknown so far; nothing was changed.\n"
     )
+    assert taskq.json("hosts", "--banned") == []
+    assert taskq.out(*ban, "--yes") == "2 hosts banned; 1 agent told to leave.\n"
+    assert taskq.json(*ban)["agents"] == 0  # known by now
     banned = taskq.json("hosts", "--banned")
     assert [(one["name"], one["why"]) for one in banned] == [("n3", "hot"), ("n1", "hot")]
     told = taskq.out("agents")

@@ -29,7 +29,9 @@ def test_token_is_printed_once_and_never_again(taskq: CommandLine, postgres: Pos
     assert created.exit_code == 0
     assert "The token site-a is valid until" in created.stderr
     assert value(postgres, "select hash from taskq.token") == hashed(token)
-    made = taskq.json("token", "create", "ada", "--manager", "--campaign", "/", "--days", 1)
+    made = taskq.json(
+        "token", "create", "ada", "--manager", "--campaign", "/", "--expires-in", "1d"
+    )
     assert made["token"].startswith("tqm_")
     for output in ("table", "json"):
         told = taskq.out("token", "list", "-o", output)
@@ -77,7 +79,7 @@ def test_token_needs_a_kind_and_values_that_are_some(taskq: CommandLine) -> None
     for more, told in (
         (["--site", "--network", "here"], "write 192.0.2.0/24"),
         (["--manager", "--uses", 3], "neither uses, networks nor"),
-        (["--site", "--days", 0], "--days"),
+        (["--site", "--expires-in", 0], "--expires-in"),
     ):
         code, error = taskq.refused(*words, *more)
         assert (code, told in error) == (2, True), error

@@ -26,7 +26,13 @@ from taskq_cli.display.output import (
 from taskq_cli.display.progress import ShowChunk, chunk_display
 from taskq_cli.early_exits import Violated, resumable
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.shared import limit_option, path_argument, seconds, shared_options, together
+from taskq_cli.options.shared import (
+    limit_option,
+    path_argument,
+    shared_options,
+    time_option,
+    together,
+)
 
 CLEAN_CHUNK: Final = 20
 _CLEAN_SESSIONS: Final = 100_000
@@ -81,14 +87,12 @@ def status(invocation: Invocation) -> None:
 
 
 @db.command()
-@click.option(
+@time_option(
     "--age",
     "age_s",
-    type=seconds(3_600),
+    least=3_600,
     default=86_400,
-    metavar="TIME",
-    help="Keep files stored and sessions ended within this time: a report may still need them. "
-    "[default: 1d]",
+    text="Keep files stored and sessions ended within this time: a report may still need them.",
 )
 @shared_options
 def clean(invocation: Invocation, age_s: float) -> None:

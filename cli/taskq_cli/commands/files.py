@@ -10,7 +10,7 @@ import click
 from taskq import Campaign, Client
 from taskq.files.blobs import open_blobs
 from taskq.files.fetching import Fetched
-from taskq.model.errors import ResultLost, UsageError
+from taskq.model.errors import NotFound, ResultLost, UsageError
 from taskq.model.words import counted
 from taskq.results.selection import select
 from taskq_cli.display.output import Column, as_record, write_record, write_records
@@ -19,6 +19,7 @@ from taskq_cli.options.best import best_of, check_ranking, group_option, ranking
 from taskq_cli.options.shared import (
     below_option,
     blobs_option,
+    dry_run_option,
     path_argument,
     shared_options,
     where_option,
@@ -80,8 +81,9 @@ def list_(invocation: Invocation, path: str) -> None:
 @inputs.command()
 @path_argument()
 @click.argument("name")
+@dry_run_option
 @shared_options
-def remove(invocation: Invocation, *, path: str, name: str) -> None:
+def remove(invocation: Invocation, *, path: str, name: str, dry_run: bool) -> None:
     """Remove the input NAME of the campaign at PATH.
 
     Working tasks keep it.
@@ -89,10 +91,17 @@ def remove(invocation: Invocation, *, path: str, name: str) -> None:
     Example:
       taskq input remove /demo/dock receptor.pdbqt
     """
-    with invocation.client() as client:
-        client.campaign(path).remove_input(name)
     text = f"The input {name} of {path} is removed."
-    write_record(invocation.output, {"path": path, "name": name}, text)
+    with invocation.client() as client:
+        campaign = client.campaign(path)
+        if not dry_run:
+            campaign.remove_input(name)
+        elif (found := campaign.inputs().get(name)) is None:
+            raise NotFound(f"{path} has no input {name}; `taskq input list {path}` shows all")
+        else:
+            would = f"{found.size:,} bytes, would be removed; nothing was changed."
+            text = f"The input {name} of {path}, {would}"
+    write_record(invocation.output, {"path": path, "name": name, "dry_run": dry_run}, text)
 
 
 @click.command()

@@ -26,7 +26,7 @@ from taskq_cli.options.serving import (
     tls_options,
     verbosity_options,
 )
-from taskq_cli.options.shared import blobs_option, dsn_option, reading_options, seconds
+from taskq_cli.options.shared import blobs_option, dsn_option, reading_options, time_option
 
 LEAST_LEASE_S: Final = 2.0
 FILES_FOR_OTHERS: Final = 100
@@ -76,14 +76,12 @@ FILES_FOR_OTHERS: Final = 100
     help="Connections to the database for exchanges.",
 )
 @lease_option(LEAST_LEASE_S)
-@click.option(
+@time_option(
     "--drain",
     "drain_s",
-    type=seconds(0, 3_600),
+    most=3_600,
     default=10.0,
-    show_default=True,
-    metavar="TIME",
-    help="How long to answer agents and send them to other gateways after SIGTERM.",
+    text="How long to answer agents and send them to other gateways after SIGTERM.",
 )
 @blobs_option
 @front_option

@@ -21,7 +21,7 @@ from taskq_cli.display.output import Column, Record, facts, write_record, write_
 from taskq_cli.early_exits import stopped_by_signals
 from taskq_cli.invocation import Invocation, needs
 from taskq_cli.options.serving import front_option, log_to_stderr, verbosity_options
-from taskq_cli.options.shared import dsn_option, seconds, shared_options, together
+from taskq_cli.options.shared import dsn_option, shared_options, time_option, together
 
 _folder: Final = click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True)
 
@@ -183,14 +183,8 @@ def flush(invocation: Invocation, *, front: FrontAddress | None) -> None:
 
 
 @front.command()
-@click.option(
-    "--within",
-    "within_s",
-    type=seconds(0, 3_600),
-    default=STOCK_S,
-    show_default=True,
-    metavar="TIME",
-    help="How long to wait for the refill.",
+@time_option(
+    "--within", "within_s", most=3_600, default=STOCK_S, text="How long to wait for the refill."
 )
 @front_option
 @shared_options

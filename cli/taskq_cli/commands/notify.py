@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from typing import Any, Final
 
 import click
@@ -18,10 +17,11 @@ from taskq_cli.display.text import one_line
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.shared import (
     campaign_option,
-    lasting,
+    dry_run_option,
     limit_option,
     seconds,
     shared_options,
+    time_option,
 )
 from taskq_cli.program import ListGroup
 
@@ -83,10 +83,11 @@ def _events(_: click.Context, __: click.Parameter, text: str) -> list[str]:
 )
 @click.option(
     "--after",
-    type=lasting,
-    metavar="DURATION",
+    "after_s",
+    type=seconds(),
+    metavar="TIME",
     help="Report a state that has lasted for this long, such as 30s or 2h. [default: finished "
-    "1min, no-agents 5min, slow 10min, the others at once]",
+    "1m, no-agents 5m, slow 10m, the others at once]",
 )
 @shared_options
 def add(
@@ -96,7 +97,7 @@ def add(
     path: str,
     events: list[str],
     target: str,
-    after: timedelta | None,
+    after_s: float | None,
 ) -> None:
     """Add a rule: which events of a campaign to report, and to whom.
 
@@ -112,7 +113,6 @@ def add(
     """
     with invocation.client() as client:
         client.campaign(path)  # raises an error that proposes a similar path
-        after_s = None if after is None else after.total_seconds()
         client.notifications.add(name, path, events, target, after_s=after_s)
         text = (
             f"The rule {name} is added; `taskq notify test {name}` shows whether messages arrive."
@@ -161,14 +161,20 @@ def show(invocation: Invocation, name: str, limit: int | None) -> None:
 
 @notify.command()
 @click.argument("name")
+@dry_run_option
 @shared_options
-def rm(invocation: Invocation, name: str) -> None:
+def rm(invocation: Invocation, *, name: str, dry_run: bool) -> None:
     """Remove a rule; its waiting messages are not sent.
 
     Example:
       taskq notify rm night
     """
     with invocation.client() as client:
+        if dry_run:
+            waiting = counted(client.notifications.rule(name).waiting, "waiting message")
+            would = f"The rule {name} would be removed, with {waiting}; nothing was changed."
+            write_record(invocation.output, {"rule": name, "dry_run": True}, would)
+            return
         if not client.notifications.remove(name):
             raise NotFound(f"no notification rule {name}; `taskq notify list` shows all")
     write_record(invocation.output, {"rule": name}, f"The rule {name} is removed.")
@@ -176,14 +182,12 @@ def rm(invocation: Invocation, name: str) -> None:
 
 @notify.command()
 @click.argument("name")
-@click.option(
+@time_option(
     "--wait",
     "wait_s",
-    type=seconds(0, 3_600),
+    most=3_600,
     default=60.0,
-    show_default=True,
-    metavar="TIME",
-    help="How long to wait until the message is sent; 0 means not at all.",
+    text="How long to wait until the message is sent; 0 means not at all.",
 )
 @shared_options
 def test(invocation: Invocation, name: str, wait_s: float) -> None:

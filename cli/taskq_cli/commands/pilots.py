@@ -37,8 +37,8 @@ from taskq_cli.options.shared import (
     campaign_option,
     dry_run_option,
     limit_option,
-    seconds,
     shared_options,
+    time_option,
     yes_option,
 )
 from taskq_cli.program import ListGroup
@@ -183,9 +183,10 @@ def resume(invocation: Invocation, *, name: str) -> None:
 
 @pilots.command()
 @click.argument("name")
+@dry_run_option
 @yes_option
 @shared_options
-def rm(invocation: Invocation, *, name: str, yes: bool) -> None:
+def rm(invocation: Invocation, *, name: str, dry_run: bool, yes: bool) -> None:
     """Remove a pilot: the loop cancels its queued jobs.
 
     Running agents go on until they are idle or their time is over; the pilot disappears when the
@@ -196,7 +197,12 @@ def rm(invocation: Invocation, *, name: str, yes: bool) -> None:
     """
     with invocation.client() as client:
         pilot = client.pilots.pilot(name)
-    confirm(f"Remove the pilot {name} with {counted(pilot.live, 'live job')}?", yes=yes)
+    jobs = counted(pilot.live, "live job")
+    if dry_run:
+        would = f"The pilot {name} would be removed, with {jobs}; nothing was changed."
+        write_record(invocation.output, {"pilot": name, "live": pilot.live, "dry_run": True}, would)
+        return
+    confirm(f"Remove the pilot {name} with {jobs}?", yes=yes)
     said = "is being removed" if pilot.live else "is removed"
     _steer(invocation, name, "removed", said)
 
@@ -250,14 +256,8 @@ def log(invocation: Invocation, *, name: str, number: int | None, limit: int | N
 @pilots.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--once", is_flag=True, help="Make one round, and end.")
-@click.option(
-    "--period",
-    "period_s",
-    type=seconds(0.1, 3_600),
-    default=PERIOD_S,
-    show_default=True,
-    metavar="TIME",
-    help="Time between two rounds.",
+@time_option(
+    "--period", "period_s", least=0.1, most=3_600, default=PERIOD_S, text="Time between two rounds."
 )
 @dry_run_option
 @verbosity_options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -10,17 +11,27 @@ from typing import Any, Final
 
 import click
 
+from taskq import Client
 from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import some
 from taskq.model.errors import Conflict, NotFound
+from taskq.model.views import AgentView
 from taskq.model.words import command, counted, duration
 from taskq_cli.display import render
 from taskq_cli.display.fleet import place_columns, place_record, sample_line
 from taskq_cli.display.output import Column, as_record, facts, write_record, write_records
 from taskq_cli.display.text import one_line
+from taskq_cli.early_exits import confirm
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.shared import limit_option, path_argument, reading_options, shared_options
+from taskq_cli.options.shared import (
+    dry_run_option,
+    limit_option,
+    path_argument,
+    reading_options,
+    shared_options,
+    yes_option,
+)
 from taskq_cli.options.shared import until as parse_until
 from taskq_cli.program import ListGroup
 
@@ -103,7 +114,7 @@ def _group(kind: PlaceKind) -> click.Group:
 
         Agents there get the order to leave with the answer to their next heartbeat: they claim no
         more, finish their tasks, and exit. Agents that start there are refused, with the reason,
-        until the ban ends. {say["named"]}
+        until the ban ends. {say["named"]} The command asks first if no agent has lately been there.
 
         Example:
           taskq {plural} ban {say["ban"]}
@@ -112,6 +123,8 @@ def _group(kind: PlaceKind) -> click.Group:
     @names
     @_why
     @_until
+    @dry_run_option
+    @yes_option
     @shared_options
     def ban(
         invocation: Invocation,
@@ -119,8 +132,23 @@ def _group(kind: PlaceKind) -> click.Group:
         *,
         why: str,
         until: datetime | timedelta | None,
+        dry_run: bool,
+        yes: bool,
     ) -> None:
         with invocation.client() as client:
+            agents = Counter(_place(one, kind) for one in client.agents("/", limit=_MOST_AGENTS))
+            if unknown := [name for name in names if name not in agents]:
+                unknown = _unseen(client, kind, unknown)
+            if dry_run:
+                there = counted(sum(agents[name] for name in names), "agent")
+                would = f"{counted(len(names), kind)} would be banned, with {there}"
+                new = f", {one_line(', '.join(unknown))} unknown so far" if unknown else ""
+                record = {plural: list(names), "unknown": unknown, "dry_run": True}
+                write_record(invocation.output, record, f"{would}{new}; nothing was changed.")
+                return
+            if unknown:
+                named = one_line(", ".join(unknown))
+                confirm(f"No agent has lately been at the {kind} {named}. Ban it?", yes=yes)
             leaving = sum(client.fleet.ban(kind, name, why=why, until=until) for name in names)
         text = f"{counted(len(names), kind)} banned; {counted(leaving, 'agent')} told to leave."
         write_record(invocation.output, {plural: list(names), "agents": leaving}, text)
@@ -186,11 +214,25 @@ def _group(kind: PlaceKind) -> click.Group:
     return group
 
 
+def _place(agent: AgentView, kind: PlaceKind) -> str:
+    return agent.host if kind == "host" else agent.site
+
+
+def _places(client: Client, kind: PlaceKind, path: str) -> list[Place]:
+    return client.fleet.hosts(path) if kind == "host" else client.fleet.sites(path)
+
+
+def _unseen(client: Client, kind: PlaceKind, names: Sequence[str]) -> list[str]:
+    """Return those names that no agent has lately had, neither at work nor in an attempt."""
+    seen = {one.name for one in _places(client, kind, "/")}
+    seen |= {one.name for one in client.fleet.bans() if one.kind == kind}
+    return [name for name in names if name not in seen]
+
+
 def _show(invocation: Invocation, kind: PlaceKind, name: str, path: str) -> None:
     with invocation.reader() as client:
         client.campaign(path)
-        fleet = client.fleet
-        places = fleet.hosts(path) if kind == "host" else fleet.sites(path)
+        places = _places(client, kind, path)
         agents = [as_record(one) for one in client.agents(path, limit=_MOST_AGENTS)]
     found = [one for one in places if one.name == name]
     if not found:
@@ -216,13 +258,12 @@ def _list(
     invocation: Invocation, kind: PlaceKind, *, path: str, banned: bool, limit: int | None
 ) -> None:
     with invocation.reader() as client:
-        fleet = client.fleet
         if banned:
-            bans = (as_record(one) for one in fleet.bans() if one.kind == kind)
+            bans = (as_record(one) for one in client.fleet.bans() if one.kind == kind)
             write_records(invocation.output, bans, _BANNED)
             return
         client.campaign(path)
-        places = fleet.hosts(path) if kind == "host" else fleet.sites(path)
+        places = _places(client, kind, path)
     write_records(invocation.output, map(place_record, places), place_columns(kind), limit=limit)
     if invocation.output == "table":
         _write_verdicts(kind, path, places)

@@ -17,7 +17,7 @@ from taskq_agent.text import in_bytes
 from taskq_cli.display.output import as_record, facts, write_record
 from taskq_cli.early_exits import confirm
 from taskq_cli.invocation import Invocation, start_server
-from taskq_cli.options.shared import shared_options, yes_option
+from taskq_cli.options.shared import dry_run_option, shared_options, yes_option
 
 
 @click.command()
@@ -89,9 +89,12 @@ def _advice(url: str) -> list[str]:
     help="Also delete all data for good: campaigns, results, logs, and the inputs that agents "
     "have cached here.",
 )
+@dry_run_option
 @yes_option
 @shared_options
-def down(invocation: Invocation, *, immediate: bool, delete_data: bool, yes: bool) -> None:
+def down(
+    invocation: Invocation, *, immediate: bool, delete_data: bool, dry_run: bool, yes: bool
+) -> None:
     """Stop the embedded PostgreSQL, and Redis if that runs; all data stay.
 
     Examples:
@@ -100,8 +103,10 @@ def down(invocation: Invocation, *, immediate: bool, delete_data: bool, yes: boo
     """
     _embedded_only(invocation, "down")
     if delete_data:
-        _delete(invocation, yes=yes)
+        _delete(invocation, dry_run=dry_run, yes=yes)
         return
+    if dry_run:
+        raise UsageError("--dry-run goes with --delete-data; `taskq down` alone deletes nothing")
     redis_stopped = RedisServer().down()
     stopped = Server().down(immediate=immediate)
     text = "The server has stopped." if stopped else "The server was not running."
@@ -110,10 +115,16 @@ def down(invocation: Invocation, *, immediate: bool, delete_data: bool, yes: boo
     write_record(invocation.output, {"stopped": stopped, "redis_stopped": redis_stopped}, text)
 
 
-def _delete(invocation: Invocation, *, yes: bool) -> None:
+def _delete(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
     server, cache = Server(), default_cache()
     caches = [cache] if cache.exists() else []
     there = [*server.home.stored(), *caches]
+    record = {"deleted": [str(path) for path in there], "dry_run": dry_run}
+    if dry_run:
+        lines = [f"Would be deleted: {path} ({in_bytes(_size(path))})" for path in there]
+        text = "\n".join([*lines, "Nothing was changed."])
+        write_record(invocation.output, record, text)
+        return
     if there:
         size = in_bytes(sum(map(_size, there)))
         confirm(f"Delete {server.home.path} and all that belongs to it ({size}) for good?", yes=yes)
@@ -121,7 +132,7 @@ def _delete(invocation: Invocation, *, yes: bool) -> None:
         server.delete()
         shutil.rmtree(cache, ignore_errors=True)
     text = "\n".join(f"Deleted: {path}" for path in there) or "There are no data."
-    write_record(invocation.output, {"deleted": [str(path) for path in there]}, text)
+    write_record(invocation.output, record, text)
 
 
 def _size(path: Path) -> int:

@@ -11,14 +11,21 @@ from typing import Any, Final, TextIO, get_args
 import click
 
 from taskq.db.tokens import DAYS, Kind
-from taskq.model.errors import Conflict, UsageError
+from taskq.model.errors import Conflict, NotFound, UsageError
 from taskq.model.version import VERSION
 from taskq.model.words import counted, instant
 from taskq.pilots.agent_file import checksum_line
 from taskq_cli.display.output import Column, as_record, write_record, write_records
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.shared import campaign_option, shared_options, size
+from taskq_cli.options.shared import (
+    campaign_option,
+    dry_run_option,
+    shared_options,
+    size,
+    time_option,
+)
 
+_DAY_S: Final = 86_400
 _MOST_USES: Final = 1_000_000_000
 
 
@@ -45,12 +52,13 @@ def token() -> None:
     required=True,
     help="A campaign that the token covers, with all below it. May be repeated.",
 )
-@click.option(
-    "--days",
-    type=click.FloatRange(min=0, min_open=True, max=3_650),
-    default=DAYS,
-    show_default=True,
-    help="Days until the token expires. Open sessions go on.",
+@time_option(
+    "--expires-in",
+    "expires_s",
+    least=1,
+    most=3_650 * _DAY_S,
+    default=DAYS * _DAY_S,
+    text="Time until the token expires. Open sessions go on.",
 )
 @click.option(
     "--uses",
@@ -88,7 +96,7 @@ def create(
     *,
     name: str,
     paths: tuple[str, ...],
-    days: float,
+    expires_s: float,
     uses: int | None,
     networks: tuple[str, ...],
     at_site: str | None,
@@ -101,7 +109,7 @@ def create(
     Nobody can show it again: the database stores only a hash. `list` and `revoke` use NAME.
 
     Example:
-      taskq token create cluster-b --site --campaign /demo --days 7 --to cluster-b.token
+      taskq token create cluster-b --site --campaign /demo --expires-in 7d --to cluster-b.token
     """
     given = [kind for kind in get_args(Kind) if kinds[kind]]
     if len(given) != 1:
@@ -114,7 +122,7 @@ def create(
             kind,
             name,
             paths,
-            days=days,
+            days=expires_s / _DAY_S,
             max_uses=uses,
             networks=networks,
             max_output_bytes=max_output_bytes,
@@ -164,8 +172,9 @@ def list_(invocation: Invocation) -> None:
 
 @token.command()
 @click.argument("name")
+@dry_run_option
 @shared_options
-def revoke(invocation: Invocation, *, name: str) -> None:
+def revoke(invocation: Invocation, *, name: str, dry_run: bool) -> None:
     """Revoke a token at once, and end the sessions it has opened.
 
     Other agents get the tasks of these sessions; later reports on them do not count.
@@ -174,6 +183,14 @@ def revoke(invocation: Invocation, *, name: str) -> None:
       taskq token revoke cluster-b
     """
     with invocation.client() as client:
+        if dry_run:
+            found = [one for one in client.tokens.list() if one.name == name]
+            if not found:
+                raise NotFound(f"no token {name}; `taskq token list` shows all")
+            sessions = counted(found[0].sessions, "session")
+            would = f"The token {name} would be revoked, with {sessions}; nothing was changed."
+            write_record(invocation.output, as_record(found[0], dry_run=True), would)
+            return
         revoked = client.tokens.revoke(name)
     text = (
         f"The token {name} is revoked; {counted(revoked.sessions, 'session')} ended, "

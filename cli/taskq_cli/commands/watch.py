@@ -34,7 +34,13 @@ from taskq_cli.display.progress import RateMeter
 from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import TasksFailed, TimedOut
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.shared import below_option, path_argument, seconds, shared_options
+from taskq_cli.options.shared import (
+    below_option,
+    path_argument,
+    seconds,
+    shared_options,
+    time_option,
+)
 
 CHILDREN: Final = 10
 
@@ -203,14 +209,7 @@ Show: TypeAlias = Callable[[Progress], None]
 
 @click.command()
 @path_argument(default="/")
-@click.option(
-    "--interval",
-    type=seconds(0.1, 3_600),
-    default=2.0,
-    show_default=True,
-    metavar="TIME",
-    help="Time between two samples.",
-)
+@time_option("--interval", least=0.1, most=3_600, default=2.0, text="Time between two samples.")
 @click.option(
     "--timeout",
     "timeout_s",

@@ -16,7 +16,7 @@ from taskq.front.address import FrontAddress
 from taskq.model.errors import ExtraMissing, UsageError
 from taskq_agent import log
 from taskq_cli.display.text import one_line
-from taskq_cli.options.shared import Decorator, seconds, together
+from taskq_cli.options.shared import Decorator, time_option, together
 
 verbosity_options: Final = together(
     click.option("--verbose", "-v", is_flag=True, help="Log every detail."),
@@ -36,14 +36,13 @@ tls_options: Final = together(
 
 def lease_option(least_s: float) -> Decorator:
     """Add `--lease`; the command gets `lease_s`."""
-    return click.option(
+    return time_option(
         "--lease",
         "lease_s",
-        type=seconds(least_s, 86_400),
+        least=least_s,
+        most=86_400,
         default=LEASE_S,
-        show_default=True,
-        metavar="TIME",
-        help="Time without a heartbeat after which an agent's tasks go to other agents.",
+        text="Time without a heartbeat after which an agent's tasks go to other agents.",
     )
 
 

@@ -78,13 +78,6 @@ def _parsed(text: str, direction: int) -> datetime | timedelta:
     return instant if instant.tzinfo else instant.replace(tzinfo=timezone.utc)
 
 
-def lasting(text: str) -> timedelta:
-    """Parse a duration, such as 90s, 5min or 2h."""
-    if not _DURATION.fullmatch(text.strip()):
-        raise click.BadParameter(f"{text!r} is not a duration, such as 90s, 5min or 2h.")
-    return timedelta(seconds=time_s(text))
-
-
 OUTPUTS: Final = ("table", "json", "jsonl")
 
 
@@ -142,6 +135,25 @@ def seconds(least: float = 0, most: float = math.inf) -> Callable[[str | float],
         return number
 
     return convert
+
+
+def time_option(
+    *names: str, least: float = 0, most: float = math.inf, default: float, text: str
+) -> Decorator:
+    """Return an option that takes a time; its help shows the default with a unit."""
+    unit, length = next(
+        (unit, length)
+        for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+        if not default % length or length == 1
+    )
+    shown = f"{default / length:g}{unit}" if default else "0s"
+    return click.option(
+        *names,
+        type=seconds(least, most),
+        default=default,
+        metavar="TIME",
+        help=f"{text} [default: {shown}]",
+    )
 
 
 def size(value: str | int) -> int:
