@@ -86,7 +86,7 @@ def _scores(stage: Stage, file: Path, count: int) -> Path:
 @contextmanager
 def _prioritising(stage: Stage, scores: Path) -> Iterator[int]:
     """Change priorities, again and again; yield the leader of the process group that does it."""
-    words = ["prioritise", CAMPAIGN, "--from", str(scores), "--by", "score"]
+    words = ["prioritise", CAMPAIGN, str(scores), "--by", "score"]
     with subprocess.Popen(
         [sys.executable, "-c", _AGAIN, sys.executable, "-c", _PROGRAM, *words],
         env=os.environ | {"TASKQ_DSN": stage.database.dsn},

@@ -67,7 +67,7 @@ def test_what_is_done_includes_what_is_below(tree: Campaign) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["results"], ["tasks", "--status", "done"], ["failures"], ["failures", "--tasks"]],
+    [["results"], ["tasks", "--status", "done"], ["failures"], ["failures", "--each"]],
     ids=" ".join,
 )
 @pytest.mark.usefixtures("tree")
@@ -88,7 +88,7 @@ def test_status_counts_what_is_below(taskq: CommandLine) -> None:
     assert (whole["waiting"], own["waiting"]) == (2, 1)
     assert (whole["unservable"], own["unservable"]) == (2, None)
     assert own["failure_classes"] == [{"error_class": "odd", "attempts": 1}]
-    assert taskq.refused("failures", "/a", "--by", "class", "--no-below")[0] == 2
+    assert taskq.refused("failures", "/a", "--judge", "class", "--no-below")[0] == 2
 
 
 @pytest.mark.usefixtures("tree")

@@ -80,11 +80,11 @@ def test_an_order_that_reaches_nobody_says_who_is_there(
     )
     hire("/c", host="node7")
     assert said("--campaign", "/c/below") == (
-        "No agent serves just /c/below or what is below it; 1 agent of campaigns above may.\n"
+        "No agent serves only /c/below or campaigns below it; 1 agent of campaigns above may.\n"
     )
     assert said("--site", "cracow") == ("No agent of / has this site; its agents have: here (1).\n")
     assert said("--host", "node8") == ("No agent of / has this host; its agents have: node7 (1).\n")
     hire("/d", host="node9")
-    assert said("--host", "node9", "--campaign", "/c").startswith("Of the agents of /c there is")
+    assert said("--host", "node9", "--campaign", "/c").startswith("No agent of /c has this host")
     taskq.out("agents", "drain", "--site", "here")
     assert said("--site", "here") == "2 agents already have the order.\n"

@@ -183,19 +183,19 @@ def test_results_are_exported_to_several_files(
 ) -> None:
     """Of so many rows, or by a column, which others read out of the names."""
     to, by_name = tmp_path / "rows", tmp_path / "names"
-    result = taskq("export", finished.path, "--to", f"{to}/", "--partition", "rows=2")
+    result = taskq("export", finished.path, "--to", f"{to}/", "--split", "rows=2")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "5 results of /c written" in result.stderr
     names = sorted(path.name for path in to.iterdir())
     assert names == ["part-00000.parquet", "part-00001.parquet", "part-00002.parquet"]
     assert dataset.dataset(to).to_table()["payload.n"].to_pylist() == [0, 1, 2, 3, 4]
-    words = ["--columns", "n=payload.n,pose=result.name", "--partition", "pose"]
+    words = ["--columns", "n=payload.n,pose=result.name", "--split", "pose"]
     assert taskq("export", finished.path, "--to", by_name, *words).exit_code == 0
     table = dataset.dataset(by_name, partitioning="hive").to_table()
     rows = [(one["n"], one["pose"]) for one in table.to_pylist()]
     assert sorted(rows) == [(n, f"pose{n}") for n in range(5)]
     for words in (["-o", "csv", "--to", tmp_path / "x"], [], ["--to", to]):
-        assert taskq.refused("export", "/c", "--partition", "rows=2", *words)[0] == 2
+        assert taskq.refused("export", "/c", "--split", "rows=2", *words)[0] == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["names", "rows"]
 
 
@@ -217,7 +217,7 @@ def test_failures_are_grouped_by_class(taskq: CommandLine, finished: Campaign) -
         "odd": (2, 2),
     }
     assert groups["odd"]["some_hosts"] == {"node1": 2}
-    each = taskq.json("failures", "/c", "--tasks")
+    each = taskq.json("failures", "/c", "--each")
     assert each[0].keys() == names(Failure)
     assert len(each) == 3
     assert "it broke" in taskq.out("failures", "/c")

@@ -76,10 +76,10 @@ def test_one_command_deletes_all_that_is_on_the_disk_and_nothing_else(home: Path
 
 
 def test_redis_is_started_on_request_and_stopped_with_the_server(home: Path) -> None:
-    """`up --redis` tells its address, a later `up` as well; no other command starts it."""
+    """`up --with-redis` tells its address, a later `up` as well; no other command starts it."""
     before = json.loads(run(home, "up", "-o", "json").stdout)
     assert before["redis"] is None
-    up = run(home, "up", "--redis")
+    up = run(home, "up", "--with-redis")
     assert up.exit_code == 0, up.stderr
     url = json.loads(run(home, "up", "-o", "json").stdout)["redis"]
     for fills in ("keeper", "gateway"):

@@ -1,4 +1,4 @@
-"""`taskq hosts`, `sites` and `failures --by`: three planted problems, each found at a glance."""
+"""`taskq hosts`, `sites` and `failures --judge`: three planted problems, each found at a glance."""
 
 from __future__ import annotations
 
@@ -172,15 +172,15 @@ def test_failures_are_told_with_their_side(
     assert "\nn17 is banned until 2" in told
     assert "hosts ban" not in told
     assert "$ taskq sites list /c\n" in taskq.out("explain", "/c")
-    rows = {one["error_class"]: one for one in taskq.json("failures", "/c", "--by", "class")}
+    rows = {one["error_class"]: one for one in taskq.json("failures", "/c", "--judge", "class")}
     assert {name: one["side"] for name, one in rows.items()} == {
         "exit-127": "node",
         "signal-11": "task",
     }
-    assert "  the hosts' fault\n" in taskq.out("failures", "/c", "--by", "class")
-    assert taskq.json("failures", "/c", "--by", "site")[0]["name"] == "gamma"
-    assert taskq.json("failures", "/c", "--by", "host")[-1]["name"] == "n17"
-    assert taskq.refused("failures", "/c", "--by", "host", "--tasks")[0] == 2
+    assert "  the hosts' fault\n" in taskq.out("failures", "/c", "--judge", "class")
+    assert taskq.json("failures", "/c", "--judge", "site")[0]["name"] == "gamma"
+    assert taskq.json("failures", "/c", "--judge", "host")[-1]["name"] == "n17"
+    assert taskq.refused("failures", "/c", "--judge", "host", "--each")[0] == 2
 
 
 def test_hosts_that_refuse_are_told_apart(queue: Client, campaign: Campaign, hire: Hire) -> None:
@@ -246,7 +246,7 @@ def test_places_without_attempts_or_agents_are_shown(
     assert "banned: sold" in taskq.out("hosts")
     assert taskq.refused("hosts", "/nope")[0] == 66
     assert queue.fleet.failures("/c") == []
-    assert taskq("failures", "/c", "--by", "class").stderr == "There are none.\n"
+    assert taskq("failures", "/c", "--judge", "class").stderr == "There are none.\n"
 
 
 def test_sample_says_of_how_many_attempts_it_is(

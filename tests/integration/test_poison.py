@@ -148,7 +148,7 @@ def test_poison_is_shown_and_retried_by_its_class(lose: Lose, postgres: Postgres
     shown = {one["error_class"]: one for one in taskq.json("failures", "/c")}
     assert set(shown) == {"poison", "agent-lost"}
     assert shown["poison"]["example_error"] == evidence.format("\x1b")
-    for words in (("failures", "/c", "--tasks"), ("logs", "/c", "a")):
+    for words in (("failures", "/c", "--each"), ("logs", "/c", "a")):
         text = taskq.out(*words)
         assert "poison" in text
         assert evidence.format("\\x1b") in text

@@ -238,20 +238,20 @@ def test_the_command_indexes_lists_and_drops(
     for number, task in enumerate(agent.claim(3)):
         agent.done(task, {"score": number} if number else {})
     words = ("campaign", "index", "/c")
-    said = taskq.out(*words, "--on", "result.score")
+    said = taskq.out(*words, "--by", "result.score")
     assert said.startswith("3 results of /c indexed by result.score, 1 without a number there. ")
     (listed,) = taskq.json(*words, "--list")
     assert (listed["field"], listed["seen"], listed["complete"]) == ("result.score", 3, True)
     assert (
         taskq.out("export", "/c", "--best", 1, "--by", "result.score", "--highest").count("t2") == 1
     )
-    assert "dropped" in taskq.out(*words, "--on", "result.score", "--drop")
-    assert taskq.refused(*words, "--on", "result.score", "--drop")[0] == 66
+    assert "dropped" in taskq.out(*words, "--by", "result.score", "--drop")
+    assert taskq.refused(*words, "--by", "result.score", "--drop")[0] == 66
     assert taskq.refused(*words)[0] == 2
-    assert taskq.refused(*words, "--list", "--on", "result.score")[0] == 2
+    assert taskq.refused(*words, "--list", "--by", "result.score")[0] == 2
     assert taskq.refused(*words, "--drop")[0] == 2
-    assert taskq.refused(*words, "--on", "error.class")[0] == 2
-    taskq.out(*words, "--on", "result.\x1b[31m")
+    assert taskq.refused(*words, "--by", "error.class")[0] == 2
+    taskq.out(*words, "--by", "result.\x1b[31m")
     assert "\x1b" not in taskq.out(*words, "--list")
 
 

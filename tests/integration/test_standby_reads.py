@@ -42,8 +42,8 @@ READING: list[list[str]] = [
     ["explain", "/c"],
     ["explain", "/c", "1"],
     ["failures", "/c"],
-    ["failures", "/c", "--by", "host"],
-    ["failures", "/c", "--tasks"],
+    ["failures", "/c", "--judge", "host"],
+    ["failures", "/c", "--each"],
     ["hosts", "list", "/c"],
     ["sites", "list", "/c"],
     ["sites", "list", "--banned"],
@@ -121,7 +121,7 @@ def test_what_is_read_is_what_the_primary_says(servers: Pair) -> None:
     """In the same words, but for how old it is."""
     servers.catch_up()
     queue, direct = line(servers, nowhere()), CommandLine(servers.primary_dsn)
-    for words in (("ls", "/"), ("tasks", "/c"), ("results", "/c"), ("failures", "/c", "--tasks")):
+    for words in (("ls", "/"), ("tasks", "/c"), ("results", "/c"), ("failures", "/c", "--each")):
         assert queue.json(*words) == direct.json(*words)
     assert queue.json("status", "/c")["behind_s"] >= 0
     assert queue.json("explain", "/c")["behind_s"] >= 0

@@ -90,10 +90,10 @@ CAUSES: Final = 20
 @click.command()
 @path_argument(default="/", metavar="[CAMPAIGN]")
 @click.option(
-    "--tasks", is_flag=True, help="List each failed task with its last attempt instead of groups."
+    "--each", is_flag=True, help="List each failed task with its last attempt instead of groups."
 )
 @click.option(
-    "--by",
+    "--judge",
     type=click.Choice(["class", "host", "site"]),
     help="Judge the latest attempts instead: the fault of each class, or the hosts or sites that "
     "fail more than others.",
@@ -105,8 +105,8 @@ def failures(
     invocation: Invocation,
     *,
     path: str,
-    tasks: bool,
-    by: str | None,
+    each: bool,
+    judge: str | None,
     below: bool,
     limit: int | None,
 ) -> None:
@@ -120,31 +120,31 @@ def failures(
     of the campaign, or of chance; with the intervals of shares (confidence 99.9 %), an example and
     what to do next.
 
-    --by class shows more verdicts. Like --by host and --by site, it reads a sample of at most
-    10,000 of the latest attempts.
+    --judge class shows more verdicts. All of --judge read a sample of at most 10,000 of the latest
+    attempts.
 
     Examples:
       taskq failures /demo
-      taskq failures /demo --by class
+      taskq failures /demo --judge class
     """
-    if by is not None:
-        if tasks:
-            raise UsageError("--tasks lists tasks, --by judges attempts; choose one")
+    if judge is not None:
+        if each:
+            raise UsageError("--each lists tasks, --judge judges attempts; choose one")
         if not below:
-            raise UsageError("--by judges attempts of all below as well; leave out --no-below")
-        _judged(invocation, path, by, limit)
+            raise UsageError("--judge covers all campaigns below; leave out --no-below")
+        _judged(invocation, path, judge, limit)
         return
     with invocation.reader() as client:
         records: Iterable[Record]
         examples: dict[tuple[str, str], Record] = {}
-        if tasks:
+        if each:
             records = map(as_record, client.campaign(path).failures(below=below))
         else:
             records = _noting(_causes(client, path, limit, below=below), examples)
         columns = campaign_column(client, path, below=below)
-        columns += _TASK_COLUMNS if tasks else _CAUSE_COLUMNS
+        columns += _TASK_COLUMNS if each else _CAUSE_COLUMNS
         write_records(invocation.output, records, columns, limit=limit)
-        verdicts = [] if tasks or invocation.output != "table" else client.fleet.failures(path)
+        verdicts = [] if each or invocation.output != "table" else client.fleet.failures(path)
     verdicts = [one for one in verdicts if below or one.campaign == path]
     verdicts.sort(key=lambda one: one.side == "unclear")
     _write_verdicts(verdicts[:VERDICTS], path, examples)

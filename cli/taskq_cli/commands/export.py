@@ -193,7 +193,8 @@ def tell(poses: Poses) -> None:
     "before it where wanted, as id=key,payload.smiles,score=result.score.",
 )
 @click.option(
-    "--partition",
+    "--split",
+    "partition",
     metavar="rows=N|COLUMN",
     help="Write a folder of Parquet files instead: with N rows each, or for each value of a column "
     "one, in folders named COLUMN=VALUE.",
@@ -224,7 +225,7 @@ def export(
     Example:
       taskq export /demo --to results.csv
       taskq export /demo -o csv --columns id=key,payload.smiles,score=result.score
-      taskq export /demo --to results/ --partition result.target
+      taskq export /demo --to results/ --split result.target
       taskq export /demo --best 100 --by result.score --lowest --to hits.sdf
       taskq export /demo --cursor demo.cursor --follow | ./learn.py
       taskq export /demo | jq .result
@@ -289,7 +290,7 @@ def _chosen_format(output: str, to: str, how: str | None, partition: str | None)
     how = how or (output if output != "table" else None)
     if partition is not None:
         if how not in (None, "parquet") or to == "-":
-            raise UsageError("--partition writes Parquet to a folder, such as --to results/")
+            raise UsageError("--split writes Parquet to a folder, such as --to results/")
         how = "parquet"
     if how is not None and how not in FORMATS:
         raise UsageError(f"results are exported as one of {', '.join(FORMATS)}, not as {how}")

@@ -31,13 +31,7 @@ from taskq_cli.options.shared import (
 
 @click.command()
 @path_argument(metavar="CAMPAIGN")
-@click.option(
-    "--from",
-    "file",
-    type=click.Path(),
-    metavar="FILE",
-    help="Keys and priorities, or scores: CSV, TSV or JSON Lines, plain or gzip.",
-)
+@click.argument("file", required=False, type=click.Path(), metavar="[FILE]")
 @click.option(
     "--key",
     metavar="FIELDS",
@@ -80,21 +74,21 @@ def prioritise(
 ) -> None:
     """Change the priorities of waiting tasks.
 
-    Either a file names the tasks of CAMPAIGN, or a filter matches tasks of CAMPAIGN and all below
-    it. Agents get tasks with a higher priority first; seeding gives 0. Running and ended tasks keep
-    theirs.
+    Either a FILE has keys of CAMPAIGN and priorities, or scores: CSV, TSV or JSON Lines, plain or
+    gzip. Or a filter matches tasks of CAMPAIGN and all below it. Agents get tasks with a higher
+    priority first; seeding gives 0. Running and ended tasks keep theirs.
 
     Examples:
-      taskq prioritise /demo/dock --from scores.csv --lowest
+      taskq prioritise /demo/dock scores.csv --lowest
       taskq prioritise /demo --where 'payload.target = "1lf3"' --priority 5
     """
     if (file is None) == (priority is None):
-        raise UsageError("give priorities with --from FILE, or with --where FILTER --priority N")
+        raise UsageError("give priorities by a FILE, or by --where FILTER --priority N")
     with invocation.client() as client:
         campaign = client.campaign(path)
         if priority is not None:
             if key or by or lowest is not None:
-                raise UsageError("--key, --by, --lowest and --highest go with --from FILE")
+                raise UsageError("--key, --by, --lowest and --highest go with a FILE")
             if where is None:
                 raise UsageError("--priority N needs --where FILTER, which selects the tasks")
             _by_filter(invocation, campaign, where, priority, below=below, dry_run=dry_run)

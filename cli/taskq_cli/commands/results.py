@@ -47,7 +47,7 @@ from taskq_cli.options.shared import since as parse_since
 
 @click.command()
 @path_argument()
-@click.option("--on", "field", metavar="FIELD", help="The number to index, such as result.score.")
+@click.option("--by", "field", metavar="FIELD", help="The number to index, such as result.score.")
 @click.option("--drop", is_flag=True, help="Drop the index instead.")
 @click.option("--list", "listing", is_flag=True, help="List the indexes of PATH and below.")
 @shared_options
@@ -61,12 +61,12 @@ def index(
     no more than they need. Tasks and reports go on meanwhile. Ctrl-C leaves the rest to the keeper.
 
     Examples:
-      taskq campaign index /demo/dock --on result.score
+      taskq campaign index /demo/dock --by result.score
       taskq campaign index /demo/dock --list
-      taskq campaign index /demo/dock --on result.score --drop
+      taskq campaign index /demo/dock --by result.score --drop
     """
     if listing == (field is not None) or (drop and field is None):
-        raise UsageError("name a number with --on, such as --on result.score, or give --list alone")
+        raise UsageError("name a number with --by, such as --by result.score, or give --list alone")
     with invocation.client() as client:
         campaign = client.campaign(path)
         if listing:

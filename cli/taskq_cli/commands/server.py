@@ -28,8 +28,7 @@ from taskq_cli.options.shared import dry_run_option, shared_options, yes_option
     help="Also listen at this port of 127.0.0.1, 1024 to 32767, until the next start.",
 )
 @click.option(
-    "--redis",
-    "with_redis",
+    "--with-redis",
     is_flag=True,
     help="Also start a Redis for the front, for --redis of keeper and gateway.",
 )
@@ -41,7 +40,7 @@ def up(invocation: Invocation, *, port: int | None, with_redis: bool) -> None:
     they need it, but never Redis.
 
     Example:
-      taskq up --redis
+      taskq up --with-redis
     """
     _embedded_only(invocation, "up")
     info = start_server(port)

@@ -57,7 +57,12 @@ pilot_options: Final = together(
         "Where jobs write; the nodes must see it. [default: ~/taskq-pilots/NAME]",
         "FOLDER",
     ),
-    _option("--python", "Interpreter of the nodes, with --gateway. [default: python3]"),
+    click.option(
+        "--interpreter",
+        "python",
+        metavar="PROGRAM",
+        help="Python of the nodes, with --gateway. [default: python3]",
+    ),
     click.option(
         "--setup",
         type=click.File(),
@@ -77,7 +82,7 @@ pilot_options: Final = together(
         "chunk, such as model=bro; HTCondor: line of the submit description, NAME = VALUE.",
         "--NAME=VALUE",
     ),
-    _option("--image", "Kubernetes: image of the container, with Python or that of --python."),
+    _option("--image", "Kubernetes: image of the container, with Python or that of --interpreter."),
     _option("--namespace", "Kubernetes: where the jobs are. [default: kubectl's]", "NAME"),
     _option(
         "--context", "Kubernetes: the cluster, as kubectl knows it. [default: its own]", "NAME"

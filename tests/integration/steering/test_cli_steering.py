@@ -116,8 +116,8 @@ def test_place_of_an_error_is_shown(command: str, taskq: CommandLine, ten: Campa
         ("prioritise", "/c", "--priority", "1"),
         ("prioritise", "/c", "--priority", "40000", "--where", "attempts = 0"),
         ("prioritise", "/c", "--priority", "1", "--where", "attempts = 0", "--by", "x"),
-        ("prioritise", "/c", "--priority", "1", "--from", "x.csv"),
-        ("prioritise", "/c", "--from", "x.csv", "--dry-run"),
+        ("prioritise", "/c", "--priority", "1", "x.csv"),
+        ("prioritise", "/c", "x.csv", "--dry-run"),
         ("retry", "/c", "--key", "k1", "--where", "attempts = 0"),
         ("tasks", "/c", "--key", "k1", "--where", "attempts = 0"),
         ("results", "/c", "--best", "3", "--by", "result.x", "--lowest", "--where", "attempts = 0"),
@@ -139,14 +139,14 @@ def test_file_of_scores_sets_priorities(taskq: CommandLine, ten: Campaign, tmp_p
     with gzip.open(file, "wt", encoding="utf-8") as out:
         out.write(f"key,score\nk1,-9.5\nk2,-3\n{TURNED},1\nk4,-9.5\n")
     ten.cancel(["k2"])
-    shown = taskq("prioritise", "/c", "--from", file, "--lowest")
+    shown = taskq("prioritise", "/c", file, "--lowest")
     assert shown.stdout == (
         "2 tasks of /c got another priority, 1 no longer wait, 1 unknown key.\n"
     )
     assert shown.stderr.startswith("No task has the key ")
     assert shown.stderr.strip().isprintable()
     assert [ten.task(f"k{n}").priority for n in (1, 2, 4)] == [1_000, 0, 1_000]
-    again = taskq("prioritise", "/c", "--from", file, "--lowest", "-o", "json")
+    again = taskq("prioritise", "/c", file, "--lowest", "-o", "json")
     assert json.loads(again.stdout) == {
         "path": "/c",
         "total": 4,
@@ -165,7 +165,7 @@ def test_fields_of_the_file_can_be_named(
     campaign.seed([Seed({"n": 1}, "007,a"), Seed({"n": 2}, "8,b")])
     file = tmp_path / "p.jsonl"
     file.write_text('{"id": "007", "x": "a", "p": 5, "q": 1}\n', encoding="utf-8")
-    shown = taskq("prioritise", "/c", "--from", file, "--key", "id,x", "--by", "p")
+    shown = taskq("prioritise", "/c", file, "--key", "id,x", "--by", "p")
     assert shown.stdout == "1 task of /c got another priority.\n"
     assert [task.priority for task in campaign.tasks()] == [5, 0]
 
@@ -187,7 +187,7 @@ def test_file_that_makes_no_sense_changes_nothing(
     """And the message says what is wrong."""
     file = tmp_path / "p.csv"
     file.write_text(content, encoding="utf-8")
-    shown = taskq("prioritise", "/c", "--from", file)
+    shown = taskq("prioritise", "/c", file)
     assert (shown.exit_code, shown.stdout) == (code, "")
     assert why in shown.stderr
     assert {task.priority for task in ten.tasks()} == {0}
