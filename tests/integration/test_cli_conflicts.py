@@ -85,7 +85,7 @@ def test_a_second_stage_that_reuses_names_is_refused(
     assert (result.exit_code, len(named)) == (65, MAX_REPORTED_CLASHES)
     assert named[0].startswith(f"{second}:1: the key '0'")
     assert "300 records have keys of other payloads" in error
-    assert "tasks added before: 1," in error
+    assert "tasks added before: 1;" in error
     assert campaign.status().total == 301
     result = taskq("seed", "/c", second, "--key", "id", "--on-conflict", "skip")
     assert "300 conflicts skipped" in result.stdout

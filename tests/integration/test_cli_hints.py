@@ -33,7 +33,7 @@ def finished(campaign: Campaign, hire: Hire) -> Campaign:
         (["results", "/c", "--csv"], "--to FILE.csv"),
         (["results", "/c", "-o", "csv"], "`taskq export -o csv`"),
         (["export", "/c", "-o", "hits.csv"], "`--to hits.csv` names a file"),
-        (["campaign", "create", "--file", "c.toml"], "by --campaign-file"),
+        (["campaign", "create", "--file", "c.toml"], "--campaign-file names"),
         (["results", "/c", "-o", "hits.json"], "`> hits.json` names a file"),
         (["status", "-o", "yaml"], "is not one of table, json, jsonl"),
         (["agent", "run", "--campaign", "/c", "--gateway", "https://g"], "taskq-agent run"),

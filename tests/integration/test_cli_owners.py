@@ -29,7 +29,7 @@ def test_quotas_are_set_shown_and_removed(taskq: CommandLine, queue: Client) -> 
     table = taskq.out("owners")
     assert "alice          1  0 of 20,000  4 of 5,000,000  0 bytes of 50 GiB" in table
     assert "WEIGHT" not in table
-    assert "are shared out by owner" in taskq.out("owners", "share", "owner")
+    assert "are shared by owner" in taskq.out("owners", "share", "owner")
     assert "were already shared out by owner" in taskq.out("owners", "share", "owner")
     assert "WEIGHT" in taskq.out("owners")
     shown = dict(

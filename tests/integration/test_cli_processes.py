@@ -159,7 +159,7 @@ def test_ctrl_c_while_seeding_leaves_whole_chunks(taskq: CommandLine, campaign: 
         code, error = interrupted(seeding)
     assert code == 130
     assert re.fullmatch(
-        r"Interrupted; tasks added before: [\d,]+, .* continues from there.\n", error
+        r"Interrupted; tasks added before: [\d,]+; .* continues from there.\n", error
     )
     total = campaign.status().total
     assert total
@@ -183,7 +183,7 @@ def test_ctrl_c_ends_seeding_into_a_database_that_does_not_answer(
         relay.answer()
     assert code == 130
     assert re.fullmatch(
-        r"Interrupted; tasks added before: [\d,]+, .* continues from there.\n", error
+        r"Interrupted; tasks added before: [\d,]+; .* continues from there.\n", error
     )
 
 

@@ -75,7 +75,7 @@ def test_token_needs_a_kind_and_values_that_are_some(taskq: CommandLine) -> None
     words = ("token", "create", "a", "--campaign", "/c")
     for kinds in ((), ("--site", "--manager")):
         error = taskq.refused(*words, *kinds)[1]
-        assert error.startswith("say whose token it is: one of --site, --manager, --submitter")
+        assert error.startswith("give the kind of the token: one of --site, --manager, --submitter")
     for more, told in (
         (["--site", "--network", "here"], "write 192.0.2.0/24"),
         (["--manager", "--uses", 3], "neither uses, networks nor"),

@@ -127,17 +127,8 @@ def test_unfinished_stages_are_refused(queue: Client, hire: Hire, taskq: Command
     """Their best are not known; the next stage may lie below the first."""
     dock(queue, hire, {"/dock": [("a", "C", 1), ("b", "CC", 2)]})
     queue.create_campaign("/dock/md").seed([{"x": 1}])
-    seed = (
-        "seed",
-        "/dock/md",
-        "--from",
-        "/dock",
-        "--best",
-        "1",
-        "--by",
-        "result.score",
-        "--lowest",
-    )
+    best = ("--best", "1", "--by", "result.score", "--lowest")
+    seed = ("seed", "/dock/md", "--from", "/dock", *best)
     assert taskq.json(*seed)["added"] == 1
     assert queue.campaign("/dock/md").task("a").payload == {"smiles": "C"}
     queue.campaign("/dock").seed([Seed({"smiles": "N"}, "c")])
@@ -262,86 +253,33 @@ def test_another_payload_matters_at_the_end(queue: Client, hire: Hire) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--best", "1%"], 2, "with --from"),
-        (["--lowest"], 2, "with --from"),
-        (["--live"], 2, "with --from"),
-        (
-            ["--from", "/dock", "--best", "5", "--by", "x", "--lowest", "--live", "--so-far"],
-            2,
-            "choose one",
-        ),
-        (["--from", "/md", "--best", "5", "--by", "x", "--lowest", "--live"], 2, "from itself"),
-        (
-            [
-                "--from",
-                "/dock",
-                "--best",
-                "5",
-                "--by",
-                "x",
-                "--lowest",
-                "--live",
-                "--on-conflict",
-                "skip",
-            ],
-            2,
-            "no --on-conflict",
-        ),
-        (["--from", "/dock"], 2, "--from needs --best and --by"),
-        (["--from", "/dock", "--best", "1%"], 2, "--from needs --best and --by"),
-        (["--from", "/dock", "--best", "5", "--by", "result.score"], 2, "--lowest or --highest"),
-        (
-            ["--from", "/dock", "--best", "1.5", "--by", "result.x", "--lowest"],
-            2,
-            "a number or a share",
-        ),
-        (
-            ["--from", "/dock", "--best", "0", "--by", "result.x", "--lowest"],
-            2,
-            "whole number from 1",
-        ),
-        (["--from", "/dock", "--best", "101%", "--by", "result.x", "--lowest"], 2, "at most 100"),
-        (
-            ["--from", "/dock", "--best", "5", "--by", "result.x", "--lowest"],
-            2,
-            "none of 1 results",
-        ),
-        (
-            [
-                "--from",
-                "/dock",
-                "--best",
-                "5",
-                "--by",
-                "result.score",
-                "--lowest",
-                "--group",
-                "key",
-            ],
-            2,
-            "group",
-        ),
-        (
-            ["--from", "/dock", "--best", "5", "--by", "x", "--lowest", "--sweep", "n=1:2"],
-            2,
-            "names the tasks",
-        ),
-        (["--from", "/md", "--best", "5", "--by", "result.score", "--lowest"], 2, "from itself"),
-        (
-            ["--from", "/nope", "--best", "5", "--by", "result.score", "--lowest"],
-            66,
-            "no campaign /nope",
-        ),
-        (["--from", "/dock", "--best", "5", "--by", "result.score\udcff", "--lowest"], 2, "UTF-8"),
+        ("--best 1%", 2, "with --from"),
+        ("--lowest", 2, "with --from"),
+        ("--live", 2, "with --from"),
+        ("--from /dock --best 5 --by x --lowest --live --so-far", 2, "choose one"),
+        ("--from /md --best 5 --by x --lowest --live", 2, "from itself"),
+        ("--from /dock --best 5 --by x --lowest --live --on-conflict skip", 2, "no --on-conflict"),
+        ("--from /dock", 2, "--from needs --best and --by"),
+        ("--from /dock --best 1%", 2, "--from needs --best and --by"),
+        ("--from /dock --best 5 --by result.score", 2, "--lowest or --highest"),
+        ("--from /dock --best 1.5 --by result.x --lowest", 2, "a number or a share"),
+        ("--from /dock --best 0 --by result.x --lowest", 2, "whole number from 1"),
+        ("--from /dock --best 101% --by result.x --lowest", 2, "at most 100"),
+        ("--from /dock --best 5 --by result.x --lowest", 2, "none of 1 results"),
+        ("--from /dock --best 5 --by result.score --lowest --group key", 2, "group"),
+        ("--from /dock --best 5 --by x --lowest --sweep n=1:2", 2, "names the tasks"),
+        ("--from /md --best 5 --by result.score --lowest", 2, "from itself"),
+        ("--from /nope --best 5 --by result.score --lowest", 66, "no campaign /nope"),
+        ("--from /dock --best 5 --by result.score\udcff --lowest", 2, "UTF-8"),
     ],
 )
 def test_what_cannot_be_chosen_is_told(
-    queue: Client, hire: Hire, taskq: CommandLine, options: list[str], code: int, said: str
+    queue: Client, hire: Hire, taskq: CommandLine, options: str, code: int, said: str
 ) -> None:
     """In a line; nothing is added."""
     dock(queue, hire, {"/dock": [("a", "C", 1)]})
     queue.create_campaign("/md")
-    exit_code, error = taskq.refused("seed", "/md", *options)
+    exit_code, error = taskq.refused("seed", "/md", *options.split())
     assert (exit_code, said in error) == (code, True), error
     assert queue.campaign("/md").status().total == 0
 

@@ -49,8 +49,8 @@ FOLLOWING: Final = (
     Mutant(
         "cursor-not-renewed-while-following",
         "cli/taskq_cli/commands/export.py",
-        "        cursor.write(file)\n",
-        "        pass\n",
+        "            return\n        cursor.write(file)\n",
+        "            return\n        pass\n",
         "Whoever is killed gets all results again.",
         _EXPORT,
     ),

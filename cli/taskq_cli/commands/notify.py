@@ -125,7 +125,7 @@ def add(
 @limit_option
 @shared_options
 def list_(invocation: Invocation, limit: int | None) -> None:
-    """List the rules, with the messages that wait and those that were given up.
+    """List the rules, with their waiting and given-up messages.
 
     Example:
       taskq notify list

@@ -85,7 +85,7 @@ def test_a_rule_from_the_first_command_to_the_last(
     code, error = taskq.refused("notify", "rm", "night")
     assert (code, error) == (
         66,
-        "no notification rule night; `taskq notify list` shows what there is",
+        "no notification rule night; `taskq notify list` shows all",
     )
 
 

@@ -112,7 +112,7 @@ def test_setup_lines_come_from_a_file(taskq: CommandLine, tmp_path: Path) -> Non
             (["slurm", "x", "--campaign", "/c", "--token-file", "gone"], 66, "gone: no such file"),
             (["ssh", "x", "--campaign", "/c"], 2, "the driver ssh needs hosts (--host)"),
             (["--file", "gone.toml"], 66, "gone.toml: No such file or directory"),
-            (["--file", "x.toml", "--cores", "3"], 2, "--file says all of it"),
+            (["--file", "x.toml", "--cores", "3"], 2, "--file replaces DRIVER"),
         ]
     ),
 )
