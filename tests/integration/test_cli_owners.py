@@ -30,7 +30,7 @@ def test_quotas_are_set_shown_and_removed(taskq: CommandLine, queue: Client) -> 
     assert "alice          1  0 of 20,000  4 of 5,000,000  0 bytes of 50 GiB" in table
     assert "WEIGHT" not in table
     assert "are shared by owner" in taskq.out("owners", "share", "owner")
-    assert "were already shared out by owner" in taskq.out("owners", "share", "owner")
+    assert "were already shared by owner" in taskq.out("owners", "share", "owner")
     assert "WEIGHT" in taskq.out("owners")
     shown = dict(
         line.split(maxsplit=1) for line in taskq.out("campaign", "show", "/c").splitlines()
