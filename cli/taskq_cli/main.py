@@ -38,8 +38,7 @@ SECTIONS: Final[Sections] = {
         "audit": "db:audit",
     },
     "Agents": {
-        "agents": "agents:agents",
-        "agent": "agent:agent",
+        "agent": "agent:agents",
         "hosts": "places:hosts",
         "sites": "places:sites",
         "pilots": "pilots:pilots",

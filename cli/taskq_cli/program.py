@@ -130,6 +130,14 @@ class ListGroup(click.Group):
 
 _MARK: Final = "\b"  # see "Preventing Rewrapping" in click's documentation
 
+#: Nouns in the other number, which the help does not list.
+_OTHER_NAMES: Final = {
+    "agents": "agent",
+    "host": "hosts",
+    "owner": "owners",
+    "pilot": "pilots",
+    "site": "sites",
+}
 _PREPARED: Final = WeakSet[click.Command]()
 
 Sections = Mapping[str, Mapping[str, str]]
@@ -156,9 +164,10 @@ class Program(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
         """Import a sub-command."""
-        if cmd_name not in self._places:
+        place = self._places.get(_OTHER_NAMES.get(cmd_name, cmd_name))
+        if place is None:
             return None
-        module, _, name = self._places[cmd_name].partition(":")
+        module, _, name = place.partition(":")
         found = getattr(importlib.import_module(f"{self._package}.{module}"), name)
         return _prepared(cast("click.Command", found))
 
@@ -167,7 +176,8 @@ class Program(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a sub-command; propose a similar one if there is none."""
         close = get_close_matches(args[0], self._places, n=1)
-        if args[0] not in self._places and close and not ctx.resilient_parsing:
+        known = {*self._places, *_OTHER_NAMES}
+        if args[0] not in known and close and not ctx.resilient_parsing:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
         return super().resolve_command(ctx, args)
 

@@ -76,7 +76,7 @@ def test_an_order_that_reaches_nobody_says_who_is_there(
         return result.stderr
 
     assert said("--campaign", "/c") == (
-        "No agent that serves /c is at work; see `taskq agents list`.\n"
+        "No agent that serves /c is at work; see `taskq agent list`.\n"
     )
     hire("/c", host="node7")
     assert said("--campaign", "/c/below") == (

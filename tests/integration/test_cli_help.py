@@ -94,6 +94,23 @@ def test_documentation_names_no_command_that_is_not_there() -> None:
     assert {tuple(row.split()) for row in rows} <= COMMANDS.keys()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "taskq host show n17",
+        "taskq site list /demo",
+        "taskq pilot run",
+        "taskq owner give /demo alice",
+        "taskq agents drain --site cluster-b",
+        "taskq agents /demo",
+    ],
+)
+def test_nouns_may_be_singular_or_plural(line: str) -> None:
+    """Both are accepted; the help names one."""
+    parse(line)
+    assert f"  {line.split()[1]} " not in CliRunner().invoke(main, ["-h"]).stdout
+
+
 def test_a_mistyped_command_gets_a_proposal() -> None:
     """The error names the command that was probably meant."""
     result = CliRunner().invoke(main, ["staus"])

@@ -1,4 +1,4 @@
-"""`taskq agent`: direct agents on this machine, with their own connections to PostgreSQL."""
+"""`taskq agent run`: direct agents on this machine, with their own connections to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from taskq_agent.loop import AgentSummary, run_agent
 from taskq_agent.run_options import OPTIONS, Option, settings
 from taskq_agent.self_test import Node, Unfit, check_node, unfit
 from taskq_agent.settings import AgentSettings
+from taskq_cli.commands.agents import agents
 from taskq_cli.display.output import as_record, facts, write_record
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.serving import front_option, lease_option, log_to_stderr, verbosity_options
@@ -93,16 +94,7 @@ def _click_type(check: Callable[[str], Any]) -> Any:
 _CAMPAIGN: Final = campaign_option(required=True, help="Campaign to serve, with all below it.")
 
 
-@click.group()
-def agent() -> None:
-    """Run agents on this machine.
-
-    Example:
-      taskq agent run --campaign /demo --slots 2
-    """
-
-
-@agent.command()
+@agents.command()
 @agent_options
 @blobs_option
 @front_option

@@ -1,4 +1,4 @@
-"""`taskq agents`: list open sessions and those that left, and drain agents."""
+"""`taskq agent`: list open sessions and those that left, and drain agents."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def explain_none_drained(
     here = [one for one in agents if one.path == path or one.path.startswith(below)]
     if not here:
         if not agents:
-            return f"No agent that serves {path} is at work; see `taskq agents list`."
+            return f"No agent that serves {path} is at work; see `taskq agent list`."
         above = counted(len(agents), "agent")
         return f"No agent serves only {path} or campaigns below it; {above} of campaigns above may."
     for what, names in wanted.items():
@@ -69,7 +69,7 @@ def explain_none_drained(
             return f"{none}; its agents have: {most_common(there, SHOWN)}."
     matching = [one for one in here if _matches(one, wanted)]
     if not matching:
-        return f"No agent of {path} matches all options; see `taskq agents list {path}`."
+        return f"No agent of {path} matches all options; see `taskq agent list {path}`."
     return f"{counted(len(matching), 'agent')} already have the order."
 
 
@@ -81,14 +81,14 @@ MAX_AGENTS = 1_000_000
 MAX_REASONS = 10
 
 
-@click.group(cls=ListGroup)
+@click.group("agent", cls=ListGroup)
 def agents() -> None:
-    """List the agents that are at work or have left, or drain some.
+    """Run agents on this machine; list and drain those of the queue.
 
     `list` is the default sub-command.
 
     Example:
-      taskq agents list /demo
+      taskq agent run --campaign /demo --slots 2
     """
 
 
@@ -110,7 +110,7 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
     agents left within the last hour, and why; --left lists them.
 
     Example:
-      taskq agents list /demo
+      taskq agent list /demo
     """
     most = limit or (TABLE_ROWS if invocation.output == "table" else MAX_AGENTS - 1)
     with invocation.reader() as client:
@@ -220,7 +220,7 @@ def _tell_troubles(agents: Sequence[Record]) -> None:
     "hosts",
     multiple=True,
     metavar="HOST",
-    help="Only agents on this machine, as `taskq agents list` names it. May be repeated.",
+    help="Only agents on this machine, as `taskq agent list` names it. May be repeated.",
 )
 @campaign_option("path", help="Only agents that serve this campaign or one below it.")
 @dry_run_option
@@ -243,8 +243,8 @@ def drain(
     and --host, the command asks first.
 
     Examples:
-      taskq agents drain --site cluster-b
-      taskq agents drain --host node07 --host node08
+      taskq agent drain --site cluster-b
+      taskq agent drain --host node07 --host node08
     """
     wanted = {"site": sites, "name": names, "host": hosts}
     if path is None and not any(wanted.values()):

@@ -98,9 +98,7 @@ def _lines(found: Recovery, *, dry_run: bool) -> list[str]:
     moves = _moves(found) if dry_run else _moves(found, "ended", "handed out", "gave")
     lines = [f"{'Would' if dry_run else 'Done:'} {' and '.join(moves)}."]
     if not moves:
-        lines = [
-            "Nothing to do; `taskq agents list` shows for how long each agent has been silent."
-        ]
+        lines = ["Nothing to do; `taskq agent list` shows for how long each agent has been silent."]
     for one in found.campaigns:
         numbers = {"handed out again": one["handed_out"], "tried again": one["retried"]}
         counts = ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
@@ -111,5 +109,5 @@ def _lines(found: Recovery, *, dry_run: bool) -> list[str]:
             f"Skipped: {agents} and {tasks} that another session has locked; run it again."
         )
     if found.braked:
-        lines.append("Tasks of other silent agents are still held; see `taskq agents list`.")
+        lines.append("Tasks of other silent agents are still held; see `taskq agent list`.")
     return lines
