@@ -164,7 +164,7 @@ def test_ctrl_c_while_seeding_leaves_whole_chunks(taskq: CommandLine, campaign: 
     total = campaign.status().total
     assert total
     assert total % 5_000 == 0
-    assert int(error.split(":")[1].split(", the")[0].replace(",", "")) == total
+    assert int(error.split(":")[1].split("; the")[0].replace(",", "")) == total
     assert taskq.json("seed", "/c", "--sweep", f"n=1:{total + 7}")["added"] == 7
 
 

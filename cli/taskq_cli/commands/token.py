@@ -184,7 +184,8 @@ def revoke(invocation: Invocation, *, name: str, dry_run: bool) -> None:
     """
     with invocation.client() as client:
         if dry_run:
-            found = [one for one in client.tokens.list() if one.name == name]
+            valid = (one for one in client.tokens.list() if one.state != "revoked")
+            found = [one for one in valid if one.name == name]
             if not found:
                 raise NotFound(f"no token {name}; `taskq token list` shows all")
             sessions = counted(found[0].sessions, "session")
