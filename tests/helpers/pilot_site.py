@@ -149,7 +149,7 @@ class PilotSite:
     def run_one_that_dies(self) -> PilotJob:
         """Let a job die before its agent is heard, for the interpreter is not there."""
         self.seed(2)
-        self.add("--python", "/no/such/python3", "--time-limit", "2m", "--max-jobs", 1)
+        self.add("--interpreter", "/no/such/python3", "--time-limit", "2m", "--max-jobs", 1)
         loop = self.loop()
         loop.round()
         self.wait(lambda: loop.round() and self.jobs()[1].outcome == "died")
