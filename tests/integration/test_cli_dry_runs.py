@@ -10,6 +10,7 @@ from taskq import Campaign
 from tests.helpers.command_line import CommandLine
 
 REMOVALS = (
+    (["campaign", "rm", "/c"], ["ls"], "/c and 0 tasks with all results would be deleted"),
     (["input", "remove", "/c", "ligands"], ["input", "list", "/c"], "ligands of /c, 3 bytes,"),
     (["notify", "rm", "night"], ["notify", "list"], "rule night would be removed, with 0 waiting"),
     (["pilots", "rm", "here"], ["pilots", "list"], "pilot here would be removed, with 0 live jobs"),
@@ -42,6 +43,6 @@ def test_dry_run_removes_nothing(
     assert said in told
     assert told.endswith("; nothing was changed.\n")
     assert filled.json(*look) == before
-    filled.out(*remove, *(["--yes"] * (remove[0] == "pilots")))
+    filled.out(*remove, *(["--yes"] * (remove[0] in {"campaign", "pilots"})))
     assert filled.json(*look) != before
     assert filled.refused(*remove, "--dry-run")[0] == 66

@@ -24,7 +24,13 @@ from taskq_cli.display.progress import chunk_display
 from taskq_cli.early_exits import confirm, resumable
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.campaign import SpecOptions, spec_options
-from taskq_cli.options.shared import campaign_file_option, path_argument, shared_options, yes_option
+from taskq_cli.options.shared import (
+    campaign_file_option,
+    dry_run_option,
+    path_argument,
+    shared_options,
+    yes_option,
+)
 from taskq_cli.seeder import warn_unrunnable
 
 #: Titles of settings that share a line, and one that says more than the name.
@@ -173,9 +179,10 @@ def resume(invocation: Invocation, path: str) -> None:
 
 @campaign.command()
 @path_argument()
+@dry_run_option
 @yes_option
 @shared_options
-def rm(invocation: Invocation, *, path: str, yes: bool) -> None:
+def rm(invocation: Invocation, *, path: str, dry_run: bool, yes: bool) -> None:
     """Delete PATH and all below: campaigns, tasks and results, for good.
 
     Example:
@@ -184,7 +191,16 @@ def rm(invocation: Invocation, *, path: str, yes: bool) -> None:
     if path == "/":
         raise UsageError("the root cannot be removed; name a campaign below it")
     with invocation.client() as client:
-        _confirm_removal(client, path, yes=yes)
+        nodes = client.campaign(path).tree()
+        total = sum(node.total for node in nodes)
+        below = f", {counted(len(nodes) - 1, 'campaign')} below" if len(nodes) > 1 else ""
+        what = f"{path}{below} and {counted(total, 'task')} with all results"
+        if dry_run:
+            record = {"path": path, "tasks": total, "dry_run": True}
+            would = f"{what} would be deleted; nothing was changed."
+            write_record(invocation.output, record, would)
+            return
+        confirm(f"Delete {what}?", yes=yes)
         with resumable(), chunk_display(f"deleting {path}") as show:
             removed = client.campaign(path).remove(lambda gone, of: show(gone, of, "deleted"))
     text = f"The campaign {path} and {counted(removed, 'task')} are deleted."
@@ -212,13 +228,6 @@ def _created(client: Client, spec: CampaignSpec, *, exist_ok: bool) -> tuple[Cam
         raise Conflict(f"{error}; with --exist-ok it is changed instead") from error
     is_same = found.spec() == was
     return found, "existed already, with these settings" if is_same else "existed and is changed"
-
-
-def _confirm_removal(client: Client, path: str, *, yes: bool) -> None:
-    nodes = client.campaign(path).tree()
-    below = f", {counted(len(nodes) - 1, 'campaign')} below" if len(nodes) > 1 else ""
-    tasks = counted(sum(node.total for node in nodes), "task")
-    confirm(f"Delete {path}{below} and {tasks} with all results?", yes=yes)
 
 
 def _settings(spec: CampaignSpec) -> dict[str, str]:
