@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final
+from functools import partial
 
 import click
 
 import taskq
 from taskq import Campaign, Client
-from taskq.db.address import display_name, is_starting
+from taskq.db.address import await_start, display_name
 from taskq.db.connections import Database
 from taskq.db.queue_address import check_gateway, is_gateway, queue_address
 from taskq.db.standby import MOST_BEHIND_S
@@ -26,7 +25,6 @@ from taskq_cli.display.output import Column
 from taskq_cli.display.text import one_line
 
 #: Seconds between two looks at a server that is starting up.
-START_POLL_S: Final = 0.5
 
 
 @dataclass
@@ -55,17 +53,16 @@ class Invocation:
         `NotOverGateway` names the command.
         """
         if waits:
-            self._await_server()
+            self._await(self.address())
         return self._client(None)
 
-    def _await_server(self) -> None:
-        address = self.address()
-        said = False
-        while address is not None and not is_gateway(address) and is_starting(address):
-            if not said:
-                warn(f"{display_name(address)} is starting up or recovering; waiting for it")
-                said = True
-            time.sleep(START_POLL_S)
+    @staticmethod
+    def _await(*addresses: str | None) -> None:
+        for address in addresses:
+            if address is not None and not is_gateway(address):
+                name = display_name(address)
+                text = f"{name} is starting up or recovering; waiting for it"
+                await_start(address, partial(warn, text))
 
     @property
     def standby(self) -> str | None:
@@ -73,12 +70,16 @@ class Invocation:
         return self.read_dsn or os.environ.get("TASKQ_READ_DSN") or None
 
     @contextmanager
-    def reader(self, say: Callable[[str], None] | None = None) -> Iterator[Client]:
+    def reader(
+        self, say: Callable[[str], None] | None = None, *, waits: bool = False
+    ) -> Iterator[Client]:
         """Connect for reading: to the standby of `--read-dsn` or `TASKQ_READ_DSN`, if there is one.
 
         Otherwise as `client`. In the end it is said how old at most what was read is. say: told
-        whenever the standby is left for the primary, by default people are.
+        whenever the standby is left for the primary, by default people are. waits: as for `client`.
         """
+        if waits:
+            self._await(self.address(), self.standby)
         with self._client(self.standby, say or warn) as client:
             yield client
             behind_s = client.behind_s

@@ -11,7 +11,8 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -213,6 +214,10 @@ def reading(dsn: str) -> str:
     return psycopg.conninfo.make_conninfo(dsn, **missing)
 
 
+#: Seconds between two looks at a server that recovers.
+START_POLL_S: Final = 0.5
+
+
 def is_starting(dsn: str) -> bool:
     """Tell whether a host of the DSN has a server that recovers and takes no connections yet.
 
@@ -230,6 +235,19 @@ def is_starting(dsn: str) -> bool:
         if psycopg.pq.PGconn.ping(one.encode()) == psycopg.pq.Ping.REJECT:
             return True
     return False
+
+
+def await_start(dsn: str, say: Callable[[], None]) -> None:
+    """Wait while a server of the DSN recovers, for as long as that takes; see `is_starting`.
+
+    say: called once, before the wait.
+    """
+    said = False
+    while is_starting(dsn):
+        if not said:
+            say()
+            said = True
+        time.sleep(START_POLL_S)
 
 
 def note_backend(connection: Watched, pid: int) -> None:

@@ -31,7 +31,14 @@ from taskq.db.statements import JsonText, Statements
 from taskq.db.upgrades import PREPARED_BEFORE
 from taskq.model.errors import SchemaNewer, TaskqError, Unavailable
 
-__all__ = ["AsyncConnection", "Connection", "Database", "JsonText", "Row", "Statements"]
+__all__ = [
+    "AsyncConnection",
+    "Connection",
+    "Database",
+    "JsonText",
+    "Row",
+    "Statements",
+]
 
 #: Seconds for which a server's timeline is cached: a pooler may switch servers at any moment.
 TIMELINE_FRESH_S: Final = 10.0

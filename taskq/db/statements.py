@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import sql
-from psycopg.adapt import Buffer, Loader
+from psycopg.adapt import Buffer, Dumper, Loader
 from psycopg.rows import tuple_row
 
 from taskq.db.address import Row, quoted
@@ -39,6 +39,17 @@ class JsonText(bytes):
 class _JsonTextLoader(Loader):
     def load(self, data: Buffer) -> JsonText:
         return JsonText(checked(bytes(data), MAX_READ_BYTES))
+
+
+class EncodedText(bytes):
+    """Text in UTF-8 that goes to the server without being decoded here."""
+
+
+class _EncodedTextDumper(Dumper):
+    def dump(self, obj: EncodedText) -> Buffer:
+        if obj.find(0) >= 0:
+            raise psycopg.DataError("text for PostgreSQL has no NUL")  # or it would end there
+        return obj
 
 
 class Statements:
@@ -82,6 +93,7 @@ class Statements:
         """
         with psycopg.ServerCursor(self._connection, "table", row_factory=tuple_row) as cursor:
             cursor.adapters.register_loader("jsonb", _JsonTextLoader)
+            cursor.adapters.register_dumper(EncodedText, _EncodedTextDumper)
             cursor.itersize = _AT_A_TIME
             cursor.execute(statement(name), values)
             columns = [(one.name, one.type_display) for one in cursor.description or ()]

@@ -49,6 +49,17 @@ def why_unreadable(value: object) -> str | None:
     return str(value[UNREADABLE]) if isinstance(value, Mapping) and UNREADABLE in value else None
 
 
+def why_unreadable_text(text: bytes) -> str | None:
+    """Return why JSON text, as PostgreSQL writes it, cannot be read; None if it can be.
+
+    PostgreSQL writes numbers out, so a short text has neither many digits nor many levels.
+    """
+    if len(text) < _DEEPEST:
+        return None
+    why = json_text.fault(text, most=limits.MAX_READ_BYTES, deep=_DEEPEST)
+    return None if why is None else f"JSON {why}"
+
+
 def checked(text: bytes, most: int) -> bytes:
     """Return JSON text if every reader can read it, else the text of its replacement."""
     why = json_text.fault(text, most=most, deep=_DEEPEST)

@@ -9,10 +9,12 @@ from typing import Final
 
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import InvalidCampaign
+from taskq.model.handler import Handler
 from taskq.model.words import beginning
 from taskq_agent.handlers.checks import check_handler
 from taskq_agent.protocol import Input
 
+_MOST_BYTES: Final = 1 << 20
 _NAMED: Final = 5
 _SHOWN_CHARS: Final = 80
 
@@ -32,6 +34,27 @@ def spec_body(spec: CampaignSpec, inputs: Mapping[str, Input] | None = None) -> 
     if inputs is not None:
         body["inputs"] = {name: asdict(one) for name, one in inputs.items()}
     return json.dumps(body)
+
+
+def check_handler_of(spec: str | bytes) -> None:
+    """Raise `InvalidCampaign` if the handler in a spec, as `spec_body` makes it, is unknown here.
+
+    A spec that is no JSON object is PostgreSQL's to refuse.
+    """
+    if len(spec) > _MOST_BYTES:
+        raise InvalidCampaign(f"settings of {len(spec)} bytes; {_MOST_BYTES} at most")
+    try:
+        body = json.loads(spec)
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(body, dict) or body.get("handler") is None:
+        return
+    handler = Handler.from_json(body["handler"])
+    params = body.get("params")
+    try:
+        check_handler(handler.to_json(), params if isinstance(params, dict) else {})
+    except ValueError as error:
+        raise InvalidCampaign(f"handler: {error}") from None
 
 
 def described_changes(old: CampaignSpec, new: CampaignSpec) -> str:

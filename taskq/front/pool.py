@@ -12,10 +12,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 from taskq.db.connections import Database
+from taskq.db.stored_json import why_unreadable_text
 from taskq.dispatch.campaign_cache import CampaignCache
+from taskq.dispatch.campaign_faults import failure
 from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.group_commit import cancel
 from taskq.front.address import FrontAddress
@@ -164,9 +166,22 @@ class Pool:
     def _hand_out(
         self, session: int, lease: str, share: Sequence[Entry], callbacks: Iterable[Callback]
     ) -> None:
+        readable = [one for one in share if self._is_readable(one, session)]
+        if not readable:
+            self.counters.misses += 1
+            _run_callbacks(callbacks, [])
+            return
         self.counters.hits += 1
-        self._replay.put(session, lease, share)
-        _run_callbacks(callbacks, [one.task for one in share])
+        self._replay.put(session, lease, readable)
+        _run_callbacks(callbacks, [one.task for one in readable])
+
+    def _is_readable(self, entry: Entry, session: int) -> bool:
+        """Tell whether agents can read a payload; if not, its task fails, as `Exchanges` has it."""
+        text = bytes(cast("Any", entry.task.payload))  # JSON text, see `open_entry`
+        why = why_unreadable_text(text)
+        if why is not None:
+            self._state_cache.fail(entry.task, failure(entry.task, session, why))
+        return why is None
 
     async def _tidy(self) -> None:
         """Give back the entries of buffers that nobody claims from, until cancelled."""

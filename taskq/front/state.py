@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from taskq.db.catalogue import array
 from taskq.db.connections import Database, Row
 from taskq.dispatch.campaign_cache import CampaignCache
 from taskq.dispatch.fair_share import MOST_CAMPAIGNS, CampaignOrder, Scope
@@ -40,6 +41,8 @@ _ANSWER_S: Final = 10.0
 #: Seconds after which an order is used only while PostgreSQL does not answer.
 _OLD_S: Final = 10.0
 _CLOSE_S: Final = 2.0
+#: Failures of tasks with unreadable payloads to report at a time; more expire with their leases.
+_MOST_FAILURES: Final = 1_000
 
 
 class _Known:
@@ -73,6 +76,7 @@ class StateCache:
         self._doubted = False
         self._failing = False
         self._lease_returns = LeaseReturns(self._rows)
+        self._failures: list[tuple[int, str]] = []
 
     def campaign_order(self, scope: Scope, now: float) -> CampaignOrder | None:
         """Return the cached order of campaigns of a scope; None if there is none yet."""
@@ -120,6 +124,19 @@ class StateCache:
             self._lease_returns.add(tasks)
             self._due.set()
 
+    def fail(self, task: Task, report: str) -> None:
+        """Report soon that a popped task has failed; its lease expires if PostgreSQL is away."""
+        if len(self._failures) < _MOST_FAILURES:
+            self._failures.append((task.campaign, report))
+        self._due.set()
+
+    async def _report_failures(self) -> None:
+        failures, self._failures = self._failures, []
+        if failures:
+            reports = f"[{','.join(report for _, report in failures)}]"
+            campaigns = array(campaign for campaign, _ in failures)
+            await self._rows("settle_many", campaigns=campaigns, reports=reports)
+
     async def close(self) -> None:
         """Give back the remaining leases, if PostgreSQL answers, and close the connection."""
         with suppress(TaskqError, asyncio.TimeoutError):
@@ -141,6 +158,7 @@ class StateCache:
         ]
         for _, _, scope, order in sorted(stale)[:_MOST_REFRESHED]:
             await self._draw(scope, order)
+        await self._report_failures()
         await self._lease_returns.give_back()
 
     async def _ask_state(self, now: float) -> None:

@@ -30,12 +30,13 @@ from starlette.responses import Response
 from taskq.db.address import Row
 from taskq.db.catalogue import Offer
 from taskq.db.connections import Database, JsonText, Statements
+from taskq.db.statements import EncodedText
 from taskq.db.tokens import hashed
 from taskq.files.blob_store import MAX_INPUT_BYTES, BlobStore
 from taskq.gateway.errors import Busy, ErrorAnswer, StatementTooLong, TooLarge
 from taskq.gateway.large_bodies import LARGE_BYTES
 from taskq.gateway.manager_turns import MOST_AT_ONCE, ManagerTurns, PlacedAnswer
-from taskq.gateway.messages import BadRequest, encode, read_values
+from taskq.gateway.messages import MAX_BODY_BYTES, BadRequest, encode, read_values
 from taskq.gateway.offered import about, checked, offered
 from taskq.gateway.requests import read_body
 from taskq.model.errors import (
@@ -219,14 +220,20 @@ def _told(error: ServerUnsuitable | Unavailable, name: str, how: Offer) -> Excep
 
 
 def _values(body: bytes, rest: str | None) -> dict[str, Any]:
-    """Return the parameters in a body; raise `BadRequest`."""
+    """Return the parameters in a body; raise `BadRequest` or `TooLarge`.
+
+    Only the first line is decoded, which keeps the interpreter from all else: it is small.
+    """
+    end = -1 if rest is None else body.find(b"\n")
+    end = len(body) if end < 0 else end
+    if end > MAX_BODY_BYTES:
+        raise TooLarge(
+            f"parameters of at most {MAX_BODY_BYTES} bytes are allowed in an object; a longer one "
+            "follows its line as it is, named as in ?rest=tasks"
+        )
     if rest is None:
         return dict(read_values(body))
-    head, _, text = body.partition(b"\n")
-    try:
-        return {**read_values(head), rest: text.decode()}
-    except UnicodeDecodeError:
-        raise BadRequest(f"{rest} is not UTF-8") from None
+    return {**read_values(body[:end]), rest: EncodedText(memoryview(body)[end + 1 :])}
 
 
 def _decompressed(body: bytes) -> bytes:

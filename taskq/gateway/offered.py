@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskq.db.catalogue import Offer, all_statements
+from taskq.db.stored_spec import check_handler_of
 from taskq.gateway.messages import BadRequest
 from taskq.model.errors import NotOverGateway
 from taskq.model.seed import check_path
@@ -40,6 +41,8 @@ def checked(name: str, values: dict[str, Any]) -> None:
             raise BadRequest(f"{one} must be a number from 0 to {offered(name).most}")
     if "campaign" in wanted and type(values["campaign"]) is not int:
         raise BadRequest("campaign must be the id of one")
+    if isinstance(values.get("spec"), (str, bytes)):
+        check_handler_of(values["spec"])
     for one, kind in parameters.items():
         # PostgreSQL would round it.
         if kind in _WHOLE_NUMBERS and isinstance(values[one], (bool, float)):

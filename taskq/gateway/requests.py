@@ -42,12 +42,13 @@ async def read_body(request: Request, most: int) -> bytes:
     """Return the body; raise `TooLarge` before more than `most` bytes are kept."""
     if length_of(request) > most:
         raise TooLarge(f"a body of at most {most} bytes is allowed here")
-    body = bytearray()
+    chunks, size = [], 0
     async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > most:
             raise TooLarge(f"a body of at most {most} bytes is allowed here")
-    return bytes(body)
+    return b"".join(chunks)
 
 
 def length_of(request: Request) -> int:

@@ -14,6 +14,7 @@ import sys
 from typing import Final
 
 from taskq.api.client import Client
+from taskq.db.address import await_start
 from taskq.db.connections import Database
 from taskq.model.errors import TaskqError
 from taskq.web.server import Site, serve_at
@@ -29,6 +30,7 @@ def main() -> None:
     os.nice(NICENESS)
     words = json.loads(sys.stdin.readline())
     database = Database(words["dsn"], server="the database", most=_CONNECTIONS)
+    await_start(words["dsn"], lambda: None)  # a gateway answers that the pages are busy meanwhile
     with socket.socket(fileno=int(sys.argv[1])) as listener:
         listener.setblocking(False)
         try:

@@ -62,6 +62,57 @@ def error(reply: Reply) -> tuple[int, str]:
     return reply.status, json.loads(reply.body)["error"]["code"]
 
 
+@pytest.mark.parametrize("end", [b"\xff", b"\0"], ids=["not UTF-8", "NUL"])
+def test_long_text_goes_to_postgresql_undecoded(
+    realm: Realm, submitter: Client, end: bytes
+) -> None:
+    """It is stored as it came; PostgreSQL refuses what is no text, and nothing of it is cut off."""
+    own = submitter.create_campaign(f"{realm.path}/own")
+    key = "Ω" * 8
+    payload = {"x": "β\\" * 10_000}
+    seeds = [{"key": f"{key}{n}", "payload": payload} for n in range(4)]
+    tasks = json.dumps(seeds, ensure_ascii=False).encode()
+    head = json.dumps({"path": own.path, "on_conflict": "skip"}).encode() + b"\n"
+    where, token = "/v1/manage/submit?rest=tasks", realm.token("submitter")
+    for text in (tasks + end, tasks[:-3] + end + tasks[-3:]):
+        assert asked(realm, where, head + text, token).status == 422
+    assert own.status().total == 0
+    assert asked(realm, where, head + tasks, token).status == 200
+    assert {own.task(one["key"]).payload == payload for one in seeds} == {True}
+    large = json.dumps({"path": own.path, "tasks": "x" * (1 << 20), "on_conflict": "skip"})
+    assert error(asked(realm, "/v1/manage/submit", large.encode(), token)) == (413, "too_large")
+
+
+@pytest.mark.parametrize(
+    ("handler", "named"),
+    [
+        ({"kind": "cobol"}, "handler.kind"),
+        ({"argv": ["true"]}, "handler.kind"),
+        ({"kind": "command", "argv": []}, "handler.argv"),
+        ({"kind": "command", "argv": ["true"], "shell": True}, "shell"),
+        ({"kind": "python", "target": "os"}, "handler.target"),
+        (["true"], "handler"),
+    ],
+)
+def test_handler_that_nobody_could_read_is_refused(
+    realm: Realm, submitter: Client, handler: object, named: str
+) -> None:
+    """In a new campaign and in a change; the error names the field, and nothing is stored."""
+    path = f"{realm.path}/own"
+    own = submitter.create_campaign(path)
+    before = own.spec()
+    token = realm.token("submitter")
+    for name, at in (("create_campaign", f"{path}/new"), ("change_campaign", path)):
+        body = {"path": at, "spec": json.dumps({"handler": handler})}
+        reply = asked(realm, f"/v1/manage/{name}", json.dumps(body).encode(), token)
+        refused = json.loads(reply.body)["error"]
+        assert (reply.status // 100, refused["kind"]) == (4, "InvalidCampaign"), refused
+        assert named in refused["message"]
+    assert own.spec() == before
+    with pytest.raises(NotFound):
+        submitter.campaign(f"{path}/new")
+
+
 def test_submitter_works_within_its_campaigns_only(realm: Realm, submitter: Client) -> None:
     """By path and by id, above and beside; what is not there is not told from another's."""
     other = realm.queue.create_campaign(f"/{secrets.token_hex(6)}")
@@ -204,7 +255,7 @@ def test_revoked_or_strange_token_runs_nothing_at_once(realm: Realm) -> None:
         (COUNTS, b'{"path": 5, "depth": 0}', (422, "refused")),
         (COUNTS, b'{"path": "/x\'; drop schema taskq", "depth": 0}', (422, "refused")),
         (COUNTS, b'{"path": "PATH", "depth": "x"}', (422, "refused")),
-        (COUNTS + "?rest=depth", b'{"path": "PATH"}\n\xff', (400, "malformed")),
+        (COUNTS + "?rest=depth", b'{"path": "PATH"}\n\xff', (422, "refused")),
         (
             "/v1/manage/tasks",
             b'{"campaign": 1, "status": null, "after": 0, "limit": 1000000000}',

@@ -80,6 +80,8 @@ def test_what_serves_waits_for_a_server_that_recovers(
         "agent": ["agent", "run", "--campaign", "/c", "--until-empty"],
         "gateway": ["gateway", "--port", "0"],
         "keeper": ["keeper"],
+        "pages": ["gateway", "--port", "0", "--pages"],
+        "web": ["web", "--listen", "127.0.0.1:0"],
     }
     processes: dict[str, subprocess.Popen[str]] = {}
     with ExitStack() as stack:
@@ -94,8 +96,11 @@ def test_what_serves_waits_for_a_server_that_recovers(
             assert process.poll() is None
         recovering.end()
         assert processes["agent"].wait(LATER_S) == 0, (tmp_path / "agent").read_text()
-        wait_until(lambda: "http://" in (tmp_path / "gateway").read_text(), timeout_s=LATER_S)
-        for kind in ("gateway", "keeper"):
+        for kind in ("gateway", "pages", "web"):
+            wait_until(
+                lambda kind=kind: "http://" in (tmp_path / kind).read_text(), timeout_s=LATER_S
+            )
+        for kind in ("gateway", "keeper", "pages", "web"):
             processes[kind].terminate()
             assert processes[kind].wait(LATER_S) == 0, (tmp_path / kind).read_text()
     with opened(recovering.dsn) as queue:

@@ -228,7 +228,7 @@ def web(
         )
     check_tls(host, tls_cert, tls_key, plain=plain, agents=False)
     log_to_stderr(verbose=False, quiet=True)
-    with invocation.reader() as known, anonymous(known) as client:
+    with invocation.reader(waits=True) as known, anonymous(known) as client:
         site = server.Site(host, port, require_token, tls_cert, tls_key)
         server.serve(client, site, click.echo)
 

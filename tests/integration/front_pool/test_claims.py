@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
-from taskq import Client
+from taskq import Campaign, Client
+from taskq.db.connections import Database
+from taskq.dispatch.exchange_request import session_values
 from taskq.dispatch.fair_share import Scope
 from taskq.front.popper import MOST_FORGED
+from taskq_agent.protocol import Hello
 from tests.fixtures.front import in_pool
 from tests.helpers.campaigns import servable
 from tests.helpers.front_harness import (
@@ -46,6 +50,34 @@ def test_claim_gives_a_task_that_is_leased_already(
         assert pool_client.pool.counters.hits == 1
 
     run_scenario(scenario)
+
+
+@pytest.mark.parametrize("payload", ['{"n": 1e5000}', '{"n": ' + "[" * 300 + "]" * 300 + "}"])
+def test_payload_that_nobody_can_read_is_handed_to_nobody(
+    front: ScriptedFront,
+    run_scenario: RunScenario,
+    postgres: Postgres,
+    campaign: Campaign,
+    database: Database,
+    payload: str,
+) -> None:
+    """It fails for good and says why, as without a front; the tasks with it are handed out."""
+    unread = next(iter(campaign.tasks("waiting"))).key
+    postgres.execute("update taskq.spec set payload = %s where key = %s", [payload, unread])
+    front.fill(4)
+    hello = Hello(str(uuid.uuid4()), campaign.path, "a", "h", 1, "s", 1, "1")
+    session = int(database.value("open_session", **session_values(hello, 120.0)))
+
+    async def scenario(pool_client: PoolClient) -> None:
+        await pool_client.wait_until_filled()
+        claimed = [task for _ in range(4) for task in await pool_client.claim(session)]
+        assert len(claimed) == 3
+        assert unread not in {task.key for task in claimed}
+        await until(lambda: campaign.status().failed == 1)
+
+    run_scenario(scenario)
+    (attempt,) = campaign.attempts(unread)
+    assert (attempt.outcome, attempt.error_class) == ("failed", "payload-unreadable")
 
 
 def test_claim_that_leaves_the_campaign_out_gets_nothing_of_it(
