@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from benchmarks.load.clients import Clients, Load
 from benchmarks.scale import Scale
 from taskq.api.client import Client
 from taskq.db import migrations
@@ -17,7 +18,6 @@ from taskq.db.connections import Database
 from taskq.ingest.seeding import SeedCount
 from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
 from taskq.model.handler import Handler
-from taskq.planning.clients import Clients, Load
 from taskq.planning.trial import CAMPAIGN, sample_seeds
 from taskq.upkeep.keeper import Keeper
 

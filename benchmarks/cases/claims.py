@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Final
 
 from benchmarks.findings import Finding, Goal, not_measured
+from benchmarks.load import clients
+from benchmarks.load.clients import BATCHED, Load
 from benchmarks.pooler import NoPooler, pooled
 from benchmarks.raw import LEAST_S, Raw, pgbench
 from benchmarks.stage import APART, Bench
 from benchmarks.turns import compare
 from taskq.model.errors import Conflict
-from taskq.planning import clients
-from taskq.planning.clients import Load
-from taskq.planning.trial import BATCHED, CAMPAIGN
+from taskq.planning.trial import CAMPAIGN
 
 # More tasks a second than anybody has seen, so that enough are waiting.
 MAX_ONE_S: Final = 40_000

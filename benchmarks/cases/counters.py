@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from benchmarks.findings import Finding, Goal
+from benchmarks.load import clients
+from benchmarks.load.clients import Clients, Load
 from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Database
 from taskq.model.errors import TaskqError
-from taskq.planning import clients
-from taskq.planning.clients import Clients, Load
 from taskq.planning.trial import CAMPAIGN, sample_seeds
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 

@@ -12,11 +12,11 @@ from typing import Final
 from benchmarks.cases.crowds import Crowd
 from benchmarks.findings import Finding
 from benchmarks.gateways import make_certificate, running_gateways
+from benchmarks.load import clients
+from benchmarks.load.clients import Load
 from benchmarks.load.work import LoadWork
 from benchmarks.stage import Bench
 from benchmarks.turns import ratio
-from taskq.planning import clients
-from taskq.planning.clients import Load
 from taskq.planning.trial import CAMPAIGN
 
 AGENTS: Final = 16

@@ -12,12 +12,12 @@ from benchmarks.cases.front import crowd_of, doors, half_saturated, table_is_tru
 from benchmarks.findings import Finding, Goal
 from benchmarks.latencies import share_within
 from benchmarks.load.agent_load import AgentLoad, Seen
+from benchmarks.load.clients import Clients
 from benchmarks.load.runs import check
 from benchmarks.load.work import LoadWork
 from benchmarks.stage import APART, Bench, Stage
 from benchmarks.turns import compare
 from benchmarks.unrest import unrest
-from taskq.planning.clients import Clients
 
 IN_TIME_S: Final = 0.1
 TELLING_S: Final = 11.0

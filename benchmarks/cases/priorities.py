@@ -17,11 +17,11 @@ from typing import Final
 
 from benchmarks.cases.claims import MAX_ONE_S
 from benchmarks.findings import Finding, Goal
+from benchmarks.load.clients import BATCHED, Clients, rate
 from benchmarks.stage import POLL_S, Bench, Stage
 from benchmarks.turns import frozen_in_turn, ratio
 from taskq.model.errors import Unavailable
-from taskq.planning.clients import Clients, rate
-from taskq.planning.trial import BATCHED, CAMPAIGN
+from taskq.planning.trial import CAMPAIGN
 
 _BEGIN_S: Final = 120.0
 _PROGRAM: Final = "from taskq_cli.main import main; main()"

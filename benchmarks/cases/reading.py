@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from benchmarks.cases.claims import MAX_ONE_S
 from benchmarks.findings import Finding, Goal
+from benchmarks.load.clients import BATCHED, Clients
 from benchmarks.meter import busy_clock, held_snapshot
 from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Statements
-from taskq.planning.clients import Clients
-from taskq.planning.trial import BATCHED, CAMPAIGN
+from taskq.planning.trial import CAMPAIGN
 
 Ask = tuple[str, Mapping[str, Any]]
 

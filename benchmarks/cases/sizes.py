@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from benchmarks.findings import Finding, Goal
+from benchmarks.load import clients
+from benchmarks.load.clients import Load
 from benchmarks.stage import APART, Bench, Stage
 from benchmarks.turns import compare
-from taskq.planning import clients
-from taskq.planning.clients import Load
 from taskq.planning.trial import CAMPAIGN
 
 LIFE: Final = Load(2, 1, 500, CAMPAIGN)

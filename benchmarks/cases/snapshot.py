@@ -11,11 +11,10 @@ from typing import Final
 
 from benchmarks.cases.claims import MAX_ONE_S
 from benchmarks.findings import Finding, Goal, not_measured
+from benchmarks.load.clients import BATCHED, Clients
 from benchmarks.meter import held_snapshot
 from benchmarks.stage import Bench, Stage
 from benchmarks.turns import ratio
-from taskq.planning.clients import Clients
-from taskq.planning.trial import BATCHED
 
 PARTS: Final = 4
 

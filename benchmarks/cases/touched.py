@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.findings import Finding, Goal, Ratio
+from benchmarks.load import clients
+from benchmarks.load.clients import RESULT, Load
 from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Database, Row, Statements
 from taskq.model.errors import Unavailable
-from taskq.planning import clients
-from taskq.planning.clients import RESULT, Load
 from taskq.planning.trial import CAMPAIGN
 from taskq_agent.protocol import DONE, LeaseIds, Report, Request
 

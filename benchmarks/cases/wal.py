@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Final
 
 from benchmarks.findings import Finding, Goal
+from benchmarks.load.clients import Load
 from benchmarks.stage import APART, Bench
 from taskq.model.errors import ServerUnsuitable
-from taskq.planning.clients import Load
 from taskq.planning.trial import CAMPAIGN
 
 LIVES: Final = (

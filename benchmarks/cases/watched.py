@@ -9,12 +9,12 @@ from typing import Final
 from benchmarks.cases.claims import MAX_ONE_S
 from benchmarks.findings import Finding, Goal
 from benchmarks.gateways import running_keeper
+from benchmarks.load.clients import BATCHED, Clients
 from benchmarks.onlookers import PAGES, SCRAPE_S, TOPS, onlookers
 from benchmarks.processes import cpu_s
 from benchmarks.stage import Bench, Stage
 from benchmarks.turns import frozen_in_turn, ratio
-from taskq.planning.clients import Clients
-from taskq.planning.trial import BATCHED, CAMPAIGN
+from taskq.planning.trial import CAMPAIGN
 
 #: Campaigns beside the one in which is claimed.
 OTHERS: Final = 100

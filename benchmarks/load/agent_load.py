@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.latencies import BUCKETS, quantile_s
+from benchmarks.load.process_group import ProcessGroup, run_process
 from benchmarks.load.shared_state import LoadStage, SharedState
 from benchmarks.load.work import NAMES, Credentials, LoadTarget, LoadTotals, LoadWork
 from taskq.model.errors import Conflict
-from taskq.planning.process_group import ProcessGroup, run_process
 
 READY_S: Final = 180.0
 WARM_S: Final = 0.5

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from benchmarks.load import sessions
+from benchmarks.load.clients import session
 from benchmarks.load.hostile import Attack, Script
 from benchmarks.load.messages import answer, post
 from benchmarks.load.work import Credentials
@@ -19,7 +20,6 @@ from benchmarks.stage import Stage
 from taskq.campaign.filter_compiler import compiled
 from taskq.db.tokens import Kind, Tokens
 from taskq.files.blobs import DatabaseBlobs
-from taskq.planning.clients import session
 from taskq.planning.trial import CAMPAIGN
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request
 

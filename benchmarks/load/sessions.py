@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 import uuid
 
+from benchmarks.load.clients import LEASE_S
 from benchmarks.load.work import Credentials
 from taskq.db.connections import Database
 from taskq.db.tokens import Tokens, hashed, session_token
-from taskq.planning.clients import LEASE_S
 
 
 def enrolment_token(database: Database, path: str) -> str:

@@ -1,7 +1,7 @@
 """A short measurement of a server on this machine: its CPU time, log and disk.
 
 In a scratch database one connection does exchanges of known sizes, one after the other. Some of
-them fit the model of `costs`, others check it.
+them fit the model of `Costs`, others check it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,10 @@ from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import UsageError
 from taskq.model.handler import Handler
 from taskq.model.seed import Seed
-from taskq.planning.clients import Load
-from taskq.planning.costs import Costs
+from taskq.planning.capacity import Costs
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 
 CAMPAIGN: Final = "/bench"
-BATCHED: Final = Load(1, 8, 1, CAMPAIGN, batched=True)
-"""8 clients, one task at a time, whose exchanges share statements."""
-
 MEASURED_S: Final = 2.0
 #: Most tasks of a measurement; and of all.
 MOST_TASKS: Final = 50_000

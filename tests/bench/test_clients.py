@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.load import clients
+from benchmarks.load.clients import Clients, Load
 from benchmarks.meter import held_snapshot
 from benchmarks.scale import SHORT
 from benchmarks.stage import Bench, Stage
 from taskq.db.connections import Database
 from taskq.model.errors import Conflict, Unavailable
-from taskq.planning import clients
-from taskq.planning.clients import Clients, Load
 from taskq.planning.trial import CAMPAIGN
 from tests.helpers.postgres import Postgres, value
 

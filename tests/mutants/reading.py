@@ -87,7 +87,7 @@ READING: Final[tuple[Mutant, ...]] = (
     ),
     Mutant(
         "plan-batches-too-small",
-        "taskq/planning/costs.py",
+        "taskq/planning/capacity.py",
         "return min(max(1.0, per_us * (self.statement_us + self.sync_us) / rest), MOST_IN_BATCH)",
         "return min(max(1.0, per_us * (self.statement_us + self.sync_us)), MOST_IN_BATCH)",
         "Exchanges that share statements are counted as if they were fewer.",

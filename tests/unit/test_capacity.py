@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskq.model.errors import UsageError
-from taskq.planning.capacity import Need, capacity
-from taskq.planning.costs import SEEN, Costs
+from taskq.planning.capacity import SEEN, Costs, Need, capacity
 from tests.helpers.command_line import CommandLine
 
 COSTS = Costs(

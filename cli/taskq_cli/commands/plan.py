@@ -13,11 +13,12 @@ from taskq.planning.capacity import (
     AMGA_ACCESSES,
     BACKUP_MB_S,
     COMFORTABLE,
+    SEEN,
     Capacity,
+    Costs,
     Need,
     capacity,
 )
-from taskq.planning.costs import SEEN, Costs
 from taskq.planning.trial import Check, measured_costs
 from taskq_agent.protocol import MAX_CLAIM
 from taskq_cli.display.output import as_record, facts, write_record

@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from multiprocessing.queues import SimpleQueue
 from typing import Any, Final
 
+from benchmarks.load.process_group import ProcessGroup, run_process
 from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.direct import DirectTransport
 from taskq.dispatch.fair_share import Scope
 from taskq.model.errors import Conflict
-from taskq.planning.process_group import ProcessGroup, run_process
+from taskq.planning.trial import CAMPAIGN
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
 
 READY_S: Final = 60.0
@@ -54,6 +55,10 @@ class Load:
     def total(self) -> int:
         """Number of clients in all processes."""
         return self.processes * self.clients
+
+
+#: 8 clients, one task at a time, whose exchanges share statements.
+BATCHED: Final = Load(1, 8, 1, CAMPAIGN, batched=True)
 
 
 @dataclass(frozen=True)
