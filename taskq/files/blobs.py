@@ -1,4 +1,4 @@
-"""Choice of the blob store, and the store in PostgreSQL.
+"""Choice of the blob store, and the stores in PostgreSQL and behind a gateway.
 
 Blobs are inputs and large results, named by their SHA-256. They never change, so they can be stored
 anywhere, fetched in pieces, and verified by the reader. `--blobs` or `TASKQ_BLOBS` names the store,
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from taskq.db.access import Queries
@@ -17,9 +18,38 @@ from taskq.db.gateway_queries import GatewayQueries
 from taskq.files.blob_store import CHUNK_BYTES, BlobStore, check_digest, parts
 from taskq.files.folder_store import FolderBlobs
 from taskq.files.fsspec_store import FsspecBlobs
-from taskq.files.gateway_store import GatewayBlobs
 from taskq.files.s3_store import S3Blobs
-from taskq.model.errors import NotFound, UsageError
+from taskq.model.errors import NotFound, NotOverGateway, UsageError
+from taskq_agent.http.connections import chunks_of
+
+
+class GatewayBlobs(BlobStore):
+    """Keeps blobs in the store of a gateway."""
+
+    def __init__(self, gateway: GatewayQueries) -> None:
+        self._gateway = gateway
+
+    def size(self, digest: str) -> int:
+        """Return the length of a blob in bytes; raise `NotFound` if it is not here."""
+        with self._gateway.blob(check_digest(digest), method="HEAD") as response:
+            return int(response.getheader("Content-Length") or 0)
+
+    def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
+        if end is not None and offset >= end:
+            return
+        with self._gateway.blob(check_digest(digest), offset, end) as response:
+            yield from chunks_of(response)
+
+    def remove_archive(self, digest: str) -> None:
+        """Raise `NotOverGateway`: only keepers remove archives."""
+        raise NotOverGateway(f"removing the archive {digest}")
+
+    def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
+        with suppress(NotFound):
+            if self.size(digest) == size:
+                return
+        self._gateway.upload(digest, size, iter(chunks))
 
 
 class DatabaseBlobs(BlobStore):

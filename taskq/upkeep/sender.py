@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,7 +23,6 @@ from taskq.model.errors import ServerUnsuitable, TaskqError
 from taskq.model.words import counted
 from taskq.upkeep.channels import Channels
 from taskq.upkeep.delivery import MessageDelivery
-from taskq.upkeep.disks import nearly_full
 from taskq.upkeep.texts import message, said
 
 #: Messages under way at a time.
@@ -176,3 +176,25 @@ def sending(database: Database, channels: Channels, disks: Sequence[str] = ()) -
     finally:
         stop.set()
         thread.join(2 * END_S)
+
+
+#: A disk is nearly full if less than a tenth of it, and less than this many bytes, are free.
+FREE_SHARE: Final = 0.1
+FREE_BYTES: Final = 20 * 10**9
+
+
+def nearly_full(folders: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the folders whose disk is nearly full, with free and total bytes.
+
+    A folder that cannot be checked is left out.
+    """
+    found = []
+    for folder in folders:
+        try:
+            disk = os.statvfs(folder)
+        except OSError:
+            continue
+        free, size = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+        if free < min(FREE_SHARE * size, FREE_BYTES):
+            found.append({"disk": f"{socket.gethostname()}:{folder}", "free": free, "size": size})
+    return found

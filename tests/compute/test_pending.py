@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq import Client
-from taskq.compute.pending import Pending
-from taskq.compute.tracker import Tracker
+from taskq.compute.tracker import Pending, Tracker
 
 IDS = st.integers(1, 40)
 

@@ -16,9 +16,8 @@ from starlette.routing import Route
 
 from taskq import Client
 from taskq.db.gateway_queries import GatewayQueries
-from taskq.files.blobs import DatabaseBlobs
+from taskq.files.blobs import DatabaseBlobs, GatewayBlobs
 from taskq.files.folder_store import FolderBlobs
-from taskq.files.gateway_store import GatewayBlobs
 from taskq.gateway.app import App
 from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import ManagerQueries

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from taskq.model.errors import UsageError
 from taskq.results.best import MOST, Best
-from taskq.results.line_sorter import LineSorter, sort_key
+from taskq.results.group_ranking import LineSorter, sort_key
 
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False)
 

@@ -11,8 +11,8 @@ import pytest
 
 from taskq import Campaign, Client
 from taskq.db.connections import Database
-from taskq.upkeep.disks import nearly_full
 from taskq.upkeep.notifications import EVENTS, Notifications
+from taskq.upkeep.sender import nearly_full
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, promote, silence
@@ -278,10 +278,10 @@ def test_disk_that_is_nearly_full_is_told_once_by_whichever_keeper(
 def test_keeper_sees_how_full_a_disk_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that has gone is none."""
     there, gone = str(tmp_path), str(tmp_path / "gone")
-    monkeypatch.setattr("taskq.upkeep.disks.FREE_SHARE", 0.0)
+    monkeypatch.setattr("taskq.upkeep.sender.FREE_SHARE", 0.0)
     assert nearly_full([there, gone]) == []
-    monkeypatch.setattr("taskq.upkeep.disks.FREE_SHARE", 1.1)
-    monkeypatch.setattr("taskq.upkeep.disks.FREE_BYTES", 10**18)
+    monkeypatch.setattr("taskq.upkeep.sender.FREE_SHARE", 1.1)
+    monkeypatch.setattr("taskq.upkeep.sender.FREE_BYTES", 10**18)
     (found,) = nearly_full([there, gone])
     assert found["disk"].endswith(f":{there}")
     assert 0 < found["free"] <= found["size"]
