@@ -8,7 +8,7 @@ An archive may come from any agent that has had the task. Restoring it writes on
 regular files, all of them new and below the given folder.
 
 No link is followed, wherever and whenever a payload puts one: each folder is opened from its
-parent, see `folders`.
+parent, see `scratch`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from contextlib import ExitStack, suppress
 from pathlib import PurePosixPath
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
-from taskq_agent.folders import opened, opened_below
+from taskq_agent.scratch import opened, opened_below
 
 MAX_ENTRIES = 1_000
 

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Tuple
 
 from taskq_agent.http.gateways import parsed
+from taskq_agent.streams import argument
 from taskq_agent.text import is_unicode, size_in_bytes, time_s
 
 
 def text(word: str) -> str:
     """Return text for the queue, which must be Unicode; only file names may be anything else."""
+    word = argument(word)
     if not is_unicode(word):
         shown = os.fsencode(word).decode("ascii", "backslashreplace")
         raise argparse.ArgumentTypeError(f"'{shown}' is not UTF-8; only names of files may not be")

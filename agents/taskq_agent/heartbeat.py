@@ -1,4 +1,4 @@
-"""Heartbeats that keep a session alive, from a thread of their own."""
+"""Heartbeats that keep a session alive, from a thread of their own, and what they carry."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import math
 import random
 import threading
 import time
-from typing import Callable, FrozenSet, Optional
+from dataclasses import replace
+from typing import Callable, Container, FrozenSet, Optional, Sequence, Tuple
 
 from taskq_agent.core.events import (
     AgentFailed,
@@ -18,9 +19,80 @@ from taskq_agent.core.events import (
 )
 from taskq_agent.errors import Refused, SessionLost, TransportError, TransportFailed
 from taskq_agent.protocol import Heartbeat, Held, Welcome
+from taskq_agent.task_messages import (
+    MAX_OUTPUTS,
+    MAX_UPDATES,
+    FollowingAnswer,
+    TellingHeartbeat,
+    Update,
+)
+from taskq_agent.threads import CHECK_S, Slot, Watchdog
 from taskq_agent.transport import Transport
-from taskq_agent.update_messages import FollowingAnswer
-from taskq_agent.watchdog import CHECK_S, Watchdog
+
+_PATIENCE_S = 0.5
+#: Heartbeats with more held attempts than this are large enough without updates.
+_MOST_HELD = 4_000
+
+
+class UpdateCollector:
+    """Collects updates in its own thread: a heartbeat must not wait for files of payloads."""
+
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        self._slots = slots
+        self._changed = threading.Condition()
+        self._asked = self._closed = False
+        self._followed: Container[Held] = ()
+        self._found: Tuple[Update, ...] = ()
+        threading.Thread(target=self._run, name="taskq-updates", daemon=True).start()
+
+    def collect(self, followed: FrozenSet[Held]) -> Tuple[Update, ...]:
+        """Return the updates, with the output of `followed`; empty if that takes too long."""
+        with self._changed:
+            if self._asked:  # a file system hangs since an earlier heartbeat
+                return ()
+            self._asked, self._followed = True, followed
+            self._changed.notify_all()
+            done = self._changed.wait_for(lambda: not self._asked, _PATIENCE_S)
+            return self._found if done else ()
+
+    def close(self) -> None:
+        """Collect no more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._asked or self._closed)
+                followed = self._followed
+            if self._closed:
+                return
+            found = self._collected(followed)
+            with self._changed:
+                self._asked, self._found = False, found
+                self._changed.notify_all()
+
+    def _collected(self, followed: Container[Held]) -> Tuple[Update, ...]:
+        try:
+            found = (slot.update(followed) for slot in self._slots)
+            return tuple(one for one in found if one is not None)
+        except Exception:
+            log.exception("what the attempts tell cannot be collected")
+            return ()
+
+
+def with_updates(heartbeat: Optional[Heartbeat], found: Sequence[Update]) -> Optional[Heartbeat]:
+    """Return a heartbeat with updates of attempts that it names, as many as it may carry."""
+    if heartbeat is None or len(heartbeat.held) > _MOST_HELD:
+        return heartbeat
+    held = frozenset(heartbeat.held)
+    updates = sorted((one for one in found if one.held in held), key=lambda one: one.output is None)
+    if not updates:
+        return heartbeat
+    silent = [replace(one, output=None, written=0) for one in updates[MAX_OUTPUTS:MAX_UPDATES]]
+    return TellingHeartbeat(**vars(heartbeat), updates=(*updates[:MAX_OUTPUTS], *silent))
+
 
 log = logging.getLogger(__name__)
 

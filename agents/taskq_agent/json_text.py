@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from typing import Optional
 
-from taskq_agent.limits import MAX_DIGITS
+MAX_DIGITS = 350
+MAX_READ_BYTES = 64 << 20
+
 
 # Digits as 0, exponents as e, without points and signs, for tests that take a fraction of a
 # microsecond.

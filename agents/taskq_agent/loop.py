@@ -26,16 +26,14 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 from taskq_agent.core import events as ev
 from taskq_agent.core.core import EXIT_AGENT_BROKEN, AgentCore
 from taskq_agent.handlers import MemoryRoom, Runner, RunnerSettings, make_runner
-from taskq_agent.heartbeat import HeartbeatThread
+from taskq_agent.heartbeat import HeartbeatThread, UpdateCollector, with_updates
 from taskq_agent.protocol import Heartbeat, Hello, LeaseIds
 from taskq_agent.resources import with_protocol
 from taskq_agent.settings import AgentSettings
 from taskq_agent.spool import Spool
-from taskq_agent.threads import Caller, Slot
+from taskq_agent.task_messages import Update
+from taskq_agent.threads import CHECK_S, Caller, Slot, Watchdog
 from taskq_agent.transport import Transport
-from taskq_agent.update_messages import Update
-from taskq_agent.updates import UpdateCollector, with_updates
-from taskq_agent.watchdog import CHECK_S, Watchdog
 
 log = logging.getLogger(__name__)
 

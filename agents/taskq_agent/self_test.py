@@ -20,12 +20,11 @@ from typing import Callable, List, Optional, Sequence, Tuple
 
 from taskq_agent.core.core import EXIT_NODE_BROKEN
 from taskq_agent.handlers import environment
-from taskq_agent.handlers.output import Tail
-from taskq_agent.handlers.starting import why_not_executable
-from taskq_agent.http.connections import Connections, HttpRequest, read_all
-from taskq_agent.http.dial import Dialer
+from taskq_agent.handlers.exits import why_not_executable
+from taskq_agent.handlers.live import Tail
+from taskq_agent.http.connections import Connections, Dialer, HttpRequest, read_all
 from taskq_agent.http.gateways import GatewayList
-from taskq_agent.http.mismatch import wrong_scheme
+from taskq_agent.http.refusals import wrong_scheme
 from taskq_agent.loop import AgentSummary
 from taskq_agent.protocol import MAX_TAIL_BYTES
 from taskq_agent.scratch import SlotFolder

@@ -4,15 +4,51 @@ A closed standard stream becomes `/dev/null`. Otherwise the next file or connect
 number, and receive what is printed. Errors of standard error are ignored. If standard output cannot
 be written, it raises `OutputLost` once and then discards everything, so that nothing fails again at
 exit.
+
+The log of an agent is one line per event on standard error, with timestamps in UTC.
 """
 
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
+import time
 from contextlib import suppress
-from typing import Any, Optional, TextIO, cast
+from typing import Any, Callable, Optional, TextIO, cast
+
+from taskq_agent.text import clean, is_unicode
+
+
+def _without_controls(line: str) -> str:
+    return " ".join(clean(line).splitlines())
+
+
+def log_to_stderr(
+    *, verbose: bool, quiet: bool, shown: Callable[[str], str] = _without_controls
+) -> None:
+    """Log to standard error from now on: INFO; with `verbose` DEBUG, with `quiet` WARNING.
+
+    shown: turns a message into one line without anything that a terminal could obey. Tracebacks
+    keep their lines.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter(shown))
+    level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+class _Formatter(logging.Formatter):
+    converter = staticmethod(time.gmtime)
+
+    def __init__(self, shown: Callable[[str], str]) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
+        self._shown = shown
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        return self._shown(super().formatMessage(record))
+
 
 EXIT_OUTPUT_LOST = 74  # EX_IOERR
 
@@ -94,3 +130,16 @@ class _ReportingStdout(io.FileIO):
         except OSError as error:
             self._lost = True
             raise OutputLost(error) from error
+
+
+def argument(word: str) -> str:
+    """Return an argument as the UTF-8 text that it is, even if Python took the locale for ASCII.
+
+    What is not UTF-8 stays as it is, with lone surrogates.
+    """
+    if is_unicode(word):
+        return word
+    try:
+        return os.fsencode(word).decode()
+    except UnicodeDecodeError:
+        return word

@@ -24,6 +24,7 @@ import click
 
 from taskq.model.errors import InvalidFilter, TaskqError
 from taskq_agent import streams
+from taskq_agent.streams import argument
 from taskq_agent.text import is_unicode
 from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import Declined, Interrupted
@@ -43,6 +44,10 @@ def utf_8_only(command: click.Command) -> None:
 
 def _checked(callback: Callable[..., Any] | None) -> Callable[..., Any]:
     def check(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+        if isinstance(value, tuple):
+            value = tuple(argument(one) if isinstance(one, str) else one for one in value)
+        elif isinstance(value, str):
+            value = argument(value)
         for word in value if isinstance(value, tuple) else (value,):
             if isinstance(word, str) and not is_unicode(word):
                 shown = os.fsencode(word).decode("ascii", "backslashreplace")

@@ -22,7 +22,7 @@ from taskq.dispatch.direct import DirectTransport
 from taskq.model.errors import TaskqError
 from taskq.model.version import VERSION
 from taskq.upkeep.keeper import keeping
-from taskq_agent import log
+from taskq_agent import streams
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.loop import run_agent
 from taskq_agent.settings import AgentSettings
@@ -44,7 +44,7 @@ SECOND_SIGNAL_S: Final = 0.2
 def main() -> None:
     """Run an agent with the options of the first argument, and exit with its code."""
     options = json.loads(sys.argv[1])
-    log.log_to_stderr(verbose=False, quiet=True)
+    streams.log_to_stderr(verbose=False, quiet=True)
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     parent = options["parent"]
     threading.Thread(target=_leave_with_parent, args=(parent,), daemon=True).start()

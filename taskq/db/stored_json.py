@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from taskq_agent import json_text, limits
+from taskq_agent import json_text
 
 #: The one name in an object that stands for a value that cannot be read. Its value says why.
 UNREADABLE: Final = "taskq_unreadable"
@@ -35,7 +35,7 @@ def loads(data: str | bytes | bytearray) -> Any:
         try:
             return json.loads(b"".join(_readable(text)))
         except (ValueError, RecursionError):
-            why = json_text.fault(text, most=limits.MAX_READ_BYTES, deep=_DEEPEST)
+            why = json_text.fault(text, most=json_text.MAX_READ_BYTES, deep=_DEEPEST)
             return unreadable(f"JSON {why}" if why else str(error))
 
 
@@ -56,7 +56,7 @@ def why_unreadable_text(text: bytes) -> str | None:
     """
     if len(text) < _DEEPEST:
         return None
-    why = json_text.fault(text, most=limits.MAX_READ_BYTES, deep=_DEEPEST)
+    why = json_text.fault(text, most=json_text.MAX_READ_BYTES, deep=_DEEPEST)
     return None if why is None else f"JSON {why}"
 
 
@@ -79,5 +79,5 @@ def _readable(text: bytes) -> Iterator[bytes]:
             if depth == 0:
                 yield text[done:begin]
                 done = found.end()
-                yield checked(text[begin:done], limits.MAX_READ_BYTES)
+                yield checked(text[begin:done], json_text.MAX_READ_BYTES)
     yield text[done:]

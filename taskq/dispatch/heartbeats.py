@@ -24,14 +24,14 @@ from taskq.dispatch.group_commit import Closing, in_halves, resolve
 from taskq.model.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders, Trouble
-from taskq_agent.text import clean
-from taskq_agent.update_messages import (
+from taskq_agent.task_messages import (
     MAX_NOTE_CHARS,
     MAX_UPDATES,
     FollowingAnswer,
     TellingHeartbeat,
     Update,
 )
+from taskq_agent.text import clean
 
 #: Attempts and claims that one heartbeat may name. An agent has a few for each of its slots.
 MOST_NAMED: Final = 10_000

@@ -30,10 +30,9 @@ from taskq.model.errors import Forbidden, TaskqError, Unauthorized
 from taskq.model.page_paths import PATHS
 from taskq.pilots import agent_file
 from taskq_agent import protocol
-from taskq_agent.checkpoint_messages import CheckpointAnswer
 from taskq_agent.errors import SessionLost
+from taskq_agent.task_messages import CheckpointAnswer, FollowingAnswer
 from taskq_agent.transport import MAX_BLOB_BYTES
-from taskq_agent.update_messages import FollowingAnswer
 
 JSON: Final = "application/json"
 _RANGE: Final = re.compile(r"bytes=(\d{1,12})-(\d{0,12})", re.ASCII)

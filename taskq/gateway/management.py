@@ -15,8 +15,8 @@ from taskq.gateway.messages import CheckpointMessage, NewTasks
 from taskq.ingest.seeding import SeedCount
 from taskq.model.errors import Forbidden
 from taskq.model.seed import check_path
-from taskq_agent.checkpoint_messages import CheckpointAnswer
 from taskq_agent.protocol import Held, Input
+from taskq_agent.task_messages import CheckpointAnswer
 
 
 class Management:

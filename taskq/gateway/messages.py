@@ -18,9 +18,9 @@ from taskq.dispatch.exchange_request import EncodedReports
 from taskq.ingest.key_conflicts import OnConflict
 from taskq.model import seed as model
 from taskq_agent import json_text, protocol
+from taskq_agent.task_messages import MAX_NOTE_CHARS, MAX_UPDATES
 from taskq_agent.text import clean
 from taskq_agent.transport import MAX_BLOB_BYTES
-from taskq_agent.update_messages import MAX_NOTE_CHARS, MAX_UPDATES
 
 MAX_DEPTH: Final = 100
 MAX_EXCHANGE_BYTES: Final = 8 << 20
@@ -136,7 +136,7 @@ class OutcomesMessage(Struct):
 
 
 class UpdateMessage(Struct, omit_defaults=True):
-    """Progress and output of a running attempt; see `taskq_agent.update_messages.Update`.
+    """Progress and output of a running attempt; see `taskq_agent.task_messages.Update`.
 
     output: in base64. It is encoded as it was read, with the session.
     """
@@ -164,7 +164,7 @@ class HeartbeatMessage(Struct):
 
 
 class CheckpointMessage(Struct):
-    """A task's checkpoint, or its output files; see `taskq_agent.checkpoint_messages`."""
+    """A task's checkpoint, or its output files; see `taskq_agent.task_messages`."""
 
     campaign: Id
     task: Id

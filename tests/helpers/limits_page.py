@@ -71,7 +71,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MOST_ITEMS", "items of a result, each shared part counted again", "`TooExtensive`"),
         ("MOST_DEPTH", "depth of a result of a function", "`TooExtensive`"),
     ),
-    "taskq_agent.limits": (
+    "taskq_agent.json_text": (
         ("MAX_DIGITS", "digits of a number in JSON, and its exponent", "no such JSON; 400"),
         ("MAX_READ_BYTES", "JSON that is stored, when read", "that task or result alone fails"),
     ),
@@ -86,7 +86,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
     "taskq_agent.transport": (
         ("MAX_BLOB_BYTES", "result, checkpoint or output files as a blob", "413"),
     ),
-    "taskq_agent.update_messages": (
+    "taskq_agent.task_messages": (
         ("MAX_UPDATES", "updates of attempts in a heartbeat", "400"),
         ("MAX_NOTE_CHARS", "note of an update", "400"),
     ),

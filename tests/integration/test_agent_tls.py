@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from taskq_agent.errors import TransportFailed
-from taskq_agent.http.dial import Dialer, tls_context
+from taskq_agent.http.connections import Dialer, tls_context
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import HttpTransport
 from taskq_agent.protocol import Heartbeat, Hello, Request

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from taskq import Campaign, CampaignSpec, Client, Handler, TaskqError, connect
+from taskq import Campaign, CampaignSpec, Client, Handler, Seed, TaskqError, connect
 from taskq.model.errors import UsageError
 from tests.helpers.command_line import PROGRAM, TIMEOUT_S, CommandLine
 
@@ -132,3 +132,16 @@ def test_an_input_is_named_in_unicode(taskq: CommandLine, queue: Client, tmp_pat
     assert (code, "--name" in error) == (2, True), error
     assert run(taskq, "input", "add", "/c", file, "--name", "coffee")[0] == 0
     assert [*queue.campaign("/c").inputs()] == ["coffee"]
+
+
+def test_keys_are_utf_8_in_any_locale(taskq: CommandLine, campaign: Campaign) -> None:
+    """Also where Python takes the locale for ASCII."""
+    campaign.seed([Seed({"x": 1}, "caf\u00e9")])
+    done = subprocess.run(
+        [str(PROGRAM), "tasks", "/c", "--key", "caf\u00e9"],
+        env=taskq.environment | {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert (done.returncode, "caf\u00e9" in done.stdout.decode()) == (0, True), done.stderr

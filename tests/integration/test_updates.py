@@ -19,7 +19,7 @@ from taskq.dispatch.heartbeats import HeartbeatBatcher
 from taskq.model.errors import Conflict
 from taskq_agent.errors import Refused
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held
-from taskq_agent.update_messages import TellingHeartbeat, Update
+from taskq_agent.task_messages import TellingHeartbeat, Update
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent

@@ -37,7 +37,7 @@ RESOURCES: Final = (
     ),
     Mutant(
         "small-parts-pass-a-large-one",
-        "agents/taskq_agent/handlers/room.py",
+        "agents/taskq_agent/handlers/watch.py",
         "self._queue[0] is not turn or ",
         "",
         "Who needs much memory waits for ever while others need little.",

@@ -153,7 +153,7 @@ UPKEEP: Final = (
     ),
     Mutant(
         "only-a-rise-is-news",
-        "agents/taskq_agent/core/failover_replay.py",
+        "agents/taskq_agent/core/delivery.py",
         "if timeline not in one.timelines and not one.under_way:",
         "if timeline > max(one.timelines) and not one.under_way:",
         "What a replaced server lacks when it comes back is lost, though agents have it.",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from taskq_agent.http.dial import Dialer
+from taskq_agent.http.connections import Dialer
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.self_test import CHECKS, Node, Unfit
 from tests.helpers.slot_harness import SlotHarness, command

@@ -30,6 +30,20 @@ def test_try_reads_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert json.loads(capsys.readouterr().out)["result"] == {"stdout": "from a file"}
 
 
+def test_arguments_are_utf_8_in_any_locale() -> None:
+    """Also where Python takes the locale of a batch job for ASCII."""
+    payload = '{"x": "caf\u00e9"}'
+    argv = [sys.executable, "-m", "taskq_agent", "try", "--payload", payload]
+    handler = json.dumps(command("printenv", "TASKQ_KEY"))
+    done = subprocess.run(
+        [*argv, "--handler", handler, "--params", '{"name": "\u00fc"}'],
+        env={**os.environ, "LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, json.loads(done.stdout)["outcome"]) == (0, "done"), done.stderr
+
+
 @pytest.mark.parametrize(("exit_code", "expected"), [(1, 75), (75, 75), (65, 65), (69, 69)])
 def test_try_exits_with_the_verdict(exit_code: int, expected: int) -> None:
     handler = json.dumps(command("sh", "-c", f"exit {exit_code}"))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq_agent.handlers import check_handler, placeholders
-from taskq_agent.handlers.output import Tail
+from taskq_agent.handlers.live import Tail
 from taskq_agent.handlers.results import BadResult, encoded
 from taskq_agent.text import clean
 

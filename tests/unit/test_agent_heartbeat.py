@@ -7,7 +7,7 @@ from taskq_agent.core import events as ev
 from taskq_agent.errors import TransportFailed
 from taskq_agent.heartbeat import HeartbeatThread
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders, Welcome
-from taskq_agent.watchdog import Watchdog
+from taskq_agent.threads import Watchdog
 from tests.helpers.threaded_agent import MemoryTransport, queue_of
 from tests.helpers.waiting import wait_until
 

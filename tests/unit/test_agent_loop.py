@@ -23,7 +23,7 @@ from taskq_agent.protocol import (
     Task,
 )
 from taskq_agent.settings import AgentSettings
-from taskq_agent.watchdog import Watchdog
+from taskq_agent.threads import Watchdog
 from tests.helpers.memory_queue import ANSWER_LOST, REQUEST_LOST, TWICE
 from tests.helpers.threaded_agent import (
     FunctionRunner,

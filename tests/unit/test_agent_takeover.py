@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskq_agent.core import events as ev
-from taskq_agent.core.failover_replay import KEPT_S, MOST_BYTES, MOST_REPORTS, FailoverReplay
+from taskq_agent.core.delivery import KEPT_S, MOST_BYTES, MOST_REPORTS, FailoverReplay
 from taskq_agent.core.reports import fence
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import ACCEPTED, DONE, DUPLICATE, NO_ORDERS, Report

@@ -13,11 +13,10 @@ import pytest
 
 import taskq_agent
 from taskq_agent.core import events as ev
-from taskq_agent.handlers.live import LiveAttempt, parsed
-from taskq_agent.handlers.output import Tail
-from taskq_agent.heartbeat import HeartbeatThread
+from taskq_agent.handlers.live import LiveAttempt, Tail, parsed
+from taskq_agent.heartbeat import HeartbeatThread, UpdateCollector, with_updates
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Welcome, dumps
-from taskq_agent.update_messages import (
+from taskq_agent.task_messages import (
     MAX_NOTE_CHARS,
     MAX_OUTPUTS,
     MAX_UPDATES,
@@ -25,8 +24,7 @@ from taskq_agent.update_messages import (
     TellingHeartbeat,
     Update,
 )
-from taskq_agent.updates import UpdateCollector, with_updates
-from taskq_agent.watchdog import Watchdog
+from taskq_agent.threads import Watchdog
 from tests.helpers.slot_harness import SlotHarness, python, shell, slot_in
 from tests.helpers.waiting import wait_until
 

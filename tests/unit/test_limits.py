@@ -9,7 +9,7 @@ import pytest
 from taskq.model.handler import MAX_HANDLER_BYTES
 from taskq.model.seed import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
 from taskq.model.settings import MAX_PARAMS_BYTES
-from taskq_agent.limits import MAX_DIGITS
+from taskq_agent.json_text import MAX_DIGITS
 from taskq_agent.protocol import MAX_RESULT_BYTES
 from tests.helpers.limits_page import LIMITS, PAGE, ROOT, page, words
 
@@ -17,11 +17,11 @@ FUNCTIONS = ROOT / "sql/functions"
 #: The modules that read what comes from outside, below the folder.
 READERS = (
     ("", "taskq/gateway/*.py"),
-    ("agents", "taskq_agent/limits.py"),
+    ("agents", "taskq_agent/json_text.py"),
     ("agents", "taskq_agent/protocol.py"),
     ("agents", "taskq_agent/transport.py"),
     ("agents", "taskq_agent/json_text.py"),
-    ("agents", "taskq_agent/update_messages.py"),
+    ("agents", "taskq_agent/task_messages.py"),
     ("agents", "taskq_agent/http/transport.py"),
     ("", "taskq/model/seed.py"),
     ("", "taskq/model/campaign_spec.py"),
@@ -46,7 +46,7 @@ OTHERS = {
     "taskq.gateway.token_rates.MOST_COUNTED": "a cache; what is forgotten begins anew",
     "taskq.model.campaign_spec.MAX_CLASS_CHARS": "of an error class; see gateway.messages",
     "taskq_agent.http.transport.LONGEST_WAIT_S": "what an agent asks for; see gateway.messages",
-    "taskq_agent.update_messages.MAX_OUTPUTS": "what an agent sends; see MAX_UPDATES",
+    "taskq_agent.task_messages.MAX_OUTPUTS": "what an agent sends; see MAX_UPDATES",
 }
 
 

@@ -35,9 +35,8 @@ from taskq_agent.core.claiming import Claiming, in_words
 from taskq_agent.core.delivery import Delivery
 from taskq_agent.core.events import Outbox
 from taskq_agent.core.held_tasks import HeldTasks
-from taskq_agent.core.killed_tasks import KilledTasks, is_by_sigterm
 from taskq_agent.core.progress_log import ProgressLog, Totals
-from taskq_agent.core.shutdown import Shutdown
+from taskq_agent.core.shutdown import KilledTasks, Shutdown, is_by_sigterm
 from taskq_agent.core.task_flow import TaskFlow
 from taskq_agent.errors import Refused, SessionLost, TransportError
 from taskq_agent.protocol import Heartbeat, Hello, Orders, Report, Request, Unservable

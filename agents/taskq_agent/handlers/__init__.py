@@ -14,8 +14,8 @@ from typing import Optional
 
 from taskq_agent.handlers.base import Ended, Runner, RunnerSettings
 from taskq_agent.handlers.checks import check_handler
-from taskq_agent.handlers.room import MemoryRoom
 from taskq_agent.handlers.slot import SlotRunner
+from taskq_agent.handlers.watch import MemoryRoom
 from taskq_agent.transport import TaskBlobs
 
 __all__ = ["Ended", "MemoryRoom", "Runner", "RunnerSettings", "check_handler", "make_runner"]

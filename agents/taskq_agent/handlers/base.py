@@ -11,8 +11,8 @@ from typing import Any, Container, Dict, Iterator, Mapping, Optional, Protocol, 
 from taskq_agent.inputs import CACHE_BYTES
 from taskq_agent.protocol import DONE, FAILED, MAX_ERROR_CHARS, RELEASED, CampaignTerms, Held, Task
 from taskq_agent.resources import Resources
+from taskq_agent.task_messages import Update
 from taskq_agent.text import clean
-from taskq_agent.update_messages import Update
 
 
 @dataclass(frozen=True)

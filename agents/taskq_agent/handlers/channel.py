@@ -8,7 +8,7 @@ from typing import Any, Dict, Mapping, Sequence
 from taskq_agent.handlers import results
 from taskq_agent.handlers.answers import BadAnswer
 from taskq_agent.handlers.group import Group
-from taskq_agent.handlers.output import Tail
+from taskq_agent.handlers.live import Tail
 from taskq_agent.handlers.watch import ChildWatch
 from taskq_agent.protocol import MAX_RESULT_BYTES, MAX_TAIL_BYTES
 

@@ -23,7 +23,7 @@ from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
 from taskq_agent.handlers.containers import removed
 from taskq_agent.handlers.context import KindContext
 from taskq_agent.handlers.group import Group
-from taskq_agent.handlers.output import Tail
+from taskq_agent.handlers.live import Tail
 from taskq_agent.protocol import MAX_RESULT_BYTES, MAX_TAIL_BYTES, Task
 from taskq_agent.text import clean
 

@@ -102,7 +102,7 @@ def contained(
         )
     except placeholders.PlaceholderMissing as error:
         raise _unusable(f"the container: {error}") from None
-    if image.startswith("/") and not os.path.exists(image):  # noqa: PTH110  # see `starting`
+    if image.startswith("/") and not os.path.exists(image):  # noqa: PTH110  # see `exits`
         raise _unusable(f"there is no container {image!r} on this node")
     runtime = _runtime(context.container_runtime, image)
     # Follow no link: a payload can replace those in the one folder that it may write to.

@@ -14,12 +14,57 @@ import threading
 from contextlib import suppress
 from typing import Container, Optional, Tuple
 
-from taskq_agent.folders import opened
 from taskq_agent.handlers.environment import PROGRESS_FILE
-from taskq_agent.handlers.output import Tail
 from taskq_agent.protocol import Held
+from taskq_agent.scratch import opened
+from taskq_agent.task_messages import MAX_NOTE_CHARS, Update
 from taskq_agent.text import clean
-from taskq_agent.update_messages import MAX_NOTE_CHARS, Update
+
+
+class Tail:
+    """Keeps the last `limit` bytes of a stream in bounded memory.
+
+    `last` may be called from any thread.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._kept = bytearray()
+        self._written = 0
+        self._lock = threading.Lock()
+
+    def add(self, chunk: bytes) -> None:
+        """Append a chunk."""
+        with self._lock:
+            self._written += len(chunk)
+            self._kept += chunk[-self.limit :]
+            if len(self._kept) > 2 * self.limit:
+                del self._kept[: -self.limit]
+
+    def clear(self) -> None:
+        """Discard everything."""
+        with self._lock:
+            self._written = 0
+            self._kept.clear()
+
+    def bytes(self) -> bytes:
+        """Return the last `limit` bytes, or all if there were fewer."""
+        return bytes(self._kept[-self.limit :])
+
+    def last(self) -> Tuple[bytearray, int]:
+        """Return the last `limit` bytes, and how many have come in all."""
+        with self._lock:
+            return self._kept[-self.limit :], self._written
+
+    def text(self) -> Optional[str]:
+        """Return the kept bytes as clean text; None if that is empty.
+
+        Bytes that are not UTF-8 become replacement characters, which are longer. So the text is cut
+        again, and its UTF-8 form has at most `limit` bytes.
+        """
+        text = clean(self.bytes().decode("utf-8", "replace"))
+        return text.encode()[-self.limit :].decode("utf-8", "ignore") or None
+
 
 _READ_BYTES = 1_024
 _UNKNOWN = "-"

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from typing import Any, Dict, Union
 
 from taskq_agent import json_text
-from taskq_agent.folders import opened
 from taskq_agent.handlers.base import Ended, done, failed
 from taskq_agent.handlers.environment import RESULT_FILE
 from taskq_agent.protocol import DONE, MAX_DEPTH, MAX_RESULT_BYTES, RESULT_REFERENCE
+from taskq_agent.scratch import opened
 from taskq_agent.text import has_nul_escape
 from taskq_agent.transport import MAX_BLOB_BYTES
 

@@ -22,18 +22,16 @@ from taskq_agent.handlers.base import (
 from taskq_agent.handlers.checkpoints import without_checkpoint
 from taskq_agent.handlers.command import CommandKind
 from taskq_agent.handlers.context import KindContext
-from taskq_agent.handlers.cores import own_cores
 from taskq_agent.handlers.function import FunctionKind
 from taskq_agent.handlers.live import LiveAttempt
 from taskq_agent.handlers.process import ProcessKind
 from taskq_agent.handlers.python import PythonKind
-from taskq_agent.handlers.room import MemoryRoom
 from taskq_agent.handlers.transfers import FetchedInput, Transfers
-from taskq_agent.handlers.watch import ChildWatch
+from taskq_agent.handlers.watch import ChildWatch, MemoryRoom, own_cores
 from taskq_agent.protocol import OUT_OF_MEMORY, CampaignTerms, Held, Task
+from taskq_agent.task_messages import Update
 from taskq_agent.text import in_bytes
 from taskq_agent.transport import TaskBlobs
-from taskq_agent.update_messages import Update
 
 _SHOWN_WAIT_S = 0.05
 #: Ends for lack of memory, if there is a limit: only the kernel kills so.

@@ -1,4 +1,7 @@
-"""Early end of an attempt: a stop from outside, its time limit, or its limit of memory."""
+"""Limits of an attempt: a stop from outside, time, memory and processors.
+
+Everything that the tasks of a slot start runs on its processors, and nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,77 @@ import os
 import select
 import threading
 import time
-from contextlib import suppress
-from typing import Optional
+from collections import deque
+from contextlib import contextmanager, suppress
+from typing import Deque, Iterator, Optional
 
 from taskq_agent.handlers.base import AttemptOver, Ended, failed
 from taskq_agent.handlers.meter import Meter
 from taskq_agent.protocol import OUT_OF_MEMORY, RELEASED
+from taskq_agent.resources import Resources
+
+
+@contextmanager
+def own_cores(share: Resources, wanted: Optional[int]) -> Iterator[None]:
+    """Keep this thread, and so the children that it starts, on so many cores of the share.
+
+    wanted: None means any cores. A thread has its own affinity, which a fork inherits: no code runs
+    between the fork and the start of a program.
+    """
+    if wanted is None or not share.cores:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    with suppress(OSError):  # a batch system has taken some away
+        os.sched_setaffinity(0, share.cores[:wanted])
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.sched_setaffinity(0, before)
+
+
+_LOOK_S = 0.2
+
+
+class MemoryRoom:
+    """Grants parts of the memory in the order of the requests. Thread-safe.
+
+    While all want an equal share, nobody waits.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._free = size
+        self._queue: Deque[object] = deque()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def taken(self, wanted: int, watch: ChildWatch) -> Iterator[None]:
+        """Wait until so many bytes (no more than `size`) are free, and keep them.
+
+        Raises AttemptOver if the attempt must end meanwhile.
+        """
+        turn = object()
+        self._queue.append(turn)
+        try:
+            while not self._take(turn, wanted):
+                watch.pause(_LOOK_S)
+        finally:
+            self._queue.remove(turn)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._free += wanted
+
+    def _take(self, turn: object, wanted: int) -> bool:
+        with self._lock:
+            if self._queue[0] is not turn or wanted > self._free:
+                return False
+            self._free -= wanted
+            return True
+
 
 _FOREVER = float("inf")
 

@@ -12,20 +12,18 @@ from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from typing import Callable, Dict, Iterator, Mapping, Optional, Tuple, TypeVar, final
 
-from taskq_agent.checkpoint_messages import CheckpointAnswer, CheckpointRequest
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.http import wire
 from taskq_agent.http.connections import (
     Connections,
+    Dialer,
     HttpRequest,
     RequestCanceller,
     chunks_of,
     read_all,
 )
-from taskq_agent.http.dial import Dialer
 from taskq_agent.http.gateways import GatewayAddress, GatewayList
-from taskq_agent.http.mismatch import no_tls
-from taskq_agent.http.refusals import GatewayFailed, GatewayUnreadable, error_of
+from taskq_agent.http.refusals import GatewayFailed, GatewayUnreadable, error_of, no_tls
 from taskq_agent.protocol import (
     MAX_ERROR_CHARS,
     Answer,
@@ -40,8 +38,8 @@ from taskq_agent.protocol import (
     Welcome,
     dumps,
 )
+from taskq_agent.task_messages import CheckpointAnswer, CheckpointRequest, FollowingAnswer
 from taskq_agent.text import clean
-from taskq_agent.update_messages import FollowingAnswer
 
 log = logging.getLogger(__name__)
 

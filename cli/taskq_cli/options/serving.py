@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from taskq.dispatch.direct import LEASE_S
 from taskq.front.address import FrontAddress
 from taskq.model.errors import ExtraMissing, UsageError
-from taskq_agent import log
+from taskq_agent import streams
 from taskq_cli.display.text import one_line
 from taskq_cli.options.shared import Decorator, time_option, together
 
@@ -71,7 +71,7 @@ def is_loopback(host: str) -> bool:
 
 def log_to_stderr(*, verbose: bool, quiet: bool) -> None:
     """Log to standard error as agents do, in lines that a terminal cannot obey."""
-    log.log_to_stderr(verbose=verbose, quiet=quiet, shown=one_line)
+    streams.log_to_stderr(verbose=verbose, quiet=quiet, shown=one_line)
     if not verbose:
         # Each connection that it tries in vain is worth a line to psycopg; what fails is said once.
         logging.getLogger("psycopg").setLevel(logging.ERROR)

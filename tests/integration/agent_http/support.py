@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from taskq_agent.http.dial import Dialer
+from taskq_agent.http.connections import Dialer
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import HttpTransport
 from taskq_agent.protocol import Hello
