@@ -6,14 +6,17 @@ of pytest-xdist; the process that began the run stops and removes it.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
 import threading
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import settings
 
 from tests.fixtures.servers import make_home, remove_home
@@ -79,6 +82,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if test in seen:
             item.add_marker(pytest.mark.thorough)
         seen.add(test)
+
+
+#: How many times as long as others thorough tests, and those of named folders, may take.
+LONGER = 2.5
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)  # within pytest's own, which begins and ends the limit
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Give thorough tests longer than `faulthandler_timeout`."""
+    limit_s = float(item.config.getini("faulthandler_timeout") or 0)
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    if limit_s and (item.get_closest_marker("thorough") or folder in NAMED_ONLY):
+        shown = item.config.stash[fault_handler_stderr_fd_key]
+        faulthandler.dump_traceback_later(LONGER * limit_s, exit=True, file=shown)
+    return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:

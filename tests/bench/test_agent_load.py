@@ -23,7 +23,7 @@ from tests.helpers.postgres import Postgres, value
 
 AGENTS = 6
 WORK = LoadWork(AGENTS, processes=2)
-SOON_S = 20.0
+SOON_S = 60.0
 
 
 @pytest.fixture

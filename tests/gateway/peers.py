@@ -15,7 +15,7 @@ from typing_extensions import Self
 from taskq_agent.protocol import LeaseIds, dumps
 from taskq_agent.resources import PROTOCOL_TAG
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,8 @@ def test_gateway_outlives_its_database(
         GatewayQueries(gateway.url, place.manager).open()
     assert gateway.ask("GET", "/healthz").status == 200
     own_server.up()
-    wait_until(lambda: gateway.ask("GET", "/readyz").status == 200, timeout_s=20)
-    wait_until(lambda: agent.exchange(reports=[report]).status == 200, timeout_s=20)
+    wait_until(lambda: gateway.ask("GET", "/readyz").status == 200)
+    wait_until(lambda: agent.exchange(reports=[report]).status == 200)
     assert agent.exchange(reports=[report]).json["acks"][0]["verdict"] == "duplicate"
     assert agent.beat(held).json["stop"] == []
     with opened(dsn) as queue, psycopg.connect(dsn, autocommit=True) as behind:

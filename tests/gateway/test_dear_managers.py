@@ -123,7 +123,7 @@ def test_requests_of_a_token_are_bounded_in_rate(
         finally:
             await service.close()
 
-    asyncio.run(asyncio.wait_for(run(), 30))
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 def test_refused_large_statement_keeps_its_turn_for_a_rest(

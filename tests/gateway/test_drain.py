@@ -12,7 +12,7 @@ import pytest
 from taskq import Client
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.gateway.peers import Agent, Reply, report_of
-from tests.helpers.waiting import wait_until
+from tests.helpers.waiting import BUSY_S, wait_until
 
 pytestmark = pytest.mark.thorough
 
@@ -60,7 +60,7 @@ def test_draining_gateway_sends_agents_elsewhere(
     place.gateway.hang_up()
     began = time.monotonic()
     place.gateway.ended()
-    assert time.monotonic() - began < 5, "nobody is connected any more"
+    assert time.monotonic() - began < BUSY_S, "nobody is connected any more"
 
 
 def test_no_answer_is_cut_under_load(queue: Client, start_gateway: StartGateway) -> None:
@@ -78,7 +78,7 @@ def test_no_answer_is_cut_under_load(queue: Client, start_gateway: StartGateway)
                 agent.peer.send(agent.wanting(lease=agent.lease()))
                 reply = agent.peer.reply()
                 if number == 5:
-                    begun.wait(20)
+                    begun.wait(60)
                 if reply.status != 200 or reply.headers.get("connection") == "close":
                     return
         except ConnectionError as error:
@@ -92,7 +92,7 @@ def test_no_answer_is_cut_under_load(queue: Client, start_gateway: StartGateway)
     threads = [threading.Thread(target=work, args=(agent,)) for agent in agents]
     for thread in threads:
         thread.start()
-    begun.wait(20)
+    begun.wait(60)
     place.gateway.process.send_signal(signal.SIGTERM)
     for thread in threads:
         thread.join()
@@ -111,7 +111,7 @@ def test_second_signal_ends_at_once(
     began = time.monotonic()
     place.gateway.process.send_signal(number)
     place.gateway.ended()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < BUSY_S
 
 
 def test_gateway_can_be_told_to_end_as_soon_as_it_has_told_its_address(
@@ -136,4 +136,4 @@ def test_peer_that_hangs_does_not_keep_it_from_ending(
     began = time.monotonic()
     place.gateway.process.send_signal(signal.SIGTERM)
     place.gateway.ended()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < BUSY_S

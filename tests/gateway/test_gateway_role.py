@@ -48,6 +48,6 @@ def test_gateway_serves_agents_and_managers_by_its_role_alone(
         assert ask("GET", "/v1/campaigns", token=realm.manager).status == requests.codes.ok
         assert ask("DELETE", "/v1/session", token=agent.token).status == requests.codes.no_content
         # The upkeep and the refiller are at work as well.
-        wait_until(lambda: staff.taskq.json("front", "status")["refilled"], timeout_s=20)
+        wait_until(lambda: staff.taskq.json("front", "status")["refilled"])
     finally:
         gateway.stop()

@@ -86,10 +86,10 @@ def test_direct_agent_is_followed_on_the_command_line(dsn: str, tmp_path: Path) 
         assert "half of it" in taskq.out("logs", "/f", "a")
         assert "50 %, half of it" in taskq.out("tasks", "/f")
         go_on.touch()
-        out, err = people.communicate(timeout=30)
+        out, err = people.communicate(timeout=60)
         assert out == "last\n"
         assert "[attempt 1: done" in err
-        out, _ = programs.communicate(timeout=30)
+        out, _ = programs.communicate(timeout=60)
         parts = [json.loads(line) for line in out.splitlines()]
         assert "".join(part["text"] for part in parts) == "first red\nlast\n"
         assert [part["ended"] for part in parts if part["ended"]] == ["done"]

@@ -9,10 +9,7 @@ import pytest
 
 from tests.fixtures.gateways import Realm
 from tests.gateway.peers import Agent
-from tests.helpers.waiting import wait_until
-
-#: From the seed to the answer, in seconds; and what a busy test machine may add.
-PROMISED_S, GRACE_S = 1.0, 1.0
+from tests.helpers.waiting import BUSY_S, wait_until
 
 
 @pytest.fixture
@@ -39,12 +36,12 @@ def waiting(realm: Realm) -> int:
 
 @pytest.mark.usefixtures("busy")
 def test_seed_wakes_who_waits(realm: Realm) -> None:
-    """Within a second, though nobody told this gateway of it."""
+    """Long before its time is up, though nobody told this gateway of it."""
     (agent,) = waiting_agents(realm, 1)
     realm.seed()
     began = time.monotonic()
     assert len(agent.peer.reply().json["tasks"]) == 1
-    assert time.monotonic() - began < PROMISED_S + GRACE_S
+    assert time.monotonic() - began < BUSY_S
 
 
 @pytest.mark.usefixtures("busy")
@@ -70,7 +67,7 @@ def test_nothing_to_claim_is_said_when_time_is_up(realm: Realm) -> None:
     began = time.monotonic()
     reply = agent.exchange(want=1, lease=agent.lease(), wait_s=0.7).json
     assert (reply["tasks"], reply["unfinished"]) == ([], 1)
-    assert 0.65 < time.monotonic() - began < 0.7 + GRACE_S
+    assert 0.65 < time.monotonic() - began < 0.7 + BUSY_S
 
 
 def test_nobody_waits_when_all_is_done(realm: Realm, busy: Agent) -> None:
@@ -83,7 +80,7 @@ def test_nobody_waits_when_all_is_done(realm: Realm, busy: Agent) -> None:
     began = time.monotonic()
     last = agent.exchange(want=1, lease=agent.lease(), wait_s=30, until_empty=True)
     assert last.json["unfinished"] == 0
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < BUSY_S
 
 
 @pytest.mark.thorough
@@ -106,7 +103,7 @@ def test_as_many_as_there_are_tasks_are_served(realm: Realm) -> None:
     began = time.monotonic()
     tasks = [agent.peer.reply().json["tasks"][0]["task"] for agent in agents]
     assert len(set(tasks)) == 30
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < BUSY_S
 
 
 def test_reports_count_before_the_wait(realm: Realm, busy: Agent) -> None:

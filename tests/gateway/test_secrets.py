@@ -54,7 +54,7 @@ def test_token_is_seen_by_the_agent_alone(realm: Realm, tmp_path: Path) -> None:
             found = [processes_with("TASKQ_CAMPAIGN", path) for path in campaigns]
             return [pid for pids in found for pid in pids] if all(found) else []
 
-        wait_until(payloads, timeout_s=30)
+        wait_until(payloads, timeout_s=60)
         shown = "\n".join(command_lines())
         given = "\n".join(map(environment, payloads()))
         wait_until(lambda: realm.campaign.status().working == 2)

@@ -76,7 +76,7 @@ def test_transfer_that_breaks_goes_on_at_another_gateway(
             )
             for python in (list(pythons().values()) * 2)[:2]  # there may be one only
         ]
-        wait_until(lambda: any(way.stuck.is_set() for way in ways), timeout_s=30)
+        wait_until(lambda: any(way.stuck.is_set() for way in ways), timeout_s=60)
         first, second = sorted(ways, key=lambda way: way.stuck.is_set(), reverse=True)
         second.most = float("inf")
         gateways[ways.index(first)].kill()

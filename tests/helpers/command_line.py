@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import json
 import os
@@ -24,7 +25,7 @@ from taskq_cli.main import main
 from tests.helpers.waiting import wait_until
 
 PROGRAM = Path(sys.executable).with_name("taskq")
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -120,6 +121,7 @@ class Terminal:
 
     def __init__(self) -> None:
         self._near, self.far = pty.openpty()
+        self._text = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self.seen = ""
 
     def resize(self, columns: int) -> None:
@@ -151,5 +153,5 @@ class Terminal:
 
     def _look(self) -> str:
         while select.select([self._near], [], [], 0)[0]:
-            self.seen += os.read(self._near, 65_536).decode(errors="replace")
+            self.seen += self._text.decode(os.read(self._near, 65_536))
         return self.seen

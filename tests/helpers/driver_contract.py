@@ -105,7 +105,7 @@ class DriverContract:
         ended = scene.wait_for(driver, name, "ended")
         assert (ended.exit_code, ended.reason) == (7, None)
         place = ended.place
-        wait_until(lambda: "trouble" in (driver.tail(name, place) or ""), timeout_s=30)
+        wait_until(lambda: "trouble" in (driver.tail(name, place) or ""), timeout_s=60)
         assert (driver.tail(name, place) or "").split() == ["up", "trouble"]
 
     def test_a_job_is_known_by_its_name_alone(self, scene: BatchScene) -> None:
@@ -134,11 +134,11 @@ class DriverContract:
         name = scene.submit(driver)
         running = scene.wait_for(driver, name, "running")
         if scene.told:
-            wait_until(lambda: "up" in (driver.tail(name, running.place) or ""), timeout_s=30)
+            wait_until(lambda: "up" in (driver.tail(name, running.place) or ""), timeout_s=60)
         scene.end(name, running)
         scene.wait_for(driver, name, "ended", "gone")
         if scene.told:
-            wait_until(lambda: "told" in (driver.tail(name, running.place) or ""), timeout_s=30)
+            wait_until(lambda: "told" in (driver.tail(name, running.place) or ""), timeout_s=60)
 
     def test_a_job_that_waits_can_be_cancelled(self, scene: BatchScene) -> None:
         """And never begins."""
@@ -170,7 +170,7 @@ class DriverContract:
         assert SECRET not in driver.script(f"{scene.prefix}-1", "/c", ["taskq"])
         name = scene.submit(driver)
         place = scene.wait_for(driver, name, "ended").place
-        wait_until(lambda: driver.tail(name, place), timeout_s=30)
+        wait_until(lambda: driver.tail(name, place), timeout_s=60)
         file, token, end = (driver.tail(name, place) or "").split("\n")
         assert (file, token) == ("#!/usr/bin/", SECRET)
         assert abs(int(end) - 600 - time.time()) < 120

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 #: Seconds after which a child that hangs is no more.
-CHILD_S = 20
+CHILD_S = 60
 
 
 def said_in_fork(call: Callable[[], object]) -> str:

@@ -18,7 +18,7 @@ from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.scripted_pool import ScriptedPool
 
 ALL = Scope("/")
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 leases = (f"00000000-0000-4000-8000-{number:012d}" for number in itertools.count())
 
 

@@ -92,7 +92,7 @@ class PilotSite:
             self.wait(lambda: self.done() == count, 240)
             self.wait(lambda: all(job.status == "ended" for job in self.jobs().values()))
             loop.terminate()
-            assert loop.wait(20) == 0
+            assert loop.wait(60) == 0
 
     def run_with_one_ended(self, count: int, end: Callable[[str], object]) -> dict[int, PilotJob]:
         """Let three jobs work, end the first in the midst of it; return all when all is done."""
@@ -104,7 +104,7 @@ class PilotSite:
             end(self.jobs()[1].native_id or "")
             self.wait(lambda: self.jobs()[1].status == "ended")
             loop.terminate()
-            assert loop.wait(20) == 0
+            assert loop.wait(60) == 0
         self.run_to_the_end(count)
         jobs = self.jobs()
         assert {job.outcome for job in jobs.values()} == {"served"}

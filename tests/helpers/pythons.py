@@ -21,7 +21,7 @@ def pythons() -> dict[str, str]:
     found = {".".join(map(str, sys.version_info[:3])): sys.executable}
     for path in _candidates():
         said = subprocess.run(
-            [path, "-c", _SAYS], capture_output=True, text=True, timeout=30, check=False
+            [path, "-c", _SAYS], capture_output=True, text=True, timeout=60, check=False
         ).stdout.split()
         if len(said) == 2 and said[0] == "cpython" and _number(said[1]) >= OLDEST:
             found.setdefault(said[1], path)

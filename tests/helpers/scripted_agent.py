@@ -34,7 +34,7 @@ class ScriptedAgent:
         database: Database,
         path: str = "/c",
         *,
-        lease_s: float = 120.0,
+        lease_s: float = 3_600.0,
         host: str = "node1",
         site: str = "here",
         offers: Sequence[str] = (),

@@ -35,7 +35,7 @@ def done(task: Task, _: FunctionRunner) -> Ended:
 
 def until_stopped(_: Task, bench: FunctionRunner) -> Ended:
     """Run until the runner is stopped."""
-    assert bench.stopped.wait(20), "nobody has stopped the task"
+    assert bench.stopped.wait(60), "nobody has stopped the task"
     return Ended(RELEASED)
 
 
@@ -117,7 +117,7 @@ class ThreadedAgent:
             self.agent.terminate()
             self.agent.terminate()
             raise
-        self._thread.join(30)
+        self._thread.join(60)
         assert not self._thread.is_alive(), "the agent does not leave"
         assert all(bench.closed for bench in self.runners)
 

@@ -8,6 +8,9 @@ import socket
 import time
 from collections.abc import Callable
 
+#: Seconds that a busy machine may add to anything. What a test calls late takes longer still.
+BUSY_S = 20.0
+
 #: Below the ephemeral range. Processes that begin together, whose numbers follow each other, begin
 #: far apart.
 _FIRST, _NUMBER = 20_000, 12_768

@@ -14,9 +14,10 @@ from taskq.model.errors import UsageError
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, assert_counts_are_true, promote, value
 from tests.helpers.scripted_agent import ScriptedAgent, report_of
+from tests.helpers.waiting import BUSY_S
 
-#: Seconds for which a position is kept at most, where walks without one are slow, and one more.
-SOON_S = 6.0
+#: Seconds for which a position is kept at most, where walks without one are slow.
+SOON_S = 5.0 + BUSY_S
 SEVERAL = "select tasks, refused from taskq.exchange(%s, null, %s::bigint[], %s::uuid[], %s)"
 
 

@@ -20,6 +20,7 @@ from taskq.model.seed import MAX_PAYLOAD_DEPTH
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
+from tests.helpers.waiting import BUSY_S
 
 MIB = 1024 * 1024
 
@@ -359,7 +360,7 @@ def test_interrupted_seeding_does_not_wait_for_a_database_that_hangs(
         began = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             campaign.seed(interrupted(numbered(CHUNK + 100), CHUNK + 50, KeyboardInterrupt()))
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < BUSY_S
     assert campaign.status().total == 0
     assert campaign.seed(numbered(3)).added == 3
     assert_counts_are_true(postgres)

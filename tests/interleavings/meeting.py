@@ -58,7 +58,7 @@ def meet(
             early.rollback()
         else:
             early.commit()
-        return Met(began, running.result(timeout=30), waited)
+        return Met(began, running.result(timeout=60), waited)
 
 
 def in_order(dsn: str, tasks: Sequence[Claimed], act: Callable[[Postgres], Second]) -> Second:

@@ -232,7 +232,7 @@ def test_attempt_begins_after_that_before_it_has_ended(
         wait_until(lambda: value(postgres, "select count(*) from pg_locks where not granted") == 1)
         assert agent.release(held[1], started=True) == "accepted"
         other.commit()
-        (task,) = claim.result(timeout=30)
+        (task,) = claim.result(timeout=60)
     assert (task.task, task.attempt) == (held[1].task, 2)
     ended = "select ended_at from taskq.attempt where task_id = %s"
     assert task_row(postgres, task.task)["claimed_at"] > value(postgres, ended, task.task)

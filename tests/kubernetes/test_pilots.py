@@ -35,7 +35,7 @@ def test_pilots_bring_a_campaign_to_its_end(site: PilotSite, cluster: Cluster) -
         cluster.run("delete", pods.strip(), "--wait=false")
         site.wait(lambda: site.jobs()[1].status == "ended")
         loop.terminate()
-        assert loop.wait(20) == 0
+        assert loop.wait(60) == 0
     site.run_to_the_end(TASKS)
     jobs = site.jobs()
     assert {job.outcome for job in jobs.values()} <= {"served", "cancelled"}

@@ -20,7 +20,7 @@ from tests.gateway.peers import Agent, Peer, hello
 from tests.helpers.waiting import wait_until
 
 CONFIGURATION = Path(__file__).parents[2] / "docs" / "haproxy.cfg"
-LATER_S = 20.0
+LATER_S = 60.0
 
 
 @dataclass

@@ -96,7 +96,7 @@ class SlurmCluster:
         """End all jobs, then the daemons, and remove the folder."""
         self.said("scancel", "--full", f"--user={pwd.getpwuid(os.getuid()).pw_name}")
         with suppress(AssertionError):
-            wait_until(lambda: not self.jobs(), timeout_s=30)
+            wait_until(lambda: not self.jobs(), timeout_s=60)
         for daemon in reversed(self._daemons):
             daemon.send_signal(signal.SIGTERM)
             try:

@@ -20,7 +20,7 @@ from tests.fixtures.gateways import opened
 from tests.helpers.command_line import PROGRAM, CommandLine
 
 START_S = 60.0
-END_S = 30.0
+END_S = 60.0
 VOID = {"br", "hr", "img", "input", "link", "meta", "path", "rect", "line"}
 
 

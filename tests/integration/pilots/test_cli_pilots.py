@@ -186,7 +186,7 @@ def test_local_jobs_bring_a_campaign_to_its_end(
         )
         for one in (loop, second):
             one.terminate()
-            assert one.wait(20) == 0
+            assert one.wait(60) == 0
     jobs = local.json("pilots", "log", "here")
     assert {job["outcome"] for job in jobs} == {"served"}
     processes = [file.read_text().split()[0] for file in tmp_path.glob("jobs/*.job/process")]
