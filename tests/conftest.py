@@ -84,16 +84,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         seen.add(test)
 
 
-#: How many times as long as others thorough tests, and those of named folders, may take.
-LONGER = 2.5
+#: How many times as long as others tests that are marked so, and those of named folders, may take.
+LONGER, MARKS = 2.5, {"longer", "thorough"}
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)  # within pytest's own, which begins and ends the limit
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Give thorough tests longer than `faulthandler_timeout`."""
+    """Give some tests longer than `faulthandler_timeout`."""
     limit_s = float(item.config.getini("faulthandler_timeout") or 0)
     folder = item.path.relative_to(Path(__file__).parent).parts[0]
-    if limit_s and (item.get_closest_marker("thorough") or folder in NAMED_ONLY):
+    marked = MARKS.intersection(mark.name for mark in item.iter_markers())
+    if limit_s and (marked or folder in NAMED_ONLY):
         shown = item.config.stash[fault_handler_stderr_fd_key]
         faulthandler.dump_traceback_later(LONGER * limit_s, exit=True, file=shown)
     return (yield)
