@@ -24,7 +24,7 @@ declare
 begin
     if p_name !~ '^[A-Za-z0-9][A-Za-z0-9._+@=,-]{0,99}$' then
         raise exception
-            'the name of an input has 1 to 100 letters, digits and . _ + @ = , -, as % has not',
+            'the name of an input has 1 to 100 letters, digits and . _ + @ = , -; % does not fit',
             quote_literal(p_name)
             using errcode = 'TQ400';
     end if;
@@ -40,7 +40,7 @@ begin
         return v_campaign.revision;
     end if;
     if (select count(*) from jsonb_object_keys(v_campaign.inputs - p_name)) >= 100 then
-        raise exception 'campaign % has 100 inputs, which is the most', p_path
+        raise exception 'campaign % has 100 inputs, the most that it may have', p_path
             using errcode = 'TQ400';
     end if;
     select q.max_bytes into v_most from taskq.quota q where q.owner = v_campaign.owner;

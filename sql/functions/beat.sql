@@ -102,7 +102,7 @@ begin
          cross join lateral jsonb_array_elements_text(nullif(b -> 'pending', 'null')) p;
     exception
         when data_exception then
-            raise exception 'not a beat: %', sqlerrm using errcode = 'TQ400';
+            raise exception 'not a heartbeat: %', sqlerrm using errcode = 'TQ400';
     end;
     -- One null among the held attempts would keep all others from being handed on.
     if array_position(v_sessions || v_campaigns || v_tasks, null) is not null
@@ -110,7 +110,7 @@ begin
        or jsonb_path_exists(v_tallies, '$.*[*][*] ? (@ == null || @ < 0)')
        or array_position(v_leases || v_pending, null) is not null
        or (select count(distinct s) <> cardinality(v_sessions) from unnest(v_sessions) s) then
-        raise exception 'a beat without a session, of a session twice, or with half of something'
+        raise exception 'a heartbeat lacks its session or part of an item, or a session has two'
             using errcode = 'TQ400';
     end if;
 

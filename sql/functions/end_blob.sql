@@ -23,7 +23,7 @@ begin
       from taskq.blob_part p
      where p.blob_id = p_blob;
     if v_stored <> v_size then
-        raise exception 'a blob of % bytes was announced, and % came', v_size, v_stored
+        raise exception 'the blob was announced with % bytes, but % were stored', v_size, v_stored
             using errcode = 'TQ400';
     end if;
     begin

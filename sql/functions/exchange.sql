@@ -80,14 +80,14 @@ begin
             and array_position(p_leases, null) is null
             and array_position(p_wants, null) is null) is not true
         then
-            raise exception 'a claim needs a session, a lease and how much it wants'
+            raise exception 'a claim needs a session, a lease and a number of tasks'
                 using errcode = 'TQ400';
         end if;
         if cardinality(p_sessions) > 1
            and (select count(distinct c.session_id) < count(*)
                   from unnest(p_sessions) as c (session_id))
         then
-            raise exception 'a session claims once in an exchange' using errcode = 'TQ400';
+            raise exception 'a session may claim only once in an exchange' using errcode = 'TQ400';
         end if;
         -- A repeated claim waits for the first one, which is under way elsewhere, and gets the same answer.
         -- All callers lock in one order, so that they cannot deadlock. The lock is per session and lease id,

@@ -54,7 +54,7 @@ begin
           from jsonb_array_elements_text(p_filter -> 1) with ordinality as f (name, n);
     end if;
     if v_field is null or v_operator is null or v_operator not in ('=', '<', '<=', '>', '>=', '~') then
-        raise exception 'this is no filter' using errcode = 'TQ400';
+        raise exception 'this is not a filter: see filter_path() for the form' using errcode = 'TQ400';
     end if;
     return case
         when v_operator = '~' then format('exists(%s ? (@ like_regex %s flag "q"))', v_field, to_json(p_filter ->> 2))

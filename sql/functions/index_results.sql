@@ -19,7 +19,7 @@ declare
 begin
     if coalesce(p_part, '') not in ('result', 'payload', 'phases') or coalesce(length(p_name), 0) not between 1 and 255
     then
-        raise exception 'an index is on a number of a result, as result.score, with a name of 255 characters at most'
+        raise exception 'an index needs a number of a result, such as result.score, with a name of at most 255 characters'
             using errcode = 'TQ400';
     end if;
     lock table taskq.result_index in share row exclusive mode;
@@ -30,7 +30,7 @@ begin
         return false;
     end if;
     if (select count(*) from taskq.result_index) >= v_most then
-        raise exception 'there are % indexes of results, which is the most: drop one', v_most
+        raise exception 'there are % indexes of results, the most that a database may have: drop one', v_most
             using errcode = 'TQ409';
     end if;
     insert into taskq.result_index (campaign_id, part, name) values (v_id, p_part, p_name);

@@ -114,7 +114,7 @@ begin
         end if;
     exception
         when others then
-            raise warning 'taskq: what attempts have told stays: %', sqlerrm;
+            raise warning 'taskq: progress of ended attempts could not be removed: %', sqlerrm;
     end;
 end
 $$;

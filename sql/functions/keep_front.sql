@@ -67,7 +67,7 @@ begin
             or excluded.entries not between l.entries * 3 / 4 and l.entries * 4 / 3;
     exception
         when data_exception or not_null_violation or cardinality_violation then
-            raise exception 'not what the front holds: %', sqlerrm using errcode = 'TQ400';
+            raise exception 'stocked must be an array of [campaign, entries, rank], each campaign once: %', sqlerrm using errcode = 'TQ400';
     end;
 
     select array_agg(s.campaign_id) filter (where not s.frontable),

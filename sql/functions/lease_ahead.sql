@@ -53,7 +53,7 @@ declare
 begin
     perform taskq.demand_read_committed();
     if coalesce(p_most not between 0 and 1000, true) then
-        raise exception '0 to 1000 tasks are leased at a time' using errcode = 'TQ400';
+        raise exception 'most must be 0 to 1000 tasks' using errcode = 'TQ400';
     end if;
     select f.secret into v_secret
       from taskq.front f

@@ -109,6 +109,6 @@ begin
     end loop;
 exception
     when data_exception then
-        raise exception 'not updates of attempts: %', sqlerrm using errcode = 'TQ400';
+        raise exception 'updates are not of the form that note_updates() takes: %', sqlerrm using errcode = 'TQ400';
 end
 $$;

@@ -33,7 +33,7 @@ declare
 begin
     perform taskq.demand_read_committed();
     if cardinality(p_tasks) > 1000 or cardinality(p_tasks) <> cardinality(p_priorities) then
-        raise exception 'priorities are changed of at most 1,000 tasks at a time, one of each'
+        raise exception 'pass at most 1,000 tasks, with one priority each'
             using errcode = 'TQ400';
     end if;
     -- All but those in a span that has the priority; and whether they are in another.

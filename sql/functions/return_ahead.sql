@@ -29,7 +29,7 @@ begin
         and array_position(p_tasks, null) is null
         and array_position(p_leases, null) is null) is not true
     then
-        raise exception 'a campaign, a task and a lease for each that goes back'
+        raise exception 'campaigns, tasks and leases must be arrays of one length without nulls'
             using errcode = 'TQ400';
     end if;
     -- Campaign by campaign, see beat(); by ctid, see settle().

@@ -228,7 +228,7 @@ def test_two_that_store_the_same_do_not_spoil_each_other(
     database.execute("put_blob_part", blob=late, part=0, data=data)
     DatabaseBlobs(database).put([data])
     database.execute("end_blob", blob=late)
-    with pytest.raises(UsageError, match="4 bytes was announced, and 3 came"):
+    with pytest.raises(UsageError, match="announced with 4 bytes, but 3 were stored"):
         database.execute("end_blob", blob=broken)
     assert b"".join(DatabaseBlobs(database).read(digest.hex())) == data
     age(postgres)
