@@ -1,4 +1,4 @@
-"""Actions on all tasks that match a filter, chunk by chunk.
+"""Tasks that match a filter, found page by page, and actions on all of them.
 
 A chunk is a page of tasks. Those that match are changed in a transaction of their own. So locks are
 held for a moment, an interruption leaves nothing half-done, and the same call goes on from there.
@@ -7,20 +7,69 @@ The action checks under its locks that the state of a task still allows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from taskq.campaign.filter_compiler import Filter
-from taskq.campaign.matching import pages
 from taskq.db.access import Queries
+from taskq.db.address import Row
+from taskq.db.paging import in_chunks
 from taskq.model.views import Status, TaskView
 
 EXAMPLES: Final = 5
+#: Tasks that one statement looks at.
+PAGE: Final = 1_000
 
 #: Changes tasks of a campaign, both given by their ids; returns how many it changed.
 Action: TypeAlias = Callable[[int, list[int]], int]
 OnBulk: TypeAlias = Callable[["BulkProgress"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of tasks: those that match. looked: how many tasks the page looked at.
+
+    rows: fields of `TaskView` and others; payloads are None unless asked for.
+    """
+
+    looked: int
+    rows: list[Row]
+
+    @property
+    def tasks(self) -> list[int]:
+        """The ids of the matching tasks, in order."""
+        return [row["task_id"] for row in self.rows]
+
+
+def pages(
+    database: Queries,
+    campaign: int,
+    chosen: Filter,
+    states: Iterable[str],
+    *,
+    payloads: bool = False,
+) -> Iterator[Page]:
+    """Look at the tasks of a campaign in some states, a page at a time.
+
+    A task that changes meanwhile is judged as it stood when its page was read.
+    """
+    wanted = sorted(chosen.states.intersection(states))
+    after = 0
+    while wanted and (
+        rows := database.rows(
+            "find_tasks",
+            campaign=campaign,
+            filter=chosen.terms,
+            states=wanted,
+            parts=sorted(chosen.parts),
+            payloads=payloads,
+            after=after,
+            limit=PAGE,
+        )
+    ):
+        after = rows[-1]["task_id"]
+        yield Page(rows[0]["looked"], [row for row in rows if row["matches"]])
 
 
 @dataclass(slots=True)
@@ -70,10 +119,7 @@ def moving(database: Queries, name: str, /, **values: object) -> Action:
     """Return the action of a statement that moves tasks, such as `retry` or `cancel`."""
 
     def move(campaign: int, tasks: list[int]) -> int:
-        (row,) = database.rows(
-            name, campaign=campaign, tasks=tasks, after=0, limit=len(tasks), **values
-        )
-        return int(row["moved"])
+        return in_chunks(database, name, campaign=campaign, tasks=tasks, **values)
 
     return move
 

@@ -16,8 +16,17 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import Final
 
-from taskq.campaign.filter_lexer import Lexeme, tokens
-from taskq.campaign.filter_syntax import KINDS, And, FieldComparison, Not, Or, Term, Value
+from taskq.campaign.filter_syntax import (
+    KINDS,
+    And,
+    FieldComparison,
+    Lexeme,
+    Not,
+    Or,
+    Term,
+    Value,
+    tokens,
+)
 from taskq.model.errors import InvalidFilter
 from taskq.model.seed import STATUSES
 

@@ -17,11 +17,12 @@ from typing import Any, Final, Literal, TypeAlias
 from taskq.campaign.bulk import Action
 from taskq.db.access import Queries
 from taskq.db.catalogue import array
+from taskq.db.paging import task_ids
 from taskq.model.errors import InvalidTask, UsageError
 from taskq.model.seed import PRIORITY_RANGE
 from taskq_agent.text import is_unicode
 
-Best: TypeAlias = Literal["highest", "lowest"]
+Extreme: TypeAlias = Literal["highest", "lowest"]
 
 LEVELS: Final = 1_000
 NAMED: Final = 100
@@ -56,14 +57,14 @@ class Prioritised:
         return self.changed + self.unchanged + self.not_waiting + self.unknown
 
 
-def levels(values: Mapping[str, float], best: Best) -> dict[str, int]:
+def levels(values: Mapping[str, float], best: Extreme) -> dict[str, int]:
     """Return priorities from 1,000 down to 1 by rank, the best first; equal values share one."""
     ordered = sorted(set(values.values()), reverse=best == "highest")
     rank = {value: LEVELS - n * LEVELS // len(ordered) for n, value in enumerate(ordered)}
     return {key: rank[value] for key, value in values.items()}
 
 
-def checked(given: object, best: Best | None) -> dict[str, int]:
+def checked(given: object, best: Extreme | None) -> dict[str, int]:
     """Return priorities by key from a caller's values; raise `InvalidTask`, `UsageError`."""
     if best not in {None, "highest", "lowest"}:
         raise UsageError(f'best is "highest" or "lowest", not {best!r:.80}')
@@ -112,10 +113,7 @@ def prioritise(
     keys = iter(wanted)
     while some := [*islice(keys, KEYS)]:
         began = time.monotonic()
-        known = {
-            row["key"]: row["task_id"]
-            for row in database.rows("task_ids", campaign=campaign, keys=some)
-        }
+        known = task_ids(database, campaign, some)
         found += [(task, wanted[key]) for key, task in known.items()]
         unknown = [key for key in some if key not in known] if len(known) < len(some) else []
         outcome.unknown += len(unknown)

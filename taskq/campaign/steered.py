@@ -7,9 +7,9 @@ from typing import Final
 
 from taskq.campaign import verbs
 from taskq.campaign.bulk import OnBulk
-from taskq.campaign.priorities import Best, Prioritised, checked, prioritise
+from taskq.campaign.priorities import Extreme, Prioritised, checked, prioritise
 from taskq.db.access import Queries
-from taskq.db.paging import in_chunks
+from taskq.db.paging import in_chunks, task_ids
 from taskq.model.errors import NotFound
 from taskq.model.views import Status
 
@@ -112,7 +112,7 @@ class SteeredCampaign:
         self,
         priorities: Mapping[str, float] | Iterable[tuple[str, float]],
         *,
-        best: Best | None = None,
+        best: Extreme | None = None,
         on_progress: Callable[[Prioritised], None] | None = None,
     ) -> Prioritised:
         """Change the priorities of waiting and delayed tasks of this campaign, by their keys.
@@ -154,10 +154,7 @@ class SteeredCampaign:
         return bool(self._database.value("set_status", path=self.path, status=status))
 
     def _cancel_tasks(self, campaign: int, tasks: list[int] | None) -> int:
-        return self._in_chunks("cancel", campaign=campaign, tasks=tasks, begun=True)
-
-    def _in_chunks(self, name: str, /, **values: object) -> int:
-        return in_chunks(self._database, name, **values)
+        return in_chunks(self._database, "cancel", campaign=campaign, tasks=tasks, begun=True)
 
     def _statuses(self, *, below: bool) -> list[Status]:
         """Return the own counts of this campaign, and of those below it."""
@@ -172,8 +169,7 @@ class SteeredCampaign:
 
     def _task_ids(self, keys: Iterable[str]) -> list[int]:
         wanted = list(keys)
-        rows = self._database.rows("task_ids", campaign=self.campaign_id, keys=wanted)
-        known = {row["key"]: row["task_id"] for row in rows}
+        known = task_ids(self._database, self.campaign_id, wanted)
         for key in wanted:
             if key not in known:
                 raise NotFound(f"campaign {self.path} has no task with the key {key!r}")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from taskq.campaign.bulk import OnBulk, counting, in_bulk, moving
+from taskq.campaign.bulk import OnBulk, counting, in_bulk, moving, pages
 from taskq.campaign.filter_compiler import compiled
-from taskq.campaign.matching import pages
 from taskq.campaign.priorities import to_priority
 from taskq.db.access import Queries
 from taskq.db.address import Row

@@ -18,6 +18,7 @@ from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.local_agents import Computing, LocalAgents
 from taskq.compute.pickling import function_archive
 from taskq.compute.unpickling import ResultReader, Trust
+from taskq.db.paging import task_ids
 from taskq.db.stored_spec import spec_body
 from taskq.files.blobs import open_blobs
 from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
@@ -157,7 +158,6 @@ class Executor(concurrent.futures.Executor):
             if self._is_shut_down:
                 raise RuntimeError("cannot schedule new futures after shutdown")
         futures: list[TaskFuture] = []
-        number = self._campaign.campaign_id
         for start in range(0, len(payloads), CHUNK):
             seeds = [Seed(one, secrets.token_hex(16)) for one in payloads[start : start + CHUNK]]
             if len(seeds) == 1:
@@ -165,8 +165,7 @@ class Executor(concurrent.futures.Executor):
             else:
                 self._campaign.seed(seeds)
             keys = [str(seed.key) for seed in seeds]
-            rows = self._database.rows("task_ids", campaign=number, keys=keys)
-            known = {row["key"]: row["task_id"] for row in rows}
+            known = task_ids(self._database, self._campaign.campaign_id, keys)
             futures += [TaskFuture(self._campaign, known[key], key) for key in keys]
         with self._lock:
             self._pending.update(futures)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from functools import cached_property
 from itertools import pairwise
@@ -19,7 +19,7 @@ from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.access import Queries
 from taskq.db.address import Row
-from taskq.db.paging import MOVE_CHUNK
+from taskq.db.paging import in_chunks
 from taskq.files.large_results import Fetching
 from taskq.model.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
 from taskq.model.views import Failure, Result, Status
@@ -133,14 +133,22 @@ class Run:
     def retry(self) -> int:
         """Try the failed calls again; return how many."""
         how = {"status": "failed", "error_class": None, "dry_run": False}
-        return move(self._database, "retry", self.campaign.campaign_id, self._tasks, **how)
+        return in_chunks(
+            self._database, "retry", campaign=self.campaign.campaign_id, tasks=self._tasks, **how
+        )
 
     def cancel(self) -> int:
         """Cancel the calls that have not ended; return how many. Running calls are stopped soon.
 
         `Client.map` begins cancelled calls again.
         """
-        return move(self._database, "cancel", self.campaign.campaign_id, self._tasks, begun=True)
+        return in_chunks(
+            self._database,
+            "cancel",
+            campaign=self.campaign.campaign_id,
+            tasks=self._tasks,
+            begun=True,
+        )
 
     def best(
         self,
@@ -257,13 +265,3 @@ class Run:
 def _within(part: str, name: str) -> str:
     """Return the full dotted name of a field, which may be given in full."""
     return name if name.startswith(("result.", "payload.")) else f"{part}.{name}"
-
-
-def move(database: Queries, how: str, campaign: int, tasks: Sequence[int], **words: object) -> int:
-    """Cancel or retry tasks with the statement `how`; return how many."""
-    moved = 0
-    for start in range(0, len(tasks), MOVE_CHUNK):
-        chunk = sorted(tasks[start : start + MOVE_CHUNK])
-        values = {"campaign": campaign, "tasks": chunk, "after": 0, "limit": MOVE_CHUNK}
-        moved += database.rows(how, **values, **words)[0]["moved"] or 0
-    return moved

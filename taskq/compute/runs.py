@@ -16,9 +16,10 @@ from taskq.compute.best_calls import BestCalls
 from taskq.compute.functions import Function
 from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.plan import FunctionPlan, OnChange
-from taskq.compute.run import Run, move
+from taskq.compute.run import Run
 from taskq.compute.unpickling import ResultReader, Trust
 from taskq.db.access import Queries
+from taskq.db.paging import in_chunks, task_ids
 from taskq.ingest.sources.records import BadLine, Source
 from taskq.model.errors import Clash, InvalidTask, KeyConflict, NotFound
 from taskq.model.seed import Seed
@@ -65,7 +66,7 @@ def start(
             tasks = put(arguments)
     if campaign.tree()[0].cancelled:
         how = {"status": "cancelled", "error_class": None, "dry_run": False}
-        move(database, "retry", campaign.campaign_id, tasks, **how)
+        in_chunks(database, "retry", campaign=campaign.campaign_id, tasks=tasks, **how)
     return Run(database, campaign, called.name, tasks, read=read, agents=agents)
 
 
@@ -78,8 +79,7 @@ def _seeded(database: Queries, campaign: Campaign, arguments: Iterable[Any]) -> 
         campaign.seed(seeds, on_conflict="skip", on_clash=clashes.append)
         _refuse(clashes, campaign.path)
         keys = [seed.encoded()[0] for seed in seeds if isinstance(seed, Seed)]
-        rows = database.rows("task_ids", campaign=campaign.campaign_id, keys=keys)
-        known = {row["key"]: row["task_id"] for row in rows}
+        known = task_ids(database, campaign.campaign_id, keys)
         tasks.extend(known[key] for key in keys)
     return tasks
 
@@ -125,9 +125,8 @@ class Calls:
         payload, key = make.call(args, kwargs)
         if not campaign.add(Seed(payload, key), on_conflict="skip"):
             campaign.retry(status="cancelled", keys=[key])  # as `map` does
-        number = campaign.campaign_id
-        (row,) = self._database.rows("task_ids", campaign=number, keys=[key])
-        future = TaskFuture(campaign, row["task_id"], key)
+        known = task_ids(self._database, campaign.campaign_id, [key])
+        future = TaskFuture(campaign, known[key], key)
         read = ResultReader(by_value=called.target is None)
         self._watcher.watch(campaign, read, [future])
         return future

@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import Final
 
 from taskq.diagnosis.trend import CampaignPace, make_pace
+from taskq.model.seed import is_within
 from taskq.model.views import Status
 
 #: Campaigns that one page shows.
@@ -65,8 +66,7 @@ class Tree:
 
     def within(self, path: str) -> list[CampaignNode]:
         """Return the campaign at a path and all below it, in the order of their paths."""
-        below = path.rstrip("/") + "/"
-        return [node for name, node in self.nodes.items() if name == path or name.startswith(below)]
+        return [node for name, node in self.nodes.items() if is_within(name, path)]
 
     def levels(self, path: str) -> list[int]:
         """Return the number of campaigns from a path down to each level below it."""

@@ -24,9 +24,9 @@ from taskq.diagnosis.facts import (
     Refusing,
     SiteToken,
     Upkeep,
-    is_within,
 )
 from taskq.diagnosis.fleet import Fleet
+from taskq.model.seed import is_within
 from taskq.model.views import AgentView, Brake, LeftAgent, Status
 
 MAX_SCOPES: Final = 3

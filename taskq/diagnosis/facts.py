@@ -9,6 +9,7 @@ from typing import Final
 
 from taskq.db.owners import Owner
 from taskq.diagnosis.fleet import Findings
+from taskq.model.seed import is_within
 from taskq.model.views import AgentView, Brake, LeftAgent, Status
 
 MAX_CAMPAIGNS: Final = 1_000
@@ -162,8 +163,3 @@ class Facts:
     def slots(self) -> int:
         """The most attempts that run at a time; slowed agents make one each."""
         return sum(kind.agents if kind.slowed else kind.slots for kind in self.agents)
-
-
-def is_within(path: str, scope: str) -> bool:
-    """Return whether a campaign is the scope, or below it."""
-    return path == scope or path.startswith(scope.rstrip("/") + "/")

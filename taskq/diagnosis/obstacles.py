@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from taskq.db.owners import Owner
-from taskq.diagnosis.facts import AgentKind, CampaignFacts, ClosedCampaign, Facts, is_within
+from taskq.diagnosis.facts import AgentKind, CampaignFacts, ClosedCampaign, Facts
 from taskq.diagnosis.reasons import Reason, brief, failure, some, them, verb, waits
 from taskq.model.requirements import missing
+from taskq.model.seed import is_within
 from taskq.model.words import command, counted, duration, instant
 from taskq_agent.text import in_bytes
 

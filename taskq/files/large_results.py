@@ -12,7 +12,7 @@ from taskq.db.stored_json import loads, why_unreadable
 from taskq.files.blob_store import BlobStore, check_digest
 from taskq.files.blobs import open_blobs
 from taskq.model.errors import NotFound, ResultLost, UsageError
-from taskq.model.json_values import as_json
+from taskq.model.words import as_json
 from taskq_agent.protocol import RESULT_REFERENCE
 from taskq_agent.transport import MAX_BLOB_BYTES
 

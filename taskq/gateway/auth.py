@@ -21,6 +21,7 @@ from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
 from taskq.gateway.token_rates import TokenRate
 from taskq.model.errors import Unauthorized
+from taskq.model.seed import is_within
 from taskq_agent.errors import SessionLost
 
 #: Seconds for which a manager's token is cached; a revocation must work within 30 s.
@@ -67,7 +68,7 @@ class Manager:
 
     def may(self, path: str) -> bool:
         """Tell whether the token is for a campaign."""
-        return any(path == one or path.startswith(one.rstrip("/") + "/") for one in self.paths)
+        return any(is_within(path, one) for one in self.paths)
 
 
 Identity: TypeAlias = AgentSession | Manager

@@ -169,6 +169,11 @@ def derived_key(payload: Mapping[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
+def is_within(path: str, scope: str) -> bool:
+    """Return whether a campaign is the scope, or below it."""
+    return path == scope or path.startswith(scope.rstrip("/") + "/")
+
+
 def check_text(what: str, text: str) -> bytes:
     """Return text as bytes; refuse NUL and lone surrogates, which PostgreSQL cannot store."""
     if "\x00" in text:

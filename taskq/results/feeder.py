@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 
 from taskq.db.access import Queries
 from taskq.db.address import Row
-from taskq.db.paging import MOVE_CHUNK, PAGE, in_chunks, pages
+from taskq.db.paging import MOVE_CHUNK, PAGE, in_chunks, pages, task_ids
 from taskq.ingest import seeding
 from taskq.ingest.seeding import Conflicts
 from taskq.model.errors import UsageError
@@ -164,7 +164,7 @@ class Feeder:
                 on_progress=None,
             )
             keys = [str(one.key) for one in chunk]
-            known = self._ids(self._target.campaign_id, keys)
+            known = task_ids(self._database, self._target.campaign_id, keys)
             tasks.extend(known[key] for key in keys)
         return tasks
 
@@ -190,7 +190,7 @@ class Feeder:
         keys = [row["key"] for row in page]
         known: set[str] = set()
         for node in nodes:
-            known |= self._ids(node.campaign_id, keys).keys()
+            known |= task_ids(self._database, node.campaign_id, keys).keys()
         return [row for row in page if row["key"] in known]
 
     def _again(self, tasks: Sequence[int]) -> Iterator[Row]:
@@ -198,17 +198,10 @@ class Feeder:
             about = {"campaign": self._target.campaign_id, "status": None}
             yield from self._database.rows("tasks", after=task - 1, limit=1, **about)
 
-    def _ids(self, campaign: int, keys: list[str]) -> dict[str, int]:
-        rows = self._database.rows("task_ids", campaign=campaign, keys=keys)
-        return {row["key"]: row["task_id"] for row in rows}
-
     def _move(self, how: str, tasks: Sequence[int], **words: object) -> int:
         """Cancel or retry tasks of the next stage; return how many."""
-        about = {"campaign": self._target.campaign_id, **words}
-        return sum(
-            in_chunks(self._database, how, tasks=sorted(tasks[start : start + MOVE_CHUNK]), **about)
-            for start in range(0, max(1, len(tasks)), MOVE_CHUNK)
-        )
+        campaign = self._target.campaign_id
+        return in_chunks(self._database, how, campaign=campaign, tasks=tasks, **words)
 
 
 def _counts(nodes: Sequence[Status]) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from types import NoneType
 from typing import Any, BinaryIO, Final
 
 from taskq.model.errors import ExtraMissing
-from taskq.model.json_values import as_json, as_text
+from taskq.model.words import as_json, as_text
 from taskq.results.tabular import Table
 
 #: Rows of a record batch, each of at most 320 KiB.

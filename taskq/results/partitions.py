@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from taskq.files.destination import new_folder, sync_folder
 from taskq.model.errors import UsageError
-from taskq.model.json_values import as_text
+from taskq.model.words import as_text
 from taskq.results.parquet import require_pyarrow, row_groups
 from taskq.results.tabular import Table
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final, TypeAlias
 
 from taskq.files.destination import opened
 from taskq.model.errors import UsageError
-from taskq.model.json_values import as_json, as_text
+from taskq.model.words import as_json, as_text
 from taskq.results import parquet
 from taskq.results.sdf import as_sdf
 from taskq.results.tabular import Table

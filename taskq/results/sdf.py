@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from taskq.ingest.sources.sdf import molecule
 from taskq.model.errors import InvalidTask, UsageError
-from taskq.model.json_values import as_json, as_text
+from taskq.model.words import as_json, as_text
 
 #: Limit of one molecule with its data fields.
 MOST_BYTES: Final = 1 << 20

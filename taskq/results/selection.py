@@ -8,7 +8,7 @@ from itertools import islice
 from taskq.db.access import Queries
 from taskq.files.large_results import Fetching
 from taskq.model.errors import Conflict, UsageError
-from taskq.model.seed import NamedCampaign
+from taskq.model.seed import NamedCampaign, is_within
 from taskq.model.views import Result, Status
 from taskq.model.words import counted
 from taskq.results.best import Best
@@ -100,11 +100,7 @@ def stage(
     """
     rows = database.rows("counts", path=campaign.path, depth=None)
     nodes = [Status(**row) for row in (rows if below else rows[:1])]
-    return [one for one in nodes if but is None or not _is_within(one, but)]
-
-
-def _is_within(node: Status, path: str) -> bool:
-    return node.path == path or node.path.startswith(f"{path.rstrip('/')}/")
+    return [one for one in nodes if but is None or not is_within(one.path, but)]
 
 
 def _with_first(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import NoneType
 from typing import Any, Final, TypeAlias
 
-from taskq.model.json_values import as_json
+from taskq.model.words import as_json
 
 SAMPLE_RECORDS: Final = 1_000
 SAMPLE_BYTES: Final = 16_777_216

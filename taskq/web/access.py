@@ -25,6 +25,7 @@ from typing import Final
 from taskq.db.connections import Database
 from taskq.db.tokens import hashed
 from taskq.model.errors import Forbidden, Unauthorized
+from taskq.model.seed import is_within
 
 #: Seconds between look-ups of a token; a revocation works within 30.
 FRESH_S: Final = 10.0
@@ -43,7 +44,7 @@ class Viewer:
 
     def may(self, path: str) -> bool:
         """Tell whether a campaign may be seen."""
-        return any(path == one or path.startswith(one.rstrip("/") + "/") for one in self.paths)
+        return any(is_within(path, one) for one in self.paths)
 
     def check(self, path: str) -> None:
         """Raise `Forbidden` unless a campaign may be seen."""

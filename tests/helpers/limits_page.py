@@ -50,7 +50,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_REPORTED_CLASHES", "conflicts of keys that a seeding names", "counted, not named"),
     ),
     "taskq.files.blob_store": (("MAX_INPUT_BYTES", "input of a campaign", "`UsageError`; 413"),),
-    "taskq.campaign.filter_lexer": (
+    "taskq.campaign.filter_syntax": (
         ("MAX_CHARS", "filter", "`InvalidFilter`"),
         ("MAX_NUMBER_CHARS", "number in a filter", "`InvalidFilter`"),
         ("MAX_EXPONENT", "exponent of a number in a filter", "`InvalidFilter`"),

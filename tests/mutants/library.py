@@ -92,9 +92,9 @@ LIBRARY: Final = (
     ),
     Mutant(
         "manager-of-what-sounds-alike",
-        "taskq/gateway/auth.py",
-        'path.startswith(one.rstrip("/") + "/")',
-        "path.startswith(one)",
+        "taskq/model/seed.py",
+        'path.startswith(scope.rstrip("/") + "/")',
+        "path.startswith(scope)",
         "A manager's token is good for campaigns whose names begin alike.",
         ("tests/gateway/test_rights.py",),
     ),

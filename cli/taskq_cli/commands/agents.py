@@ -12,6 +12,7 @@ import click
 
 from taskq.diagnosis.reasons import some
 from taskq.model.errors import UsageError
+from taskq.model.seed import is_within
 from taskq.model.views import AgentView, Brake
 from taskq.model.words import counted, duration, instant
 from taskq_cli.display import render
@@ -55,8 +56,7 @@ def explain_none_drained(
     agents: open sessions that serve the path, or a campaign below or above it. wanted: the values
     that were asked for, by `site`, `name` and `host`; an empty sequence means any value.
     """
-    below = path.rstrip("/") + "/"
-    here = [one for one in agents if one.path == path or one.path.startswith(below)]
+    here = [one for one in agents if is_within(one.path, path)]
     if not here:
         if not agents:
             return f"No agent that serves {path} is at work; see `taskq agent list`."

@@ -10,11 +10,11 @@ from typing import Any, Final
 import click
 
 from taskq import Campaign, Client
+from taskq.db.paging import task_ids
 from taskq.files.live_output import OutputPart
 from taskq.model.errors import NotFound, UsageError
-from taskq.model.json_values import as_json
 from taskq.model.views import Attempt, TaskView
-from taskq.model.words import command, counted, duration, instant, phases, progress
+from taskq.model.words import as_json, command, counted, duration, instant, phases, progress
 from taskq_cli.display.output import Column, as_record, facts, write_records
 from taskq_cli.display.text import one_line, printable
 from taskq_cli.invocation import Invocation
@@ -54,8 +54,7 @@ def _hint(client: Client, campaign: Campaign, key: str) -> str:
 
 
 def _has(client: Client, campaign: Campaign, key: str) -> bool:
-    rows = client.queries.rows("task_ids", campaign=campaign.campaign_id, keys=[key])
-    return bool(rows)
+    return bool(task_ids(client.queries, campaign.campaign_id, [key]))
 
 
 @click.command()

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from taskq import Campaign
-from taskq.campaign.priorities import Best, Prioritised
+from taskq.campaign.priorities import Extreme, Prioritised
 from taskq.ingest.sources import BadLine, SourceOptions, open_source
 from taskq.ingest.sources.records import key_fields
 from taskq.model.errors import InvalidTask, UsageError
@@ -122,7 +122,10 @@ def _by_filter(
 
 
 def _by_file(
-    invocation: Invocation, campaign: Campaign, values: Iterator[tuple[str, Any]], best: Best | None
+    invocation: Invocation,
+    campaign: Campaign,
+    values: Iterator[tuple[str, Any]],
+    best: Extreme | None,
 ) -> None:
     path = campaign.path
     with resumable(), chunk_display(f"prioritising {path}") as show:

@@ -16,10 +16,9 @@ import click
 from taskq import Client
 from taskq.campaign import verbs
 from taskq.campaign.bulk import BulkProgress
-from taskq.model.json_values import as_json
 from taskq.model.seed import STATUSES
 from taskq.model.views import TaskView
-from taskq.model.words import counted, progress
+from taskq.model.words import as_json, counted, progress
 from taskq_cli.display.output import Column, Record, as_record, write_record, write_records
 from taskq_cli.display.progress import chunk_display
 from taskq_cli.display.text import most_common, one_line

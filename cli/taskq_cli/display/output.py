@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import click
 
-from taskq.model.json_values import as_json, as_text
-from taskq.model.words import instant
+from taskq.model.words import as_json, as_text, instant
 from taskq_cli.display import render
 from taskq_cli.display.text import one_line, safe_json
 

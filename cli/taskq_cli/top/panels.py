@@ -16,9 +16,8 @@ from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Explanation
 from taskq.diagnosis.servers import read_servers
 from taskq.model.errors import NotFound
-from taskq.model.json_values import as_json
 from taskq.model.views import AgentView, Attempt, FailureCause
-from taskq.model.words import command, counted, duration, instant, progress, rate
+from taskq.model.words import as_json, command, counted, duration, instant, progress, rate
 from taskq_cli.display import render
 from taskq_cli.display.fleet import place_columns, place_record, sample_line
 from taskq_cli.display.overview import counts, told_state
