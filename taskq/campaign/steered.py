@@ -105,8 +105,11 @@ class SteeredCampaign:
         campaigns = [self.campaign_id]
         if keys is None and below:
             campaigns += [one.campaign_id for one in self.tree()[1:] if one.state != "cancelled"]
-        words = {"status": status, "error_class": error_class, "tasks": tasks, "dry_run": dry_run}
-        return sum(self._in_chunks("retry", campaign=campaign, **words) for campaign in campaigns)
+        words = {"status": status, "error_class": error_class, "dry_run": dry_run}
+        return sum(
+            in_chunks(self._database, "retry", campaign=campaign, tasks=tasks, **words)
+            for campaign in campaigns
+        )
 
     def prioritise(
         self,
