@@ -95,7 +95,7 @@ def prioritise(
             return
         if where is not None or dry_run:
             raise UsageError("--where and --dry-run go with --priority N")
-        best: Best | None = None if lowest is None else "lowest" if lowest else "highest"
+        best: Extreme | None = None if lowest is None else "lowest" if lowest else "highest"
         _by_file(invocation, campaign, _values(str(file), key or "key", by), best)
 
 
