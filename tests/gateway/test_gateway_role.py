@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import requests
 
+from taskq import Client
+from taskq.db.gateway_queries import GatewayQueries
+from taskq.model.errors import Forbidden
 from tests.fixtures.gateways import GatewayProcess, Realm
 from tests.fixtures.logins import Staff
 from tests.fixtures.redis_servers import RedisServer
@@ -51,3 +54,21 @@ def test_gateway_serves_agents_and_managers_by_its_role_alone(
         wait_until(lambda: staff.taskq.json("front", "status")["refilled"])
     finally:
         gateway.stop()
+
+
+def test_gateways_login_needs_the_role_manager(staff: Staff, tmp_path: Path) -> None:
+    """By the role `gateway` alone it does no more for managers than before."""
+    for roles, fine in ((("gateway",), False), (("gateway", "manager"), True)):
+        gateway = GatewayProcess(staff.login(*roles).dsn, tmp_path)
+        try:
+            realm = Realm(staff.owner, gateway)
+            with Client(GatewayQueries(gateway.url, realm.token("submitter"))) as queue:
+                if not fine:
+                    with pytest.raises(Forbidden, match="taskq db grant manager LOGIN"):
+                        queue.campaign(realm.path)
+                    continue
+                campaign = queue.create_campaign(f"{realm.path}/x")
+                assert campaign.seed([{"n": 1}]).added == 1
+                assert (campaign.cancel(), campaign.resume(), campaign.remove()) == (1, True, 1)
+        finally:
+            gateway.kill()

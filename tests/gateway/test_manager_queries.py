@@ -17,10 +17,9 @@ from taskq import CampaignSpec, Client, Conflict, Handler, NotOverGateway, Seed,
 from taskq.db.gateway_queries import GatewayQueries
 from taskq.gateway import manager_queries, manager_turns
 from taskq.model.errors import Forbidden, KeyConflict, NotFound, Unauthorized, Unavailable
-from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
-from tests.fixtures.logins import Staff
+from tests.fixtures.gateways import Realm, StartGateway
 from tests.gateway.peers import Reply
-from tests.helpers.waiting import free_port, wait_until
+from tests.helpers.waiting import wait_until
 
 COUNTS = "/v1/manage/counts"
 FOUND = {"filter": '["and"]', "states": ["waiting"], "parts": [], "payloads": True}
@@ -373,51 +372,6 @@ def test_seeding_outlasts_a_gateway_that_restarts(
         count = far.campaign(realm.path).seed(restarting())
         assert count.read == records
     assert realm.campaign.status().waiting == records
-
-
-@pytest.mark.thorough
-def test_gateway_that_is_away_is_told_in_a_line(queue: Client, start_gateway: StartGateway) -> None:
-    """Not with a traceback of sockets."""
-    gateway = start_gateway()
-    realm = Realm(queue, gateway)
-    with Client(GatewayQueries(gateway.url, realm.token("submitter"), patience_s=0)) as far:
-        gateway.kill()
-        with pytest.raises(Unavailable, match=r"cannot reach the gateway at http://127\.0\.0\.1"):
-            far.campaign(realm.path)
-
-
-@pytest.mark.thorough
-def test_of_several_gateways_another_is_asked(queue: Client, start_gateway: StartGateway) -> None:
-    """One that never was, or one that goes away, is no matter while another serves."""
-    first, second = start_gateway(), start_gateway()
-    realm = Realm(queue, first)
-    urls = f"http://127.0.0.1:{free_port()},{first.url},{second.url}"
-    with Client(GatewayQueries(urls, realm.token("submitter"))) as far:
-        far.queries.open()
-        campaign = far.campaign(realm.path)
-        campaign.seed([{"n": 1}])
-        first.kill()
-        assert [campaign.status().waiting for _ in range(3)] == [1, 1, 1]
-        assert campaign.seed([{"n": 1}, {"n": 2}]).added == 1
-
-
-@pytest.mark.thorough
-def test_gateways_login_needs_the_role_manager(staff: Staff, tmp_path: Path) -> None:
-    """By the role `gateway` alone it does no more for managers than before."""
-    for roles, fine in ((("gateway",), False), (("gateway", "manager"), True)):
-        gateway = GatewayProcess(staff.login(*roles).dsn, tmp_path)
-        try:
-            realm = Realm(staff.owner, gateway)
-            with client(realm) as queue:
-                if not fine:
-                    with pytest.raises(Forbidden, match="taskq db grant manager LOGIN"):
-                        queue.campaign(realm.path)
-                    continue
-                campaign = queue.create_campaign(f"{realm.path}/x")
-                assert campaign.seed([{"n": 1}]).added == 1
-                assert (campaign.cancel(), campaign.resume(), campaign.remove()) == (1, True, 1)
-        finally:
-            gateway.kill()
 
 
 def test_a_closed_queue_asks_nothing(realm: Realm) -> None:

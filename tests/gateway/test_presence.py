@@ -9,11 +9,12 @@ import pytest
 from taskq import Client
 from taskq.db.gateway_queries import GatewayQueries
 from taskq.diagnosis.servers import read_servers
+from taskq.model.errors import Unavailable
 from taskq.model.version import VERSION
-from tests.fixtures.gateways import Agent, StartGateway
+from tests.fixtures.gateways import Agent, Realm, StartGateway
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, value
-from tests.helpers.waiting import wait_until
+from tests.helpers.waiting import free_port, wait_until
 
 
 @pytest.mark.thorough
@@ -92,3 +93,29 @@ def test_gateways_that_died_are_silent_for_an_hour_and_then_forgotten(
     assert (len(known), "d" in known, known["c"]) == (1_000, False, 7)
     note("c", None, str(holder))
     assert len(read_servers(queue.queries).gateways) == 999
+
+
+@pytest.mark.thorough
+def test_gateway_that_is_away_is_told_in_a_line(queue: Client, start_gateway: StartGateway) -> None:
+    """Not with a traceback of sockets."""
+    gateway = start_gateway()
+    realm = Realm(queue, gateway)
+    with Client(GatewayQueries(gateway.url, realm.token("submitter"), patience_s=0)) as far:
+        gateway.kill()
+        with pytest.raises(Unavailable, match=r"cannot reach the gateway at http://127\.0\.0\.1"):
+            far.campaign(realm.path)
+
+
+@pytest.mark.thorough
+def test_of_several_gateways_another_is_asked(queue: Client, start_gateway: StartGateway) -> None:
+    """One that never was, or one that goes away, is no matter while another serves."""
+    first, second = start_gateway(), start_gateway()
+    realm = Realm(queue, first)
+    urls = f"http://127.0.0.1:{free_port()},{first.url},{second.url}"
+    with Client(GatewayQueries(urls, realm.token("submitter"))) as far:
+        far.queries.open()
+        campaign = far.campaign(realm.path)
+        campaign.seed([{"n": 1}])
+        first.kill()
+        assert [campaign.status().waiting for _ in range(3)] == [1, 1, 1]
+        assert campaign.seed([{"n": 1}, {"n": 2}]).added == 1
