@@ -111,9 +111,9 @@ COMPUTING: Final = (
     Mutant(
         "params-that-python-finds-equal",
         "taskq/compute/plan.py",
-        """derived_key(typed.with_sets_in_order(row["params"]))
+        """derived_key(typed.with_sets_in_order(row["settings"]["params"]))
             == derived_key(self._params)""",
-        """typed.with_sets_in_order(row["params"])
+        """typed.with_sets_in_order(row["settings"]["params"])
             == self._params""",
         "Params of True are answered with the results of 1.",
         ("tests/compute/test_runs.py",),

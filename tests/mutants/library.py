@@ -13,8 +13,8 @@ LIBRARY: Final = (
     Mutant(
         "answers-mixed-up",
         "taskq/dispatch/batching.py",
-        "for one, answer in zip(batch, answers, strict=True):",
-        "for one, answer in zip(batch, reversed(answers), strict=True):",
+        "for one, answer in zip(some, answers, strict=True):",
+        "for one, answer in zip(some, reversed(answers), strict=True):",
         "Of several agents that share a statement, each gets the answer of another.",
         _BATCHING,
     ),
@@ -60,9 +60,9 @@ LIBRARY: Final = (
     ),
     Mutant(
         "one-bad-exchange-fails-all",
-        "taskq/dispatch/batching.py",
-        "            if len(batch) == 1:\n                # A batch",
-        "            if batch:\n                # A batch",
+        "taskq/dispatch/group_commit.py",
+        "        if len(batch) == 1 or not is_of_one(error):",
+        "        if batch:",
         "What one exchange does wrong is told to all that share its statement.",
         _BATCHING,
     ),
