@@ -29,11 +29,11 @@ from taskq.diagnosis.reasons import Explanation
 from taskq.diagnosis.rules import explain_campaign
 from taskq.diagnosis.task_rules import explain_task
 from taskq.diagnosis.trend import CampaignPace, Point, recent_pace
+from taskq.files.archives import Outputs
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
 from taskq.files.fetching import Fetched, fetch
 from taskq.files.live_output import OutputPart, output_of
-from taskq.files.outputs import Outputs
 from taskq.ingest import seeding
 from taskq.ingest.key_conflicts import OnConflict, check_choice, comparable, submit_conflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount

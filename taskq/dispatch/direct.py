@@ -20,10 +20,9 @@ from taskq.dispatch.campaign_faults import as_transport_errors
 from taskq.dispatch.exchange import Exchanges, run
 from taskq.dispatch.exchange_request import ExchangeRequest, exchange_request, session_values
 from taskq.dispatch.fair_share import Scope
+from taskq.files.archives import Checkpoints, Outputs
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
-from taskq.files.checkpoints import Checkpoints
-from taskq.files.outputs import Outputs
 from taskq_agent.errors import AnswerUnreadable, SessionLost, TransportFailed
 from taskq_agent.protocol import (
     Answer,

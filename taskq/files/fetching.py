@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from taskq.files.outputs import Outputs
+from taskq.files.archives import Outputs
 from taskq.model.errors import ResultLost, UsageError
 from taskq.model.views import Result
 from taskq_agent.archive import OF_THE_NODE, Member

@@ -7,9 +7,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from taskq.api.client import Client
+from taskq.files.archives import Checkpoints, Outputs
 from taskq.files.blob_store import BlobStore
-from taskq.files.checkpoints import Checkpoints
-from taskq.files.outputs import Outputs
 from taskq.gateway.auth import Manager
 from taskq.gateway.messages import CheckpointMessage, NewTasks
 from taskq.ingest.seeding import SeedCount

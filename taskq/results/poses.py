@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any, Final
 
 from taskq.db.access import Queue
+from taskq.files.archives import Outputs
 from taskq.files.blob_store import BlobStore
-from taskq.files.outputs import Outputs
 from taskq.model.errors import NotFound, ResultLost
 from taskq.results.columns import Columns
 from taskq.results.pose_converter import Converter

@@ -8,9 +8,9 @@ import tarfile
 from collections.abc import Mapping
 
 from taskq import Campaign, Seed
+from taskq.files.archives import Outputs
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import DatabaseBlobs
-from taskq.files.outputs import Outputs
 from taskq_agent.archive import OUTPUT, heading
 from taskq_agent.protocol import Held, Input
 from tests.fixtures.queues import Hire

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
-from taskq.files.archives import Sweeper
+from taskq.files.archives import Checkpoints, Sweeper
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import DatabaseBlobs
-from taskq.files.checkpoints import Checkpoints
 from taskq.model.errors import NotFound, UsageError
 from taskq.upkeep.keeper import keeping
 from taskq_agent.archive import CHECKPOINT, heading

@@ -10,9 +10,8 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
-from taskq.files.archives import Sweeper
+from taskq.files.archives import Outputs, Sweeper
 from taskq.files.blob_store import BlobStore
-from taskq.files.outputs import Outputs
 from taskq.model.errors import Conflict, NotFound, UsageError
 from taskq.upkeep.keeper import keeping
 from taskq_agent.archive import OUTPUT

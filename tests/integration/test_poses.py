@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Seed
-from taskq.files.outputs import Outputs
+from taskq.files.archives import Outputs
 from taskq.model.errors import UsageError
 from taskq.results import pose_converter as converter
 from taskq.results.pose_converter import Converter

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from taskq import CampaignSpec, Client, Handler, RetryPolicy, Seed
+from taskq.files.archives import Checkpoints
 from taskq.files.blobs import open_blobs
-from taskq.files.checkpoints import Checkpoints
 from taskq_agent.protocol import Held
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import TIMEOUT_S, CommandLine

@@ -94,7 +94,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "fetched-under-any-name",
-        "taskq/files/outputs.py",
+        "taskq/files/archives.py",
         "                check_name(",
         "                str(",
         "A terminal shows what a stranger has named a file.",

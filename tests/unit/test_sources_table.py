@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq.ingest.sources.lines import MAX_LINE_BYTES, LineReader
-from taskq.ingest.sources.records import BadLine, Record, SourceOptions
+from taskq.ingest.sources.records import BadLine, Record, SourceOptions, number_or_text
 from taskq.ingest.sources.table import read_csv, read_tsv
-from taskq.ingest.sources.values import number_or_text
 from taskq.model.errors import UsageError
 from taskq.model.seed import Seed
 from tests.helpers.variants import rest_thorough

@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from taskq import CampaignSpec, Handler, RetryPolicy
-from taskq.ingest.sources.values import number_or_text
+from taskq.ingest.sources.records import number_or_text
 from taskq.model.errors import UsageError
 from taskq.model.settings import CHOICE, FLAG, TEXT, TEXTS, Setting, settings
 from taskq_cli.options.shared import together

@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
-from taskq.ingest.sources.fields import seed_from
 from taskq.ingest.sources.lines import LineReader
-from taskq.ingest.sources.records import BadLine, Record, SourceOptions, excerpt
+from taskq.ingest.sources.records import BadLine, Record, SourceOptions, excerpt, seed_from
 from taskq.model.errors import InvalidTask
 from taskq.model.seed import MAX_PAYLOAD_DEPTH
 

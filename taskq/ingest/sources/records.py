@@ -1,14 +1,19 @@
-"""Common types of all readers: records, options, and the base class of sources."""
+"""Common parts of all readers: records, options, the base class of sources, tasks from fields.
+
+A key of several fields consists of their values, joined by commas; commas and backslashes in a
+value are escaped by a backslash.
+"""
 
 from __future__ import annotations
 
 import csv
+import re
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from taskq.model.errors import InvalidTask, UsageError
 from taskq.model.seed import Seed
@@ -16,6 +21,17 @@ from taskq.model.seed import Seed
 EXCERPT_CHARS: Final = 200
 
 DELIMITERS: Final = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
+
+_NUMBER: Final = re.compile(
+    r"""
+    -?
+    (?: (?P<whole> 0 | [1-9][0-9]{0,14} )
+      | (?: 0 | [1-9][0-9]{0,14} ) \.[0-9]{1,20} (?: [eE][+-]?[0-9]{1,2} )?
+      | [1-9][0-9]{0,14} [eE]-[0-9]{1,2}
+    )
+    """,
+    re.VERBOSE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +90,10 @@ class SourceOptions:
     """How to read a seed file, if its format leaves a choice.
 
     key        column or field whose value becomes the task's key, or several, such as a,b
-               (CSV, TSV, JSON Lines, SDF); they stay in the payload; see `fields`
+               (CSV, TSV, JSON Lines, SDF); they stay in the payload; see `seed_from`
     priority   the same for the priority, a whole number
     types      whether a CSV or TSV value that looks like a number becomes a number
-               ("guess") or stays text ("text"); see `values`
+               ("guess") or stays text ("text"); see `number_or_text`
     delimiter  one character or its name: tab, space, comma, semicolon, pipe (SMILES, CSV)
     header     whether a SMILES file starts with a line of titles; None means if its first
                word contains "smiles", which no molecule can
@@ -165,3 +181,71 @@ def excerpt(text: str | bytes) -> str:
     if not head.isprintable():
         head = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in head)
     return head[:EXCERPT_CHARS]
+
+
+def seed_from(
+    payload: Mapping[str, Any],
+    fields: Mapping[str, Any],
+    options: SourceOptions,
+    key: str | None = None,
+) -> Seed:
+    """Return the task of a payload; raise `InvalidTask` if the task is not valid.
+
+    The options name the fields with key and priority; `key` is the key if they name none.
+    """
+    if options.key is not None:
+        key = _key(options.key, fields)
+    priority = 0 if options.priority is None else _priority(options.priority, fields)
+    return Seed(payload, key, priority).checked()
+
+
+def _key(key: str, fields: Mapping[str, Any]) -> str:
+    names = key_fields(key)
+    if len(names) == 1:
+        value = _key_part(names[0], fields)
+        if not value:
+            raise InvalidTask(f"the key field {names[0]!r} is empty")
+        return value
+    values = [_key_part(name, fields) for name in names]
+    if not any(values):
+        raise InvalidTask(f"the key fields {' and '.join(map(repr, names))} are all empty")
+    # Escaped, so that different values never make the same key.
+    return ",".join([value.replace("\\", "\\\\").replace(",", "\\,") for value in values])
+
+
+def _key_part(name: str, fields: Mapping[str, Any]) -> str:
+    value = _field("key", name, fields)
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise InvalidTask(f"the key field {name!r} must be text or a whole number, not {value!r}")
+    return str(value)
+
+
+def _priority(name: str, fields: Mapping[str, Any]) -> int:
+    value = _field("priority", name, fields)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        return int(value if isinstance(value, str) else "")
+    except ValueError:
+        raise InvalidTask(
+            f"the priority field {name!r} must be a whole number, not {value!r}"
+        ) from None
+
+
+def _field(role: str, name: str, fields: Mapping[str, Any]) -> Any:
+    if name not in fields:
+        raise InvalidTask(f"there is no field {name!r} to take the {role} from")
+    return fields[name]
+
+
+def number_or_text(text: str) -> int | float | str:
+    """Return a text as the number that it plainly is, or else the text; ignore white space around.
+
+    Numbers: 8, -3, 0.25, 1.5e6, 1e-4. Text, since a catalogue or a person may have meant a name:
+    leading zeros (007), a plus sign, more than 15 digits before the point, nan, inf, and exponents
+    without point or minus sign, because 1E10 is an entry of the Protein Data Bank.
+    """
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None:
+        return text
+    return float(text) if found["whole"] is None else int(text)

@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from taskq.ingest.sources.fields import seed_from
 from taskq.ingest.sources.lines import MAX_LINE_BYTES, LineReader
-from taskq.ingest.sources.records import BadLine, Record, SourceOptions, excerpt
+from taskq.ingest.sources.records import BadLine, Record, SourceOptions, excerpt, seed_from
 from taskq.model.errors import InvalidTask
 from taskq.model.seed import MAX_KEY_CHARS, derived_key
 

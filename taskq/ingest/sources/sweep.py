@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
-from taskq.ingest.sources.records import BadLine, Record, Source, excerpt
-from taskq.ingest.sources.values import number_or_text
+from taskq.ingest.sources.records import BadLine, Record, Source, excerpt, number_or_text
 from taskq.model.errors import UsageError
 from taskq.model.seed import MAX_KEY_CHARS, MAX_PAYLOAD_BYTES, Seed, derived_key
 

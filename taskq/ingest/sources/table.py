@@ -7,10 +7,16 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from taskq.ingest.sources.fields import seed_from
 from taskq.ingest.sources.lines import LineReader
-from taskq.ingest.sources.records import BadLine, Record, SourceOptions, excerpt, key_fields
-from taskq.ingest.sources.values import number_or_text
+from taskq.ingest.sources.records import (
+    BadLine,
+    Record,
+    SourceOptions,
+    excerpt,
+    key_fields,
+    number_or_text,
+    seed_from,
+)
 from taskq.model.errors import InvalidTask, UsageError
 from taskq.model.seed import MAX_PAYLOAD_BYTES
 
