@@ -1,85 +1,60 @@
-"""Handle of a campaign in the submitters' API: seed, change, pause, cancel, retry, wait, read.
-
-All methods follow one rule: a campaign stands for itself and all campaigns below it, unless
-`below=False`; a key names a task of the campaign itself.
-"""
+"""Handle of a campaign in the submitters' API: seed, change, pause, cancel, retry, wait, read."""
 
 from __future__ import annotations
 
-import heapq
-import json
-import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
-from itertools import count
-from operator import attrgetter
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from taskq.campaign import verbs
-from taskq.campaign.indexed import IndexedCampaign
-from taskq.db.paging import MOVE_CHUNK
+from taskq.campaign import indexes, reading, verbs
+from taskq.campaign.bulk import OnBulk
+from taskq.campaign.indexes import ResultIndex
+from taskq.campaign.node import Node
+from taskq.campaign.priorities import Extreme, Prioritised, checked, prioritise
+from taskq.db.access import Queries
 from taskq.db.standby import exact
 from taskq.db.stored_spec import spec_body
-from taskq.diagnosis.due import last_due_s
-from taskq.diagnosis.fact_reading import read_facts
 from taskq.diagnosis.history import Event, history
 from taskq.diagnosis.reasons import Explanation
-from taskq.diagnosis.rules import explain_campaign
-from taskq.diagnosis.task_rules import explain_task
-from taskq.diagnosis.trend import CampaignPace, Point, recent_pace
+from taskq.diagnosis.trend import CampaignPace, Point
 from taskq.files.archives import Outputs
 from taskq.files.blob_store import BlobStore
-from taskq.files.blobs import open_blobs
-from taskq.files.fetching import Fetched, fetch
-from taskq.files.live_output import OutputPart, output_of
+from taskq.files.fetching import Fetched
+from taskq.files.large_results import Fetching
+from taskq.files.live_output import OutputPart
 from taskq.ingest import seeding
-from taskq.ingest.key_conflicts import OnConflict, check_choice, comparable, submit_conflict
+from taskq.ingest.key_conflicts import OnConflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
 from taskq.ingest.sources.records import BadLine
 from taskq.model.campaign_spec import CampaignSpec
-from taskq.model.errors import (
-    Clash,
-    Conflict,
-    KeyConflict,
-    NotFound,
-    ResultLost,
-    UsageError,
-)
-from taskq.model.pauses import sleep
+from taskq.model.errors import Clash, ResultLost
 from taskq.model.seed import Seed
-from taskq.model.views import (
-    Attempt,
-    Failure,
-    FailureCause,
-    Hedges,
-    Result,
-    SecondAttempt,
-    Status,
-    TaskView,
-)
+from taskq.model.views import Attempt, Failure, FailureCause, Hedges, Result, Status, TaskView
+from taskq.results.cursor import Cursor
 from taskq_agent.protocol import Input
-from taskq_agent.text import is_unicode
-
-WAIT_S: Final = 0.5
-HEDGES: Final = 10
 
 
-class Campaign(IndexedCampaign):
-    """A campaign of a queue, returned by `Client`. Every call reads the database; no caching.
+class Campaign:
+    """A campaign of a queue, returned by `Client`. Each call reads the database; nothing is cached.
 
     It stands for itself and all campaigns below it, unless `below=False`; a key names a task of
     the campaign itself.
     """
 
+    def __init__(self, database: Queries, campaign_id: int, path: str) -> None:
+        self._node = Node(database, campaign_id, path)
+        self.campaign_id: Final = campaign_id
+        self.path: Final = path
+
     def spec(self) -> CampaignSpec:
         """Return the campaign's settings; raise `NotFound` if it was removed."""
-        return CampaignSpec.from_settings(self.path, self._row()["settings"])
+        return CampaignSpec.from_settings(self.path, self._node.row()["settings"])
 
     def change(self, spec: CampaignSpec, *, inputs: Mapping[str, Input] | None = None) -> None:
         """Replace settings, for tasks claimed afterwards; inputs: replace all of them, if given."""
-        self._database.value("change_campaign", path=self.path, spec=spec_body(spec, inputs))
+        self._node.database.value("change_campaign", path=self.path, spec=spec_body(spec, inputs))
 
     def add_input(
         self, path: str | Path, name: str | None = None, *, blobs: BlobStore | None = None
@@ -91,47 +66,43 @@ class Campaign(IndexedCampaign):
 
         name: by default the file's own. blobs: where to store it; by default see `open_blobs`.
         """
-        path = Path(path)
-        if name is None and not is_unicode(path.name):
-            raise UsageError(f"{path.name!r} is not UTF-8: name it (--name), so that tasks can")
-        store = open_blobs(self._database) if blobs is None else blobs
-        digest, size = store.put(path)
-        name = path.name if name is None else name
-        self._database.value("add_input", path=self.path, name=name, digest=digest, size=size)
-        return Input(digest, size)
+        return verbs.add_input(self._node, Path(path), name, blobs)
 
     def inputs(self) -> dict[str, Input]:
         """Return the inputs of this campaign by name, sorted by name."""
-        return {name: Input(**it) for name, it in sorted(self._row()["inputs"].items())}
+        return {name: Input(**it) for name, it in sorted(self._node.row()["inputs"].items())}
 
     def remove_input(self, name: str) -> None:
         """Remove an input; tasks at work keep it. Raise `NotFound` if there is no such input."""
-        self._database.value("remove_input", path=self.path, name=name)
+        self._node.database.value("remove_input", path=self.path, name=name)
 
     def status(self, *, below: bool = True) -> Status:
         """Return the exact counts of the campaign and all below it, read from counters."""
-        status = Status(**self._database.rows("counts", path=self.path, depth=0)[0])
+        (row,) = self._node.database.rows("counts", path=self.path, depth=0)
+        status = Status(**row)
         return status if below or not status.children else self.tree()[0]
+
+    def tree(self) -> list[Status]:
+        """Return the own counts of this campaign and of each below it, ordered by path."""
+        return self._node.tree()
 
     def hedges(self, *, below: bool = True) -> Hedges:
         """Return counts of second attempts, and those at work."""
-        (row,) = self._database.rows("hedges", path=self.path, below=below, most=HEDGES)
-        longest = [SecondAttempt(**one) for one in row.pop("longest")]
-        return Hedges(**row, longest=longest)
+        return reading.hedges(self._node, below=below)
 
     def closed_by(self) -> list[str]:
         """Return the paths of this campaign and those above it that are not open, from the top."""
-        return [row["path"] for row in self._database.rows("closed_by", path=self.path)]
+        return [row["path"] for row in self._node.database.rows("closed_by", path=self.path)]
 
     def children(self) -> list[Campaign]:
         """Return the campaigns directly below, ordered by path."""
-        return [
-            Campaign(self._database, one.campaign_id, one.path) for one in self.child_statuses()
-        ]
+        database = self._node.database
+        return [Campaign(database, one.campaign_id, one.path) for one in self.child_statuses()]
 
     def child_statuses(self) -> list[Status]:
         """Return counts of each campaign directly below, with all below that, by path."""
-        return [Status(**row) for row in self._database.rows("counts", path=self.path, depth=1)]
+        rows = self._node.database.rows("counts", path=self.path, depth=1)
+        return [Status(**row) for row in rows]
 
     def seed(
         self,
@@ -160,7 +131,7 @@ class Campaign(IndexedCampaign):
         stay. Raise `Conflict` if the campaign is cancelled, or the quota of its owner has no room.
         """
         return seeding.seed(
-            self._database,
+            self._node.database,
             self.campaign_id,
             self.path,
             records,
@@ -185,25 +156,107 @@ class Campaign(IndexedCampaign):
         what to do if the key is stored with another payload, as in `seed`; by default raise
         `KeyConflict`.
         """
-        seed = Seed(payload, key, priority)
-        self.add(seed, on_conflict=on_conflict)
-        stored, text, _ = seed.encoded()
-        if on_conflict != "keep-both":
-            return stored
-        wanted = comparable(text)  # stored under the first key that has no other payload
-        names = (stored if number == 1 else f"{stored}#{number}" for number in count(1))
-        stored_as = ((name, json.dumps(self.task(name).payload)) for name in names)
-        return next(name for name, its in stored_as if comparable(its) == wanted)
+        return verbs.submit(self._node, Seed(payload, key, priority), on_conflict)
 
     def add(self, seed: Seed, *, on_conflict: OnConflict = "fail") -> bool:
         """Add one task in one round trip; return whether it was added; see `submit`."""
-        check_choice(on_conflict)
-        task = seeding.task_json(seed.encoded())
-        words = {"path": self.path, "tasks": f"[{task}]", "on_conflict": on_conflict}
-        try:
-            return bool(self._database.value("submit", **words))
-        except KeyConflict as error:
-            raise submit_conflict(error) from error
+        return verbs.add(self._node, seed, on_conflict)
+
+    def pause(self) -> bool:
+        """Hand out no more tasks of this campaign and those below; return whether it was open."""
+        return verbs.set_status(self._node, "paused")
+
+    def resume(self) -> bool:
+        """Hand out tasks again, unless a campaign above is not open."""
+        return verbs.set_status(self._node, "open")
+
+    def cancel(
+        self,
+        keys: Iterable[str] | None = None,
+        *,
+        where: str | None = None,
+        below: bool = True,
+        dry_run: bool = False,
+        on_progress: OnBulk | None = None,
+    ) -> int:
+        """Cancel tasks that are not final; return how many.
+
+        keys: those tasks of this campaign. where: the tasks that match this filter. Without either,
+        the campaign and all below it are cancelled, and accept no seeds until resumed; with
+        `below=False` only the tasks of this campaign are, and the campaign stays as it is. Agents
+        stop running ones at their next heartbeat.
+
+        dry_run: change nothing. on_progress: with where, called after each chunk of 1,000 tasks
+        looked at.
+        """
+        return verbs.cancel(
+            self._node, keys, where, below=below, dry_run=dry_run, on_progress=on_progress
+        )
+
+    def retry(
+        self,
+        *,
+        status: str = "failed",
+        error_class: str | None = None,
+        keys: Iterable[str] | None = None,
+        where: str | None = None,
+        below: bool = True,
+        dry_run: bool = False,
+        on_progress: OnBulk | None = None,
+    ) -> int:
+        """Retry failed or cancelled tasks; return how many.
+
+        error_class: only those whose last attempt ended with it. where: only those that match this
+        filter. keys: only these tasks of this campaign. Skips campaigns below that are cancelled.
+        dry_run, on_progress: see `cancel`. Raise `Conflict` if this campaign is cancelled.
+        """
+        return verbs.retry(
+            self._node,
+            status,
+            error_class,
+            keys,
+            where,
+            below=below,
+            dry_run=dry_run,
+            on_progress=on_progress,
+        )
+
+    def prioritise(
+        self,
+        priorities: Mapping[str, float] | Iterable[tuple[str, float]],
+        *,
+        best: Extreme | None = None,
+        on_progress: Callable[[Prioritised], None] | None = None,
+    ) -> Prioritised:
+        """Change the priorities of waiting and delayed tasks of this campaign, by their keys.
+
+        priorities: whole numbers by key, as a mapping, a pandas Series with keys as its index, or
+        pairs. best: with "highest" or "lowest" values are any numbers, such as scores, and become
+        priorities from 1,000 down to 1 by their rank.
+
+        Tasks that run or are final, and keys of no task, are only counted. Changes commit in chunks
+        of 1,000 tasks at most. A task keeps its priority when it fails and is tried again.
+        """
+        wanted = checked(priorities, best)
+        return prioritise(self._node.database, self.campaign_id, wanted, on_progress)
+
+    def set_priority(
+        self,
+        priority: int,
+        *,
+        where: str | None = None,
+        below: bool = True,
+        dry_run: bool = False,
+        on_progress: OnBulk | None = None,
+    ) -> int:
+        """Change the priority of waiting and delayed tasks; return how many had another one.
+
+        where: only tasks that match this filter. dry_run: change nothing, and return how many
+        match. on_progress: called after each chunk of 1,000 tasks looked at.
+        """
+        return verbs.set_priority(
+            self._node, priority, where, below=below, dry_run=dry_run, on_progress=on_progress
+        )
 
     def remove(self, on_progress: Callable[[int, int], None] = lambda _, __: None) -> int:
         """Delete the campaign, all below it and all their results; return the number of tasks.
@@ -211,24 +264,53 @@ class Campaign(IndexedCampaign):
         Unfinished tasks are cancelled first. on_progress: called after each chunk with the number
         of tasks deleted so far, and of all. Raise `Conflict` for the root, which always exists.
         """
-        if self.path == "/":
-            raise Conflict("the root campaign cannot be removed; name those below it")
-        self.cancel()
-        nodes, removed = self.tree(), 0
-        of = sum(node.total for node in nodes)
-        for node in reversed(nodes):
-            while gone := self._database.value(
-                "remove_tasks", campaign=node.campaign_id, limit=MOVE_CHUNK
-            ):
-                removed += gone
-                on_progress(removed, max(of, removed))
-            self._database.rows("remove_campaign", path=node.path)
-        return removed
+        return verbs.remove(self._node, on_progress)
+
+    def results(
+        self,
+        *,
+        where: str | None = None,
+        since: Cursor | None = None,
+        below: bool = True,
+        raw: bool = False,
+        blobs: BlobStore | None = None,
+        on_lost: Callable[[ResultLost], None] | None = None,
+    ) -> Iterator[Result]:
+        """Iterate over accepted results, campaign by campaign and ordered by task, page by page.
+
+        where: only of tasks that match this filter. since: only results that this cursor does not
+        have; the cursor takes in each result when the next one is requested, or the iteration ends.
+        Large results are fetched one at a time; raw: return their references instead. blobs: the
+        store of large results; by default see `open_blobs`. on_lost: called for each large result
+        that is missing or damaged, which then stays a reference; without it, raise `ResultLost`.
+        """
+        fetching = Fetching(self._node.database, raw=raw, blobs=blobs, on_lost=on_lost)
+        return reading.results(self._node, where, since, below=below, fetching=fetching)
+
+    def follow(
+        self,
+        since: Cursor | None = None,
+        *,
+        below: bool = True,
+        raw: bool = False,
+        blobs: BlobStore | None = None,
+        on_lost: Callable[[ResultLost], None] | None = None,
+        on_page: Callable[[], object] = lambda: None,
+    ) -> Iterator[Result]:
+        """Iterate over results as they come, each once, until no task is unfinished.
+
+        since: see `results`; by default from the first result on. Results arrive within a second if
+        a look finds some thousand, and within ten times their reading time if there are very many.
+        on_page: called whenever all results so far are taken in, at least twice a second between
+        looks. Others: see `results`.
+        """
+        fetching = Fetching(self._node.database, raw=raw, blobs=blobs, on_lost=on_lost)
+        return reading.follow(self._node, since, below=below, fetching=fetching, on_page=on_page)
 
     def files(self, key: str) -> dict[str, bytes]:
         """Return the output files of a task, by name; raise `NotFound` if it has no result."""
-        (result,) = self._results_of([key])
-        return Outputs(self._database).files(self.campaign_id, result.task_id)
+        (result,) = self._node.results_of([key])
+        return Outputs(self._node.database).files(self.campaign_id, result.task_id)
 
     def fetch(
         self,
@@ -248,19 +330,29 @@ class Campaign(IndexedCampaign):
         no link is followed. blobs, on_lost: see `results`.
         """
         if tasks is None:
-            found = self.results(where=where, below=below, raw=True)
-        else:
-            found = (
-                one if isinstance(one, Result) else self._results_of([one])[0] for one in tasks
-            )
-        campaigns = {self.path: self.campaign_id}
-        campaigns |= {path: campaign for campaign, path in self._nodes(below=True)}
-        outputs = Outputs(self._database, blobs)
-        return fetch(outputs, campaigns, found, Path(to), on_lost=on_lost)
+            tasks = self.results(where=where, below=below, raw=True)
+        return reading.fetch_files(self._node, Path(to), tasks, blobs, on_lost)
 
-    def failures(self, *, below: bool = True) -> Iterator[Failure]:
-        """Iterate over failed tasks, campaign by campaign and ordered by task, page by page."""
-        return (Failure(**row) for row in self._pages("failures", below=below))
+    def index(
+        self, field: str, *, on_progress: Callable[[int, int], object] = lambda _seen, _done: None
+    ) -> None:
+        """Index results by a number, such as `result.score`; return when it has all that are done.
+
+        Idempotent: repeat a call that was interrupted; the keeper goes on without it. From then on
+        the best by this field are found at once, whenever the keeper has taken in all results.
+        Reports cost no more than before. on_progress: called after each step with how many results
+        the index has, and how many there are. Raise `Conflict` at more than 16 indexes in a
+        database.
+        """
+        indexes.index(self._node, field, on_progress)
+
+    def drop_index(self, field: str) -> bool:
+        """Drop an index; return whether there was one. The keeper removes its rows."""
+        return indexes.drop_index(self._node, field)
+
+    def indexes(self) -> list[ResultIndex]:
+        """Return the indexes of this campaign and of those below it, ordered by path."""
+        return indexes.indexes(self._node)
 
     def tasks(
         self, status: str | None = None, *, where: str | None = None, below: bool = True
@@ -269,30 +361,38 @@ class Campaign(IndexedCampaign):
 
         where: only those that match this filter.
         """
-        if where is not None:
-            return verbs.tasks(self._database, self._nodes(below=below), where, status)
-        rows = self._pages("tasks", below=below, status=status)
-        return (TaskView(**row) for row in rows)
+        return reading.tasks(self._node, status, where, below=below)
+
+    def task(self, key: str) -> TaskView:
+        """Return a task by its key; raise `NotFound` if there is none."""
+        return self._node.task(key)
+
+    def attempts(self, key: str) -> list[Attempt]:
+        """Return the attempts of a task that have ended, in order; raise `NotFound`."""
+        return reading.attempts(self._node, key)
+
+    def history(self, key: str) -> list[Event]:
+        """Return what happened to a task, in order, and its state now; raise `NotFound`."""
+        return history(self.task(key), self.attempts(key))
+
+    def logs(self, key: str) -> Iterator[OutputPart]:
+        """Iterate over the output of a task as it is written, to its end; see `live_output`."""
+        return reading.logs(self._node, key)
+
+    def failures(self, *, below: bool = True) -> Iterator[Failure]:
+        """Iterate over failed tasks, campaign by campaign and ordered by task, page by page."""
+        return (Failure(**row) for row in self._node.pages("failures", below=below))
 
     def failure_classes(self, *, below: bool = True) -> dict[str, int]:
         """Return the number of failed and lost attempts by error class, most frequent first."""
-        found: Counter[str] = Counter()
-        for campaign, _ in self._nodes(below=below):
-            for row in self._database.rows("failure_classes", campaign=campaign):
-                found[row["error_class"]] += row["attempts"]
-        return dict(found.most_common())
+        return reading.failure_classes(self._node, below=below)
 
     def failure_causes(self, limit: int = 20, *, below: bool = True) -> list[FailureCause]:
         """Return failed, lost and refused attempts grouped by cause, most frequent first.
 
         limit: most groups. Attempts of different campaigns are in different groups.
         """
-        causes = (
-            FailureCause(campaign=path, **row)
-            for campaign, path in self._nodes(below=below)
-            for row in self._database.rows("failure_causes", campaign=campaign, limit=limit)
-        )
-        return heapq.nlargest(limit, causes, key=attrgetter("attempts"))
+        return reading.failure_causes(self._node, limit, below=below)
 
     def usual_run_s(self) -> float | None:
         """Return the mean seconds from claim to report of recent attempts; None if none has ended.
@@ -300,7 +400,7 @@ class Campaign(IndexedCampaign):
         The mean is over the campaign alone, since others may take longer. It takes the 1,000 last
         seeded tasks with an attempt, and of their attempts those that were done or failed.
         """
-        (row,) = self._database.rows("usual_run", campaign=self.campaign_id, most=1_000)
+        (row,) = self._node.database.rows("usual_run", campaign=self.campaign_id, most=1_000)
         mean_s: float | None = row["mean_s"]
         return mean_s
 
@@ -310,9 +410,7 @@ class Campaign(IndexedCampaign):
         Points are farther apart with age, and none is older than a year. While a campaign does not
         move it gets none. within: only the points of this latest time.
         """
-        minutes = None if within is None else within // timedelta(minutes=1)
-        rows = self._database.rows("trend", campaign=self.campaign_id, minutes=minutes)
-        return [Point(**row) for row in rows]
+        return reading.trend(self._node, within)
 
     def pace(self, status: Status | None = None) -> CampaignPace | None:
         """Return the rate at which tasks end, over the last ten minutes, or longer if few do.
@@ -320,33 +418,7 @@ class Campaign(IndexedCampaign):
         The estimated end is not before the last delayed task is due. None if no task ended within a
         day, or no keeper has recorded it. status: the campaign's, if just read.
         """
-        now = self.status() if status is None else status
-        trend = self.trend(timedelta(days=2))
-        found = recent_pace(trend, now.done + now.failed, now.unfinished)
-        return found and found.not_before(last_due_s(self._database, now))
-
-    def task(self, key: str) -> TaskView:
-        """Return a task by its key; raise `NotFound` if there is none."""
-        (task,) = self._task_ids([key])
-        rows = self._database.rows(
-            "tasks", campaign=self.campaign_id, status=None, after=task - 1, limit=1
-        )
-        return TaskView(campaign=self.path, **rows[0])
-
-    def attempts(self, key: str) -> list[Attempt]:
-        """Return the attempts of a task that have ended, in order; raise `NotFound`."""
-        (task,) = self._task_ids([key])
-        rows = self._database.rows("attempts", campaign=self.campaign_id, task=task)
-        return [Attempt(**row) for row in rows]
-
-    def history(self, key: str) -> list[Event]:
-        """Return what happened to a task, in order, and its state now; raise `NotFound`."""
-        return history(self.task(key), self.attempts(key))
-
-    def logs(self, key: str) -> Iterator[OutputPart]:
-        """Iterate over the output of a task as it is written, to its end; see `live_output`."""
-        (task,) = self._task_ids([key])
-        return output_of(exact(self._database), self.campaign_id, task)
+        return reading.pace(self._node, self.status() if status is None else status)
 
     def explain(self, key: str | None = None, *, whole: bool = True) -> Explanation:
         """Explain why tasks of this campaign and those below do not run, or not faster.
@@ -356,12 +428,7 @@ class Campaign(IndexedCampaign):
         first reason is the one that blocks most tasks; broken parts follow, the most costly first.
         whole: also name others' campaigns that run on the same agents.
         """
-        if key is None:
-            return explain_campaign(read_facts(self._database, self.path, whole=whole))
-        task = self.task(key)
-        looks = task.status == "failed"
-        facts = read_facts(self._database, self.path, looks=looks, whole=whole)
-        return explain_task(task, self.attempts(key), self.spec().retry, facts)
+        return reading.explain(self._node, key, whole=whole)
 
     def wait(self, timeout_s: float | None = None, *, below: bool = True) -> Status:
         """Wait until no task is unfinished; return the status.
@@ -369,21 +436,5 @@ class Campaign(IndexedCampaign):
         Raise `TimeoutError` after `timeout_s` seconds. A task that waits for an agent is
         unfinished, so somebody must run agents.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        now = Campaign(exact(self._database), self.campaign_id, self.path)
-        while (status := now.status(below=below)).unfinished:
-            if deadline is not None and time.monotonic() >= deadline:
-                raise TimeoutError(
-                    f"{self.path} still has {status.unfinished} unfinished tasks after "
-                    f"{timeout_s:g} s"
-                )
-            sleep(WAIT_S)
-        return status
-
-    def _results_of(self, keys: list[str]) -> list[Result]:
-        tasks = self._task_ids(keys)
-        rows = self._database.rows("results_of", campaign=self.campaign_id, tasks=tasks)
-        if len(rows) < len(keys):
-            missing = next(key for key in keys if key not in {row["key"] for row in rows})
-            raise NotFound(f"task {missing!r} of {self.path} has no result")
-        return [Result(campaign=self.path, **row) for row in rows]
+        now = Campaign(exact(self._node.database), self.campaign_id, self.path)
+        return reading.wait(self.path, partial(now.status, below=below), timeout_s)

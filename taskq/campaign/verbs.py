@@ -1,17 +1,175 @@
-"""Verbs on all tasks that match a filter, in several campaigns; see the methods of `Campaign`."""
+"""Verbs of `Campaign` that add, move or remove tasks; its methods describe the parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable
+from itertools import count
+from pathlib import Path
 
-from taskq.campaign.bulk import OnBulk, counting, in_bulk, moving, pages
+from taskq.campaign.bulk import OnBulk, counting, in_bulk, moving
 from taskq.campaign.filter_compiler import compiled
+from taskq.campaign.node import Node
 from taskq.campaign.priorities import to_priority
-from taskq.db.access import Queries
-from taskq.db.address import Row
-from taskq.model.errors import UsageError
-from taskq.model.seed import NOT_BEGUN, STATUSES, UNFINISHED
-from taskq.model.views import Status, TaskView
+from taskq.db.paging import MOVE_CHUNK, in_chunks
+from taskq.files.blob_store import BlobStore
+from taskq.files.blobs import open_blobs
+from taskq.ingest import key_conflicts, seeding
+from taskq.ingest.key_conflicts import OnConflict, comparable
+from taskq.model.errors import Conflict, KeyConflict, UsageError
+from taskq.model.seed import NOT_BEGUN, UNFINISHED, Seed
+from taskq_agent.protocol import Input
+from taskq_agent.text import is_unicode
+
+
+def add_input(node: Node, path: Path, name: str | None, blobs: BlobStore | None) -> Input:
+    """Store a file, and give it to the tasks of a campaign."""
+    if name is None and not is_unicode(path.name):
+        raise UsageError(f"{path.name!r} is not UTF-8: name it (--name), so that tasks can")
+    digest, size = (open_blobs(node.database) if blobs is None else blobs).put(path)
+    name = path.name if name is None else name
+    node.database.value("add_input", path=node.path, name=name, digest=digest, size=size)
+    return Input(digest, size)
+
+
+def add(node: Node, seed: Seed, on_conflict: OnConflict) -> bool:
+    """Add one task in one round trip; return whether it was added."""
+    key_conflicts.check_choice(on_conflict)
+    task = seeding.task_json(seed.encoded())
+    words = {"path": node.path, "tasks": f"[{task}]", "on_conflict": on_conflict}
+    try:
+        return bool(node.database.value("submit", **words))
+    except KeyConflict as error:
+        raise key_conflicts.submit_conflict(error) from error
+
+
+def submit(node: Node, seed: Seed, on_conflict: OnConflict) -> str:
+    """Add one task, unless it is there; return its key."""
+    add(node, seed, on_conflict)
+    stored, text, _ = seed.encoded()
+    if on_conflict != "keep-both":
+        return stored
+    wanted = comparable(text)  # stored under the first key that has no other payload
+    names = (stored if number == 1 else f"{stored}#{number}" for number in count(1))
+    stored_as = ((name, json.dumps(node.task(name).payload)) for name in names)
+    return next(name for name, its in stored_as if comparable(its) == wanted)
+
+
+def set_status(node: Node, status: str) -> bool:
+    """Pause, open or cancel a campaign; return whether its status was another one."""
+    return bool(node.database.value("set_status", path=node.path, status=status))
+
+
+def cancel(
+    node: Node,
+    keys: Iterable[str] | None,
+    where: str | None,
+    *,
+    below: bool,
+    dry_run: bool,
+    on_progress: OnBulk | None,
+) -> int:
+    """Cancel tasks: those with these keys, those that match, or all with their campaign."""
+    check_choice(keys, where)
+    if where is not None:
+        chosen, database = compiled(where), node.database
+        action = counting if dry_run else moving(database, "cancel", begun=True)
+        return in_bulk(
+            database,
+            node.statuses(below=below),
+            chosen,
+            UNFINISHED,
+            action,
+            dry_run=dry_run,
+            on_progress=on_progress,
+        ).changed
+    if keys is not None:
+        tasks = node.task_ids(keys)
+        return _unfinished(node, tasks) if dry_run else _cancel_tasks(node, tasks)
+    if dry_run:
+        return sum(one.unfinished for one in node.statuses(below=below))
+    if not below:
+        return _cancel_tasks(node, None)
+    set_status(node, "cancelled")
+    return sum(
+        _cancel_tasks(Node(node.database, one.campaign_id, one.path), None) for one in node.tree()
+    )
+
+
+def retry(
+    node: Node,
+    status: str,
+    error_class: str | None,
+    keys: Iterable[str] | None,
+    where: str | None,
+    *,
+    below: bool,
+    dry_run: bool,
+    on_progress: OnBulk | None,
+) -> int:
+    """Retry tasks: those with these keys, those that match, or all of campaigns not cancelled."""
+    check_choice(keys, where)
+    words = {"status": status, "error_class": error_class, "dry_run": dry_run}
+    if where is None:
+        tasks = None if keys is None else node.task_ids(keys)
+        campaigns = [node.campaign_id]
+        if keys is None and below:
+            campaigns += [one.campaign_id for one in node.tree()[1:] if one.state != "cancelled"]
+        return sum(
+            in_chunks(node.database, "retry", campaign=campaign, tasks=tasks, **words)
+            for campaign in campaigns
+        )
+    if status not in {"failed", "cancelled"}:
+        raise UsageError("only failed and cancelled tasks can be retried")
+    own, *others = node.statuses(below=below)
+    return in_bulk(
+        node.database,
+        [own, *(one for one in others if one.state != "cancelled")],
+        compiled(where, error_class),
+        [status],
+        moving(node.database, "retry", **words),
+        dry_run=dry_run,
+        on_progress=on_progress,
+    ).changed
+
+
+def set_priority(
+    node: Node,
+    priority: int,
+    where: str | None,
+    *,
+    below: bool,
+    dry_run: bool,
+    on_progress: OnBulk | None,
+) -> int:
+    """Change the priority of matching tasks; return how many had another, or match (dry run)."""
+    chosen, change = compiled(where), to_priority(node.database, priority)
+    return in_bulk(
+        node.database,
+        node.statuses(below=below),
+        chosen,
+        NOT_BEGUN,
+        counting if dry_run else change,
+        dry_run=dry_run,
+        on_progress=on_progress,
+    ).changed
+
+
+def remove(node: Node, on_progress: Callable[[int, int], None]) -> int:
+    """Cancel, then delete the tasks of all campaigns below, and the campaigns, from the leaves."""
+    if node.path == "/":
+        raise Conflict("the root campaign cannot be removed; name those below it")
+    cancel(node, None, None, below=True, dry_run=False, on_progress=None)
+    campaigns, removed = node.tree(), 0
+    of = sum(one.total for one in campaigns)
+    for one in reversed(campaigns):
+        while gone := node.database.value(
+            "remove_tasks", campaign=one.campaign_id, limit=MOVE_CHUNK
+        ):
+            removed += gone
+            on_progress(removed, max(of, removed))
+        node.database.rows("remove_campaign", path=one.path)
+    return removed
 
 
 def check_choice(keys: object, where: str | None) -> None:
@@ -20,91 +178,16 @@ def check_choice(keys: object, where: str | None) -> None:
         raise UsageError("tasks are chosen by keys or by a filter, not by both")
 
 
-def retry(
-    database: Queries,
-    campaigns: Iterable[Status],
-    where: str,
-    status: str,
-    error_class: str | None,
-    *,
-    dry_run: bool,
-    on_progress: OnBulk | None,
-) -> int:
-    """Retry matching tasks; return how many, in a dry run how many it would retry."""
-    if status not in {"failed", "cancelled"}:
-        raise UsageError("only failed and cancelled tasks can be retried")
-    chosen = compiled(where, error_class)
-    action = moving(database, "retry", status=status, error_class=error_class, dry_run=dry_run)
-    return in_bulk(
-        database, campaigns, chosen, [status], action, dry_run=dry_run, on_progress=on_progress
-    ).changed
+def _cancel_tasks(node: Node, tasks: list[int] | None) -> int:
+    return in_chunks(node.database, "cancel", campaign=node.campaign_id, tasks=tasks, begun=True)
 
 
-def cancel(
-    database: Queries,
-    campaigns: Iterable[Status],
-    where: str,
-    *,
-    dry_run: bool,
-    on_progress: OnBulk | None,
-) -> int:
-    """Cancel matching tasks; return how many, in a dry run how many it would cancel."""
-    chosen = compiled(where)
-    action = counting if dry_run else moving(database, "cancel", begun=True)
-    return in_bulk(
-        database, campaigns, chosen, UNFINISHED, action, dry_run=dry_run, on_progress=on_progress
-    ).changed
-
-
-def unfinished(database: Queries, campaign: int, tasks: Iterable[int]) -> int:
+def _unfinished(node: Node, tasks: Iterable[int]) -> int:
     """Return how many of these tasks are not final."""
     return sum(
         row["status"] in UNFINISHED
         for task in set(tasks)
-        for row in database.rows("tasks", campaign=campaign, status=None, after=task - 1, limit=1)
-    )
-
-
-def set_priority(
-    database: Queries,
-    campaigns: Iterable[Status],
-    where: str | None,
-    priority: int,
-    *,
-    dry_run: bool,
-    on_progress: OnBulk | None,
-) -> int:
-    """Change the priority of matching tasks; return how many had another, or match (dry run)."""
-    chosen, change = compiled(where), to_priority(database, priority)
-    action = counting if dry_run else change
-    return in_bulk(
-        database, campaigns, chosen, NOT_BEGUN, action, dry_run=dry_run, on_progress=on_progress
-    ).changed
-
-
-def tasks(
-    database: Queries, campaigns: Iterable[tuple[int, str]], where: str, status: str | None
-) -> Iterator[TaskView]:
-    """Return matching tasks in one status, or all, campaign by campaign in the order of seeding.
-
-    campaigns: ids and paths.
-    """
-    chosen, states = compiled(where), STATUSES if status is None else (status,)
-    return (
-        TaskView(campaign=path, **{name: row[name] for name in TaskView.__slots__ if name in row})
-        for campaign, path in campaigns
-        for page in pages(database, campaign, chosen, states, payloads=True)
-        for row in page.rows
-    )
-
-
-def results(database: Queries, campaigns: Iterable[tuple[int, str]], where: str) -> Iterator[Row]:
-    """Yield rows of results of matching tasks, with the path of their campaign; see `tasks`."""
-    chosen = compiled(where)
-    return (
-        {"campaign": path, **row}
-        for campaign, path in campaigns
-        for page in pages(database, campaign, chosen, ["done"])
-        if page.rows
-        for row in database.rows("results_of", campaign=campaign, tasks=page.tasks)
+        for row in node.database.rows(
+            "tasks", campaign=node.campaign_id, status=None, after=task - 1, limit=1
+        )
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, Client, Conflict, NotFound, Seed, UsageError
-from taskq.campaign import indexed as indexing
+from taskq.campaign import indexes as indexing
 from taskq.db.connections import Database
 from taskq.files.blobs import open_blobs
 from taskq.files.large_results import Fetching

@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from taskq import Client
-from taskq.campaign.indexed import ResultIndex
+from taskq.campaign.indexes import ResultIndex
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
 from taskq.files.large_results import Fetching

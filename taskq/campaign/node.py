@@ -1,0 +1,74 @@
+"""A campaign in the tree of the database: what the verbs of `Campaign` work on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from taskq.db.access import Queries
+from taskq.db.address import Row
+from taskq.db.paging import pages, task_ids
+from taskq.model.errors import NotFound
+from taskq.model.views import Result, Status, TaskView
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A campaign of a queue. Nothing is cached: each call reads the database."""
+
+    database: Queries
+    campaign_id: int
+    path: str
+
+    def row(self) -> Row:
+        """Return the campaign's row; raise `NotFound` if it was removed."""
+        row = self.database.row("campaign", path=self.path)
+        if row is None:
+            raise NotFound(f"no campaign {self.path}")
+        return row
+
+    def tree(self) -> list[Status]:
+        """Return the own counts of this campaign and of each below it, ordered by path."""
+        return [Status(**row) for row in self.database.rows("counts", path=self.path, depth=None)]
+
+    def statuses(self, *, below: bool) -> list[Status]:
+        """Return the own counts of this campaign, and of those below it."""
+        return self.tree() if below else self.tree()[:1]
+
+    def nodes(self, *, below: bool) -> Iterator[tuple[int, str]]:
+        """Yield id and path of this campaign, and of those below it."""
+        if below:
+            yield from ((one.campaign_id, one.path) for one in self.tree())
+        else:
+            yield self.campaign_id, self.path
+
+    def pages(self, name: str, *, below: bool, **values: object) -> Iterator[Row]:
+        """Yield all rows of a statement, with the path of their campaign."""
+        for campaign, path in self.nodes(below=below):
+            for row in pages(self.database, name, campaign=campaign, **values):
+                yield {"campaign": path, **row}
+
+    def task_ids(self, keys: Iterable[str]) -> list[int]:
+        """Return the ids of the campaign's tasks with these keys; raise `NotFound`."""
+        wanted = list(keys)
+        known = task_ids(self.database, self.campaign_id, wanted)
+        for key in wanted:
+            if key not in known:
+                raise NotFound(f"campaign {self.path} has no task with the key {key!r}")
+        return [known[key] for key in wanted]
+
+    def task(self, key: str) -> TaskView:
+        """Return a task by its key; raise `NotFound` if there is none."""
+        (task,) = self.task_ids([key])
+        about = {"campaign": self.campaign_id, "status": None, "after": task - 1, "limit": 1}
+        (row,) = self.database.rows("tasks", **about)
+        return TaskView(campaign=self.path, **row)
+
+    def results_of(self, keys: list[str]) -> list[Result]:
+        """Return the results of the campaign's tasks with these keys; raise `NotFound`."""
+        tasks = self.task_ids(keys)
+        rows = self.database.rows("results_of", campaign=self.campaign_id, tasks=tasks)
+        if len(rows) < len(keys):
+            missing = next(key for key in keys if key not in {row["key"] for row in rows})
+            raise NotFound(f"task {missing!r} of {self.path} has no result")
+        return [Result(campaign=self.path, **row) for row in rows]
