@@ -12,9 +12,9 @@ import pytest
 
 from taskq.model.errors import NotFound, UsageError
 from taskq.pilots.drivers import DRIVERS_BY_NAME
+from taskq.pilots.pilot_file import read_pilot_file
 from taskq.pilots.script import job_script
 from taskq.pilots.settings import DRIVERS, PilotSettings, check_name, pilot_settings
-from taskq.pilots.store import read_pilot_file
 
 HOSTILE = "a b'c\"d$(touch /x)`id`;#\\n*"
 NAME = "taskq-hpc-0a1b2c3d-7"

@@ -15,8 +15,9 @@ from taskq.model.views import PilotView
 from taskq.model.words import counted, duration
 from taskq.pilots.drivers import make_driver
 from taskq.pilots.loop import PERIOD_S, PilotLoop
+from taskq.pilots.pilot_file import DescribedPilot, read_pilot_file
 from taskq.pilots.settings import DRIVERS, check_name, pilot_settings
-from taskq.pilots.store import DescribedPilot, PilotStatus, read_pilot_file
+from taskq.pilots.store import PilotStatus
 from taskq_cli.display.output import as_record, write_record, write_records
 from taskq_cli.display.pilots import (
     JOB_COLUMNS,

@@ -12,8 +12,8 @@ from taskq.model.errors import NotFound
 from taskq.model.views import PilotView
 from taskq.model.words import duration
 from taskq.pilots.drivers import make_driver, script_of
+from taskq.pilots.pilot_file import DescribedPilot
 from taskq.pilots.settings import pilot_settings
-from taskq.pilots.store import DescribedPilot
 from taskq_cli.display.output import Column, as_record, facts, write_record
 from taskq_cli.display.text import printable
 
