@@ -68,7 +68,6 @@ def _files(folder: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-@cache
 def _functions() -> tuple[tuple[str, str], ...]:
     """Return (name, statement) of each function, sorted by name."""
     named = ((file.removesuffix(".sql"), text) for file, text in _files("functions"))
