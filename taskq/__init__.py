@@ -56,9 +56,9 @@ from taskq.model.handler import Handler
 from taskq.model.seed import Seed
 from taskq.model.version import VERSION
 from taskq.model.views import Attempt, Failure, FailureCause, Result, Status, TaskView
-from taskq.results.best import Best
 from taskq.results.cursor import Cursor
 from taskq.results.feeder import Fed
+from taskq.results.ranking import Best
 from taskq_agent import FailForGood, NodeBroken, Retry, input_path
 
 if TYPE_CHECKING:  # few programs need them: `__getattr__` imports these when they are used

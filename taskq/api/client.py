@@ -27,8 +27,8 @@ from taskq.model.errors import Conflict, NotOverGateway, SchemaMissing, UnknownC
 from taskq.model.seed import check_path
 from taskq.model.views import AgentView, Brake, LeftAgent, LeftOver, Recovery, Refusals, Violation
 from taskq.pilots.store import Pilots
-from taskq.results.best import Best
 from taskq.results.feeder import Fed, Feeder
+from taskq.results.ranking import Best
 from taskq.results.selection import Selection, select
 from taskq.upkeep.notifications import Notifications
 

@@ -12,8 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from taskq.campaign.campaign import Campaign
-from taskq.compute.arguments import Arguments
-from taskq.compute.functions import python_version
+from taskq.compute.functions import Arguments, python_version
 from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.local_agents import Computing, LocalAgents
 from taskq.compute.pickling import function_archive

@@ -1,24 +1,173 @@
-"""Results as rows of plain columns: for pandas, and as Arrow record batches."""
+"""Results of a run as plain rows: for pandas, and as Arrow record batches, a page at a time.
+
+Making Python values of a result takes ten times as long as PostgreSQL takes to send it. Most
+results hold only text, numbers and truth values, which Arrow reads as they are stored.
+"""
 
 from __future__ import annotations
 
 import importlib
+import io
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from types import NoneType
 from typing import Any, Final
 
-from taskq.compute.result_pages import ResultPages
-from taskq.model.errors import ExtraMissing
+from taskq.db.access import Queries
+from taskq.db.address import Row
+from taskq.db.paging import PAGE
+from taskq.model.errors import ExtraMissing, NotOverGateway
 from taskq.model.views import Result
 from taskq.results.parquet import PIECE_ROWS, ArrowColumns, grouped
-from taskq.results.tabular import Table
+from taskq.results.tabular import REST, SAMPLE_RECORDS, Table
 from taskq_agent import typed
 
 _AS_IS: Final = frozenset({str, int, bool, NoneType})
 BATCH_ROWS: Final = 10_000
+#: Columns that are not fields of argument or result; the text of a page has the same names.
+_OWN: Final = ("key", "attempt", "host", "seconds")
+_PLAIN: Final = frozenset({str, int, float, bool, NoneType})
+_EXACT_IN_DOUBLE: Final = 2**53
+#: Pages in a row that are not plain, after which Arrow is no longer tried.
+_MOST_MISSES: Final = 3
+
+
+class ResultPages:
+    """The results of a run, in the order of seeding.
+
+    mine: whether a task is of the run. row: makes the row of a result from its database row.
+    """
+
+    def __init__(
+        self,
+        database: Queries,
+        campaign: int,
+        mine: Callable[[int], bool],
+        row: Callable[[Row], dict[str, Any]],
+    ) -> None:
+        self._database = database
+        self._campaign = campaign
+        self._mine = mine
+        self._row = row
+        self._after = 0
+        self._fields = _Fields()
+        self._misses = 0
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield all remaining rows."""
+        while (page := self._page()) is not None:
+            yield from map(self._row, page)
+
+    def head(self) -> Iterator[dict[str, Any]]:
+        """Yield the first pages: rows that decide the columns, and one more if there are more."""
+        seen = 0
+        while seen <= SAMPLE_RECORDS and (page := self._page()) is not None:
+            seen += len(page)
+            self._fields.note(page)
+            yield from map(self._row, page)
+
+    def parsed(self, schema: Any) -> Any:
+        """Return the next page after the head: an Arrow table, or a map of rows; None at the end.
+
+        The page is a table of this schema if each row has only fields of the head, with plain
+        values of their types. Then it holds what `row` would make of the rows.
+        """
+        after = self._after
+        if self._misses < _MOST_MISSES and self._fields.are_plain:
+            try:
+                lines = self._lines()
+            except NotOverGateway:
+                self._misses = _MOST_MISSES
+            else:
+                if lines is None:
+                    return None
+                if (table := self._fields.table(lines, schema, self._mine)) is not None:
+                    self._misses = 0
+                    return table
+                self._misses += 1
+        self._after = after
+        page = self._page()
+        return None if page is None else map(self._row, page)
+
+    def _page(self) -> list[Row] | None:
+        values = {"campaign": self._campaign, "after": self._after, "limit": PAGE}
+        page = self._database.rows("results", **values)
+        if not page:
+            return None
+        self._after = page[-1]["task_id"]
+        return [one for one in page if self._mine(one["task_id"])]
+
+    def _lines(self) -> str | None:
+        values = {"campaign": self._campaign, "after": self._after, "limit": PAGE}
+        page = self._database.row("results_text", **values)
+        if page is None:
+            return None
+        self._after = page["last"]
+        return str(page["lines"])
+
+
+class _Fields:
+    """The fields of payloads and results. are_plain: whether each stored field is a column."""
+
+    def __init__(self) -> None:
+        self.are_plain = True
+        self._names: dict[str, dict[str, None]] = {"payload": {}, "result": {}}
+
+    def note(self, page: list[Row]) -> None:
+        """Note the fields of rows of the head."""
+        for row in page:
+            for part, names in self._names.items():
+                fields = row[part] or {}
+                names.update(dict.fromkeys(fields))
+                self.are_plain &= _PLAIN.issuperset(map(type, fields.values()))
+        columns = [*_OWN, *(name for names in self._names.values() for name in names)]
+        self.are_plain &= (
+            len(columns) == len(set(columns))  # else the name of one depends on the others
+            and all(name and name[0] != "$" and "." not in name for name in columns)
+            and not {"args", REST} & {*columns}
+        )
+
+    def table(self, lines: str, schema: Any, mine: Callable[[int], bool]) -> Any:
+        """Return the rows of these lines; None if not all are as plain as the head."""
+        pa, json = map(importlib.import_module, ("pyarrow", "pyarrow.json"))
+        types = {field.name: field.type for field in schema}
+        parts = [(name, types[name]) for name in _OWN]
+        for part, names in self._names.items():
+            known = [(name, types[name]) for name in names if name in types]
+            parts.append((part, pa.struct(known)))
+        data = lines.encode()
+        try:
+            read = json.read_json(
+                io.BytesIO(data),
+                json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+                json.ParseOptions(
+                    explicit_schema=pa.schema([("task", pa.int64()), *parts]),
+                    unexpected_field_behavior="error",
+                ),
+            )
+        except pa.ArrowInvalid:
+            return None
+        columns = {name: read[name] for name in _OWN}
+        for part in self._names:
+            fields = read.schema.field(part).type
+            found = read[part].combine_chunks().flatten()
+            columns |= {fields[place].name: one for place, one in enumerate(found)}
+        if any(map(_is_inexact, columns.values())):
+            return None
+        columns[REST] = pa.nulls(read.num_rows, pa.string())
+        table = pa.table([columns[name] for name in schema.names], schema=schema)
+        kept = [mine(task) for task in read["task"].to_pylist()]
+        return table if all(kept) else table.filter(pa.array(kept, pa.bool_()))
+
+
+def _is_inexact(column: Any) -> bool:
+    """Return whether numbers may have been whole ones that a double cannot hold."""
+    if str(column.type) != "double":
+        return False
+    ends = importlib.import_module("pyarrow.compute").min_max(column).as_py()
+    return any(abs(end or 0.0) >= _EXACT_IN_DOUBLE for end in ends.values())
 
 
 def row(result: Result, argument: Any, value: Any) -> dict[str, Any]:

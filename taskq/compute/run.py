@@ -1,10 +1,11 @@
-"""A run: the calls of a function that were requested together, and their outcomes."""
+"""A run: calls of a function requested together, their outcomes, the best as the next stage."""
 
 from __future__ import annotations
 
+import warnings
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from functools import cached_property
 from itertools import pairwise
@@ -12,9 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from taskq.campaign.campaign import Campaign
 from taskq.compute import frames, progress, waiting
-from taskq.compute.best_calls import BestCalls
 from taskq.compute.outcomes import Outcome, OutcomeReader
-from taskq.compute.result_pages import ResultPages
 from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.access import Queries
@@ -22,8 +21,11 @@ from taskq.db.address import Row
 from taskq.db.paging import in_chunks
 from taskq.files.large_results import Fetching
 from taskq.model.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
+from taskq.model.seed import Seed
 from taskq.model.views import Failure, Result, Status
-from taskq.results.best import Best
+from taskq.results.feeder import Feeder
+from taskq.results.ranking import Best
+from taskq.results.selection import select
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents
@@ -192,8 +194,10 @@ class Run:
         """
         return frames.arrow(self._pages(), batch_rows)
 
-    def _pages(self) -> ResultPages:
-        return ResultPages(self._database, self.campaign.campaign_id, self._of_run, self._row)
+    def _pages(self) -> frames.ResultPages:
+        return frames.ResultPages(
+            self._database, self.campaign.campaign_id, self._of_run, self._row
+        )
 
     def _row(self, stored: Row) -> dict[str, Any]:
         result = Result(campaign=self.path, **self._fetching.of(stored))
@@ -260,6 +264,64 @@ class Run:
             return task in self._index
         place = bisect_left(self._tasks, task)
         return place < len(self._tasks) and self._tasks[place] == task
+
+
+class BestCalls:
+    """The value of `Run.best`: iterate over the arguments of the best calls, or `map` them."""
+
+    def __init__(
+        self,
+        database: Queries,
+        run: Run,
+        wanted: Best,
+        argument: Callable[[Any], Any],
+        *,
+        timeout: float | None,
+        agents: list[LocalAgents],
+    ) -> None:
+        self._database = database
+        self._run = run
+        self._wanted = wanted
+        self._argument = argument
+        self._timeout = timeout
+        self._agents = agents
+
+    def __iter__(self) -> Iterator[Any]:
+        """Wait until all calls have ended; yield the arguments, best first."""
+        self._run.wait(self._timeout)
+        chosen = select(self._database, self._run.campaign, self._wanted, below=False)
+        return map(self._argument_of, chosen)
+
+    def feed(self, target: Campaign, put: Callable[[Iterator[Any]], array[int]]) -> array[int]:
+        """Seed a campaign with the best so far while the run goes, until it ends.
+
+        put: seeds arguments, and returns the ids of their tasks. Return the tasks of the best of
+        all, best first. Warn of tasks that had begun and do not belong to the best.
+        """
+        source, deadline = self._run.campaign, waiting.Deadline(self._timeout)
+        feeder = Feeder(
+            self._database,
+            source,
+            target,
+            self._wanted,
+            below=False,
+            put=lambda results, _: put(map(self._argument_of, results)),
+        )
+        with progress.display(source.path, None) as shown:
+            fed = feeder.run(
+                pause=waiting.pausing(self._database, source, deadline, shown, self._agents)
+            )
+        if fed.begun:
+            warnings.warn(
+                f"{fed.begun:,} tasks of {target.path} belong no longer to the best of "
+                f"{source.path}, and had begun: {', '.join(fed.some_begun)}",
+                stacklevel=4,
+            )
+        return fed.tasks
+
+    def _argument_of(self, result: Result) -> Any:
+        argument = self._argument(result.payload)
+        return Seed(argument, result.key) if isinstance(argument, dict) else argument
 
 
 def _within(part: str, name: str) -> str:

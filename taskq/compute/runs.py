@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from taskq.campaign.campaign import Campaign
-from taskq.compute.arguments import Arguments
-from taskq.compute.best_calls import BestCalls
-from taskq.compute.functions import Function
+from taskq.compute.functions import Arguments, Function
 from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.plan import FunctionPlan, OnChange
-from taskq.compute.run import Run
+from taskq.compute.run import BestCalls, Run
 from taskq.compute.unpickling import ResultReader, Trust
 from taskq.db.access import Queries
 from taskq.db.paging import in_chunks, task_ids

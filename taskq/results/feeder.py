@@ -26,7 +26,7 @@ from taskq.model.errors import UsageError
 from taskq.model.pauses import sleep
 from taskq.model.seed import NOT_BEGUN, NamedCampaign, Seed
 from taskq.model.views import Result, Status
-from taskq.results.best import Best
+from taskq.results.ranking import Best
 from taskq.results.selection import Selection, stage
 
 #: Seconds between checks whether the first stage has moved.

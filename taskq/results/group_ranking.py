@@ -17,8 +17,7 @@ from taskq.db.access import Queries
 from taskq.db.connections import Row
 from taskq.files.large_results import Fetching
 from taskq.model.seed import NamedCampaign
-from taskq.results.best import Best
-from taskq.results.ranking import PAGE, SCAN, dotted, field_words, rank_of
+from taskq.results.ranking import PAGE, SCAN, Best, dotted, field_words, rank_of
 
 #: Lines sorted in memory at a time.
 RUN_LINES: Final = 200_000

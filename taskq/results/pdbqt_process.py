@@ -1,7 +1,7 @@
 """The process that converts poses: PDBQT in, a mol block or an error out, each a line of JSON.
 
 Poses come from strangers, and RDKit is C++. So this is a separate process, which sets limits for
-itself; see `pose_converter`. A PDBQT file does not describe bonds: Meeko takes them from the
+itself; see `poses`. A PDBQT file does not describe bonds: Meeko takes them from the
 remarks that it wrote when it prepared the ligand, and that Vina keeps.
 """
 

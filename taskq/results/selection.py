@@ -11,9 +11,8 @@ from taskq.model.errors import Conflict, UsageError
 from taskq.model.seed import NamedCampaign, is_within
 from taskq.model.views import Result, Status
 from taskq.model.words import counted
-from taskq.results.best import Best
 from taskq.results.group_ranking import GroupRanking
-from taskq.results.ranking import Ranking, fetched
+from taskq.results.ranking import Best, Ranking, fetched
 
 
 class Selection:

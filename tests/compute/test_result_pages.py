@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.compute import result_pages
-from taskq.compute.result_pages import ResultPages
+from taskq.compute import frames
+from taskq.compute.frames import ResultPages
 from taskq.compute.run import Run
 from taskq.compute.unpickling import ResultReader
 from taskq.model.errors import ResultNotTrusted
@@ -56,8 +56,8 @@ UNLIKE: Mapping[str, tuple[Change, bool]] = {
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let some rows be many."""
-    monkeypatch.setattr(result_pages, "PAGE", PAGE)
-    for module in (result_pages, tabular):
+    monkeypatch.setattr(frames, "PAGE", PAGE)
+    for module in (frames, tabular):
         monkeypatch.setattr(module, "SAMPLE_RECORDS", 2 * PAGE)
 
 
@@ -115,7 +115,7 @@ def test_arrow_reads_what_python_reads(
         assert not any(parsed)
     assert table.num_rows == len(run)
     assert {batch.num_rows for batch in run.arrow(25)} == {25, len(run) % 25}
-    monkeypatch.setattr(result_pages, "_MOST_MISSES", 0)
+    monkeypatch.setattr(frames, "_MOST_MISSES", 0)
     slow = run.arrow(25).read_all()
     assert table.schema == slow.schema
     assert table.to_pylist() == slow.to_pylist()

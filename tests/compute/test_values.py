@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.compute.arguments import Arguments
+from taskq.compute.functions import Arguments
 from taskq_agent import typed
 from taskq_agent.typed import NotStorable
 

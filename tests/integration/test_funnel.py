@@ -17,9 +17,9 @@ from taskq import Client, Conflict, KeyConflict, Seed, UsageError
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
 from taskq.results import group_ranking
-from taskq.results.best import Best
 from taskq.results.feeder import Feeder
 from taskq.results.group_ranking import LineSorter
+from taskq.results.ranking import Best
 from taskq.results.selection import select
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine

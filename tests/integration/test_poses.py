@@ -12,8 +12,8 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, Seed
 from taskq.files.archives import Outputs
 from taskq.model.errors import UsageError
-from taskq.results import pose_converter as converter
-from taskq.results.pose_converter import Converter
+from taskq.results import poses
+from taskq.results.poses import Converter
 from taskq.results.sdf import NoMolecule
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
@@ -136,11 +136,11 @@ def test_conversion_goes_on_after_its_process(monkeypatch: pytest.MonkeyPatch) -
     process = one._process  # noqa: SLF001  # what a pose may crash
     assert process is not None
     os.kill(process.pid, signal.SIGSTOP)
-    monkeypatch.setattr(converter, "CONVERT_S", 0.1)
+    monkeypatch.setattr(poses, "CONVERT_S", 0.1)
     with pytest.raises(NoMolecule, match="took too long"):
         one.mol_block(PDBQT)
     assert process.returncode is not None
-    monkeypatch.setattr(converter, "CONVERT_S", 60.0)
+    monkeypatch.setattr(poses, "CONVERT_S", 60.0)
     assert one.mol_block(PDBQT).startswith("\n     RDKit")
     one.close()
     with pytest.raises(NoMolecule, match="longer than"):

@@ -18,9 +18,8 @@ from taskq.files.blobs import open_blobs
 from taskq.files.large_results import Fetching
 from taskq.model.errors import ResultLost, UsageError
 from taskq.results import ranking
-from taskq.results.best import Best
 from taskq.results.group_ranking import GroupRanking
-from taskq.results.ranking import Ranking, dotted
+from taskq.results.ranking import Best, Ranking, dotted
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough

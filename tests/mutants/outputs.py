@@ -134,7 +134,7 @@ OUTPUTS: Final = (
     ),
     Mutant(
         "answer-to-another-pose",
-        "taskq/results/pose_converter.py",
+        "taskq/results/poses.py",
         '            self.close()\n            raise NoMolecule("its',
         '            raise NoMolecule("its',
         "After a pose that takes too long, none is converted.",

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq.model.errors import UsageError
-from taskq.results.best import MOST, Best
 from taskq.results.group_ranking import LineSorter, sort_key
+from taskq.results.ranking import MOST, Best
 
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False)
 

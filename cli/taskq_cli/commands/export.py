@@ -15,10 +15,10 @@ from taskq.files.blob_store import BlobStore
 from taskq.model.errors import Unavailable, UsageError
 from taskq.model.views import Result
 from taskq.model.words import counted
-from taskq.results.columns import Columns
 from taskq.results.partitions import write_partitioned
 from taskq.results.poses import Poses
 from taskq.results.records import FORMATS, format_of, suffix_format, write
+from taskq.results.tabular import Columns
 from taskq_cli.commands.results import (
     LossWarning,
     Wanted,

@@ -14,9 +14,8 @@ from taskq import Campaign, Client, Seed
 from taskq.ingest.sources import Record, Source
 from taskq.model.errors import UsageError
 from taskq.model.words import counted
-from taskq.results.best import Best
 from taskq.results.feeder import Feeder
-from taskq.results.ranking import dotted
+from taskq.results.ranking import Best, dotted
 from taskq.results.selection import Selection, select
 from taskq_cli.display.output import as_record
 from taskq_cli.display.text import one_line
