@@ -9,7 +9,7 @@ select h.task_id,
       select a.task_id, a.attempt, a.outcome, a.ended_at,
              max(a.attempt) filter (where a.outcome = 'done') over before as done,
              max(a.ended_at) filter (where a.outcome = 'done') over before as done_at,
-             bool_or(coalesce(a.error_class in ('agent-lost', 'poison', 'hedged'), false))
+             bool_or(a.error_class is not null)
                  filter (where a.outcome = 'done') over before as salvaged
         from taskq.attempt a
        where a.campaign_id = %(campaign)s

@@ -38,7 +38,7 @@ with counted as (
           select count(*) filter (where a.outcome = 'failed') as failures,
                  count(*) filter (where a.outcome = 'lost'
                                      or a.outcome = 'done'
-                                    and a.error_class in ('agent-lost', 'poison')) as losses
+                                    and a.error_class <> 'hedged') as losses
             from taskq.attempt a
            where a.campaign_id = %(campaign)s
       ) n

@@ -13,7 +13,7 @@ select h.task_id,
         from (
             select a.task_id, a.attempt, a.claimed_at, a.ended_at,
                    a.outcome = 'done'
-                   and coalesce(a.error_class in ('agent-lost', 'poison', 'hedged'), false)
+                   and a.error_class is not null
                        as salvaged
               from taskq.attempt a
              where a.campaign_id = %(campaign)s

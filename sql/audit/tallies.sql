@@ -13,7 +13,7 @@ select t.task_id,
              count(*) filter (where a.outcome = 'failed') as failed,
              count(*) filter (where a.outcome::text = 'hedged') as hedged,
              count(*) filter (where a.outcome = 'lost'
-                                 or a.outcome = 'done' and a.error_class in ('agent-lost', 'poison'))
+                                 or a.outcome = 'done' and a.error_class <> 'hedged')
                  as lost
         from taskq.attempt a
        where a.campaign_id = %(campaign)s

@@ -7,6 +7,7 @@
 -- the session was lost as often: of tasks lost together one may be guilty, and they are tried again apart,
 -- see pick_again(), until one stands out. The last attempt's error then lists the losses. Tasks that are
 -- locked at this moment are skipped: a report on them is in progress.
+-- Attempts of an agent whose batch job has ended get the class of that end, see note_pilot().
 -- Result: how many attempts ended.
 --
 -- Locks: the bundles of the session, skipping locked ones; the rows of the tasks, likewise.
@@ -24,6 +25,7 @@ declare
     v_max_nodes integer;
     v_losses smallint[];
     v_why text;
+    v_class text;
 begin
     for v_one in
         select b.campaign_id, array_agg(t.task_id) as tasks
@@ -44,9 +46,12 @@ begin
                and t.status = 'working'
              order by t.losses desc
              limit 2);
-        -- What the batch system said of the agent's job, if anything.
-        select s.left_why into v_why from taskq.session s where s.session_id = p_session;
     end if;
+    -- What the batch system said of the agent's job, if anything.
+    select s.left_why, s.end_class into v_why, v_class
+      from taskq.session s
+     where s.session_id = p_session
+       and (p_outcome = 'lost' or s.end_class is not null);
     -- Campaign by campaign, see beat(); by ctid, see settle().
     for v_one in
         select h.campaign_id, array_agg(h.row_id) as rows
@@ -104,7 +109,8 @@ begin
                    outcome, error_class, error)
             select v_one.campaign_id, j.task_id, j.attempt, j.lease_id, p_session, j.claimed_at,
                    v_now, p_outcome,
-                   case when j.poison then 'poison' when p_outcome = 'lost' then 'agent-lost' end,
+                   case when j.poison then 'poison'
+                        else coalesce(v_class, case when p_outcome = 'lost' then 'agent-lost' end) end,
                    case when j.failed then concat_ws('; ', j.seen, v_why) else v_why end
               from judged j
              where j.attempted

@@ -2,11 +2,12 @@
 --
 -- jobs: JSON array of objects with `number` and `status`, and, where they are known, `native_id`, `place`,
 --     `outcome`, `why`, `exit_code`, `tail`, `cancelled` (the loop has asked for its end), `missing` (the batch
---     system's answer did not have it) and `taken` (somebody ended it there, such as by preemption). Fields
---     left out stay. The instants of a job's changes are taken here, when a change is first reported;
---     heard_at comes from its agent's session. A job that was given up without evidence and is seen after all
---     goes on. When somebody saw a job's end, its agent's session ends too: expire() hands its tasks out at
---     once, as lost, or as released if the job was taken.
+--     system's answer did not have it), `reason` (why the batch system ended it: memory, node, time, preempted
+--     or cancelled) and `taken` (it was ended for others' sake, such as by preemption). Fields left out stay.
+--     The instants of a job's changes are taken here, when a change is first reported; heard_at comes from its
+--     agent's session. A job that was given up without evidence and is seen after all goes on. When somebody
+--     saw a job's end, its agent's session ends too: expire() hands its tasks out at once, as lost, or as
+--     released if the job was taken, and the attempts get the class of the reason.
 -- failures: how many in a row; null: as before. trouble: the batch system's words; null: as before; empty:
 --     none. retry_s: there was a failure, so submit nothing for this many seconds. pause_why: pause the
 --     pilot, for this reason.
@@ -38,7 +39,7 @@ begin
         select n.*
           from jsonb_to_recordset(p_jobs) as n (
                    number integer, status text, native_id text, place text, outcome text, why text,
-                   exit_code integer, tail text, cancelled boolean, missing boolean, taken boolean)
+                   exit_code integer, tail text, cancelled boolean, missing boolean, reason text, taken boolean)
          order by n.number
     loop
         update taskq.pilot_job j
@@ -70,6 +71,11 @@ begin
         update taskq.session s
            set ended_at = v_now,
                expired = v_job.taken is not true,
+               end_class = case v_job.reason when 'memory' then 'job-out-of-memory'
+                                             when 'node' then 'job-node-failed'
+                                             when 'time' then 'job-out-of-time'
+                                             when 'preempted' then 'job-preempted'
+                                             when 'cancelled' then 'job-cancelled' end,
                left_why = left('its batch job has ended' || coalesce(': ' || v_job.why, ''), 2000)
           from taskq.pilot p
          where v_job.outcome in ('served', 'died', 'cancelled')

@@ -6,8 +6,8 @@
 -- path: of agents that serve this campaign or one below it. site: only those of this site; null: of any.
 -- silent_s: seconds without a heartbeat, not counting time in which the server was down; null: half of the
 --     session's lease, in which a live agent sends two heartbeats.
--- lost_since: also retry tasks at and below the path that failed through lost agents (classes agent-lost
---     and poison) since then; null: none.
+-- lost_since: also retry tasks at and below the path that failed through lost agents (classes agent-lost,
+--     job-out-of-memory, job-node-failed, job-out-of-time and poison) since then; null: none.
 -- dry_run: do it, return what it did, and roll it back.
 -- sessions: how many were ended. sessions_left, tasks_left: silent sessions, and tasks of ended ones, that
 --     were locked by a heartbeat or a report in progress and left alone; call again.
@@ -53,7 +53,8 @@ begin
     for v_failed in
         select a.campaign_id, array_agg(distinct a.task_id) as tasks
           from taskq.subtree(p_path) c
-         cross join unnest('{agent-lost,poison}'::text[]) as k (error_class)
+         cross join unnest(array['agent-lost', 'job-out-of-memory', 'job-node-failed',
+                             'job-out-of-time', 'poison']) as k (error_class)
          cross join lateral (
              select a.campaign_id, a.task_id, a.attempt, a.ended_at, a.outcome
                from taskq.attempt a

@@ -94,7 +94,7 @@ begin
            -- A success of such a class was lost, and salvaged.
            -count(*) filter (where g.outcome = 'lost'
                                 or g.outcome = 'done'
-                               and g.error_class in ('agent-lost', 'poison'))
+                               and g.error_class <> 'hedged')
       from gone g
     having count(*) > 0;
     -- The keeper removes them, and their content.

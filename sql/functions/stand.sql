@@ -68,7 +68,7 @@ as $$
                 (count(*) filter (where a.outcome = 'failed'))::smallint as failures,
                 (count(*) filter (where a.outcome = 'lost'
                                      or a.outcome = 'done'
-                                    and a.error_class in ('agent-lost', 'poison')))::smallint
+                                    and a.error_class <> 'hedged'))::smallint
                     as losses,
                 case when bool_or(a.outcome = 'done') then 'done'::taskq.task_status end as status
            from taskq.attempt a

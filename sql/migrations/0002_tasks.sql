@@ -183,7 +183,7 @@ create view taskq.state as
                   count(*) filter (where l.outcome = 'failed') as failures,
                   count(*) filter (where l.outcome = 'lost'
                                       or l.outcome = 'done'
-                                     and l.error_class in ('agent-lost', 'poison')) as losses
+                                     and l.error_class <> 'hedged') as losses
              from taskq.attempt l
             where l.campaign_id = a.campaign_id
               and l.task_id = a.task_id) l

@@ -23,6 +23,7 @@ create table taskq.session (
     address inet,
     trouble jsonb,
     left_why text,
+    end_class text,
     exit_code integer,
     tally jsonb,
     suspect text,
@@ -31,6 +32,7 @@ create table taskq.session (
     constraint session_lease_range check (lease_s between 1 and 86400),
     constraint session_expired_is_ended check (not expired or ended_at is not null),
     constraint session_left_why_length check (length(left_why) <= 2000),
+    constraint session_end_class_length check (length(end_class) <= 100),
     constraint session_token_hash_length check (length(token_hash) = 32),
     constraint session_token_whole check ((token_id is null) = (token_hash is null)),
     constraint session_trouble_object check (
@@ -63,6 +65,8 @@ comment on column taskq.session.address is 'Where the agent came from, as the ga
 comment on column taskq.session.trouble is
     'Why the agent makes one attempt at a time, as its last heartbeat said; null: all is well.';
 comment on column taskq.session.left_why is 'Why the agent left, by its own word, as is exit_code.';
+comment on column taskq.session.end_class is
+    'Class of error of the attempts that the end of its batch job has ended; null: of no such end.';
 comment on column taskq.session.tally is
     'How its first attempts ended: [[campaign, done, failed], ...], as its last heartbeat said.';
 comment on column taskq.session.suspect is 'Why its host is slowed; see functions/judge_hosts.sql.';

@@ -27,7 +27,7 @@ _MISCOUNTED = """
            select count(*) filter (where outcome = 'failed') as true_failures,
                   count(*) filter (where outcome = 'lost'
                                       or outcome = 'done'
-                                     and error_class in ('agent-lost', 'poison')) as true_losses
+                                     and error_class <> 'hedged') as true_losses
              from taskq.attempt where campaign_id = n.campaign_id) a
      where (n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures, n.losses)
         <> (t.true_waiting, t.true_delayed, t.true_working, t.true_done, t.true_failed,

@@ -150,7 +150,10 @@ def lose(queue: Client, hire: Hire, postgres: Postgres, path: str) -> None:
     assert queue.campaign(path).status().failed == 1
 
 
-@pytest.mark.parametrize("error_class", ["agent-lost", "poison"])
+@pytest.mark.parametrize(
+    "error_class",
+    ["agent-lost", "job-out-of-memory", "job-node-failed", "job-out-of-time", "poison"],
+)
 def test_tasks_that_failed_through_lost_agents_get_another_chance(
     error_class: str, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:

@@ -27,7 +27,8 @@ def test_classes_of_error_are_those_of_the_code() -> None:
         for found in GIVEN.findall(source.read_text(encoding="utf-8"))
     }
     of_the_queue = {"agent-lost", "poison", "salvaged", "report-refused", "too-long"}
-    of_the_queue |= {"payload-unreadable"}
+    of_the_queue |= {"payload-unreadable", "job-out-of-memory", "job-node-failed"}
+    of_the_queue |= {"job-out-of-time", "job-preempted", "job-cancelled"}
     handed_back = {"out-of-time", "continued", "checkpoint-unreachable", "queue-unreachable"}
     by_limit = {"out-of-memory"}
     known = {re.sub(r"^(exit-|signal-).*", r"\1", name) for name in documented}

@@ -40,8 +40,8 @@ _WEEK_S: Final = 604_800
     "--lost-since",
     type=since,
     metavar="TIME|DURATION",
-    help="Also retry tasks that failed because of lost agents (agent-lost, poison) since this "
-    "time, in UTC, or within this duration, such as 90m, 2h or 7d.",
+    help="Also retry tasks that failed because of lost agents (agent-lost, job-..., poison) since "
+    "this time, in UTC, or within this duration, such as 90m, 2h or 7d.",
 )
 @dry_run_option
 @yes_option

@@ -9,7 +9,7 @@ import pytest
 from taskq.model.errors import NotFound
 from taskq.pilots.reconcile import EndReason
 from tests.fixtures.queues import Hire
-from tests.helpers.postgres import Postgres, expire, silence, task_row
+from tests.helpers.postgres import Postgres, assert_counts_are_true, expire, silence, task_row
 from tests.integration.pilots.support import PilotScene
 
 
@@ -53,11 +53,24 @@ def test_one_answer_that_lies_removes_no_pilot(scene: PilotScene) -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "reason", "losses"),
-    [("OUT_OF_MEMORY", "memory", 1), ("NODE_FAIL", "node", 1), ("PREEMPTED", "preempted", 0)],
+    ("why", "reason", "losses", "error_class"),
+    [
+        ("OUT_OF_MEMORY", "memory", 1, "job-out-of-memory"),
+        ("NODE_FAIL", "node", 1, "job-node-failed"),
+        ("TIMEOUT", "time", 1, "job-out-of-time"),
+        ("FAILED", None, 1, "agent-lost"),
+        ("PREEMPTED", "preempted", 0, "job-preempted"),
+        ("CANCELLED by 0", "cancelled", 0, "job-cancelled"),
+    ],
 )
 def test_end_of_a_job_ends_the_leases_of_its_agent(
-    scene: PilotScene, hire: Hire, postgres: Postgres, why: str, reason: EndReason, losses: int
+    scene: PilotScene,
+    hire: Hire,
+    postgres: Postgres,
+    why: str,
+    reason: EndReason | None,
+    losses: int,
+    error_class: str,
 ) -> None:
     """At once, with the batch system's word for it; what was taken away is no loss."""
     scene.add(max_jobs=1)
@@ -77,8 +90,37 @@ def test_end_of_a_job_ends_the_leases_of_its_agent(
     assert (row["status"], row["losses"]) == ("waiting", losses)
     (attempt,) = scene.campaign.attempts(task.key)
     assert attempt.outcome == ("lost" if losses else "released")
-    assert attempt.error == (f"its batch job has ended: {why}" if losses else None)
+    assert (attempt.error_class, attempt.error) == (
+        error_class,
+        f"its batch job has ended: {why}",
+    )
     assert scene.jobs()[0].left_why == f"its batch job has ended: {why}"
+
+
+@pytest.mark.parametrize("reason", ["memory", "node", "time"])
+def test_what_the_end_of_a_job_lost_is_a_loss_whatever_its_class(
+    scene: PilotScene, hire: Hire, postgres: Postgres, reason: EndReason
+) -> None:
+    """A late success of such an attempt is salvaged, and the counts and the audit agree on it."""
+    scene.queue.create_campaign(
+        replace(scene.campaign.spec(), late_results="salvage"), exist_ok=True
+    )
+    scene.add(max_jobs=1)
+    scene.seed(2)
+    scene.round()
+    (name,) = scene.batch.names()
+    scene.batch.become("running")
+    agent = hire("/c", agent=name)
+    (task,) = agent.claim(1)
+    scene.round()
+    scene.batch.known[name] = replace(scene.batch.known[name], state="ended", reason=reason)
+    scene.round()
+    assert expire(postgres) == 1
+    assert hire("/c").report(task, "done") == "accepted"
+    (attempt,) = scene.campaign.attempts(task.key)
+    assert (attempt.outcome, (attempt.error_class or "")[:4]) == ("done", "job-")
+    assert_counts_are_true(postgres)
+    assert list(scene.queue.audit()) == []
 
 
 def test_suspended_job_loses_nothing(scene: PilotScene, hire: Hire, postgres: Postgres) -> None:
