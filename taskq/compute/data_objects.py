@@ -32,7 +32,7 @@ def made(kind: type, args: tuple[Any, ...]) -> Any:
         raise NotData(f"{kind.__qualname__} has a __new__ of its own")
     wanted = () if base in (object, dict, list) else (base,)
     if tuple(map(type, args)) != wanted:
-        raise NotData(f"{kind.__qualname__} is not made of this")
+        raise NotData(f"{kind.__qualname__} cannot be made of these arguments")
     return base.__new__(kind, *args)
 
 
@@ -67,4 +67,4 @@ def _fill(thing: Any, kind: type, slots: Any) -> None:
 
 def _names(attributes: Any) -> None:
     if not isinstance(attributes, Mapping) or not all(type(name) is str for name in attributes):
-        raise NotData("attributes are no names with values")
+        raise NotData("the attributes are not a mapping of names to values")

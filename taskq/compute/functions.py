@@ -37,7 +37,7 @@ class Function:
     def of(cls, function: Callable[..., Any]) -> Function:
         """Return the function for a callable; raise `UsageError` if it cannot be called."""
         if not callable(function):
-            raise UsageError(f"{function!r:.80} is no function")
+            raise UsageError(f"{function!r:.80} is not a function")
         module = getattr(function, "__module__", None)
         qualname = getattr(function, "__qualname__", type(function).__qualname__)
         name = qualname.rpartition(".<locals>.")[2]
@@ -114,8 +114,8 @@ class Arguments:
                 typed.encode(value)
             except typed.NotStorable as error:
                 raise InvalidTask(
-                    f"{error}. Other objects go as arguments of functions that go by value: those "
-                    "of a notebook or script"
+                    f"{error}. Only functions of a notebook or script, which are sent by value, "
+                    "take other objects as arguments"
                 ) from None
         text = base64.b64encode(pickled_argument(value)).decode()
         return [text, sealed(self._seal or b"", text)]

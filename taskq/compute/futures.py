@@ -40,8 +40,8 @@ class TaskFuture(Future[Any]):
         self.campaign: Final = campaign
         self.task: Final = task
         self.key: Final = key
-        self._telling = threading.RLock()
-        self._told = False
+        self._cancelling = threading.RLock()
+        self._was_cancelled = False
         self._process = os.getpid()
 
     def result(self, timeout: float | None = None) -> Any:
@@ -77,9 +77,9 @@ class TaskFuture(Future[Any]):
 
     def note_cancelled(self) -> bool:
         """Mark this future as cancelled, as its task already is; return whether it is cancelled."""
-        with self._telling:  # who cancels, and the watcher, may find it at a time
-            if not self._told and super().cancel():
-                self._told = True
+        with self._cancelling:  # the caller and the watcher may both find it
+            if not self._was_cancelled and super().cancel():
+                self._was_cancelled = True
                 self.set_running_or_notify_cancel()
         return self.cancelled()
 

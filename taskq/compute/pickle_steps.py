@@ -79,7 +79,7 @@ class PickleReading:
             if step.name == "STOP":
                 break
             if step.name not in self._BY_NAME:
-                raise ValueError(f"no agent takes the step {step.name}")
+                raise ValueError(f"agents never write the step {step.name}")
             self._BY_NAME[step.name](self, argument)
         (value,) = self._stack
         self._check([value, *self._states])
@@ -113,12 +113,12 @@ class PickleReading:
         elif isinstance(target, deque):
             deque.extend(target, items)
         else:
-            raise TypeError(f"{type(target).__qualname__} is no list")
+            raise TypeError(f"{type(target).__qualname__} is not a list")
 
     def _set_items(self, items: Sequence[Any]) -> None:
         target = self._stack[-1]
         if not isinstance(target, dict):
-            raise TypeError(f"{type(target).__qualname__} is no dictionary")
+            raise TypeError(f"{type(target).__qualname__} is not a dictionary")
         self._check_keys(items[::2], target)
         put: Any = OrderedDict if isinstance(target, OrderedDict) else dict
         for name, value in zip(items[::2], items[1::2], strict=True):
@@ -127,7 +127,7 @@ class PickleReading:
     def _add_items(self, items: Sequence[Any]) -> None:
         target = self._stack[-1]
         if not isinstance(target, set):
-            raise TypeError(f"{type(target).__qualname__} is no set")
+            raise TypeError(f"{type(target).__qualname__} is not a set")
         self._check_keys(items, target)
         set.update(target, items)
 
@@ -146,12 +146,12 @@ class PickleReading:
             self._check(key, most=MOST_OF_KEY, hashing=True)
             alike[hash(key)] += 1
             if alike[hash(key)] > MOST_ALIKE:
-                raise ValueError("its keys are made up to be alike")
+                raise ValueError("its keys were chosen to have the same hash")
 
     def _named(self, _: Any) -> None:
         module, name = self._last(2)
         if type(module) is not str or type(name) is not str:
-            raise ValueError("a name that is no text")
+            raise ValueError("a name that is not text")
         self._push(self._rules.named(module, name))
 
     def _referred(self, _: Any) -> None:
@@ -170,14 +170,14 @@ class PickleReading:
     def _new_with_names(self, _: Any) -> None:
         kind, args, kwargs = self._last(3)
         if type(kwargs) is not dict:
-            raise ValueError("names of arguments are no dictionary")
+            raise ValueError("keyword arguments are not a dictionary")
         self._push(self._rules.new(kind, _tuple(args), kwargs))
 
     def _build(self, _: Any) -> None:
         (state,) = self._last(1)
         thing = self._stack[-1]
         if isinstance(thing, _NO_OBJECTS):
-            raise TypeError(f"attributes of {thing!r:.80} are not set")
+            raise TypeError(f"attributes of {thing!r:.80} cannot be set")
         self._rules.give_state(thing, state)
         self._states.append(state)
 
@@ -232,5 +232,5 @@ class PickleReading:
 
 def _tuple(args: Any) -> tuple[Any, ...]:
     if type(args) is not tuple:
-        raise ValueError("arguments are no tuple")
+        raise ValueError("arguments are not a tuple")
     return args

@@ -313,8 +313,8 @@ class BestCalls:
             )
         if fed.begun:
             warnings.warn(
-                f"{fed.begun:,} tasks of {target.path} belong no longer to the best of "
-                f"{source.path}, and had begun: {', '.join(fed.some_begun)}",
+                f"{fed.begun:,} tasks of {target.path} had begun and are not among the best of "
+                f"{source.path}: {', '.join(fed.some_begun)}",
                 stacklevel=4,
             )
         return fed.tasks

@@ -70,7 +70,7 @@ class ResultReader:
 
         def unpickle(words: list[str]) -> Any:
             if not self._by_value:
-                raise ResultNotTrusted("a pickled result of a function by name, which makes none")
+                raise ResultNotTrusted("a pickled result of a function called by name")
             return self._unpickled(words, steps)
 
         try:
@@ -237,14 +237,14 @@ def _member(kind: Any, name: Any) -> Any:
     """Return a member of an enumeration, which Python 3.11.0 to 3.11.3 pickle so; nothing else."""
     if isinstance(kind, EnumMeta) and isinstance(name, str) and name in kind.__members__:
         return kind.__members__[name]
-    raise ValueError("getattr of what is no enumeration")
+    raise ValueError("getattr of something that is not an enumeration")
 
 
 def _both(one: Any, other: Any) -> Any:
     """Return the union of two flags, which those releases pickle so."""
     if isinstance(one, Flag) and type(one) is type(other):
         return one | other
-    raise ValueError("or_ of what are no flags")
+    raise ValueError("or_ of values that are not flags")
 
 
 def _by_value(kind: EnumMeta, value: Any) -> Any:
@@ -261,9 +261,9 @@ def _set_of(kind: Any, items: Any) -> Any:
     """Return a set of a caller's own class."""
     base: Any = set if _is_a(kind, set) else frozenset
     if type(items) is not list:
-        raise TypeError("the elements of a set are no list")
+        raise TypeError("the elements of a set are not a list")
     if kind.__new__ is not base.__new__ or kind.__init__ is not base.__init__:
-        raise data_objects.NotData(f"{kind.__qualname__} is made by itself")
+        raise data_objects.NotData(f"{kind.__qualname__} has a __new__ or __init__ of its own")
     extent.check(items, most=MOST_OF_KEY, hashing=True)
     typed.refuse_alike(items)
     return kind(items)
@@ -272,7 +272,7 @@ def _set_of(kind: Any, items: Any) -> Any:
 def _exception(kind: Any, args: Any, state: Any) -> Any:
     if _is_a(kind, BaseException) and all(type(name) is str for name in state):
         return raised.rebuilt(kind, args, state)
-    raise ValueError("no exception")
+    raise ValueError("not an exception")
 
 
 def _decoded(stored: Any) -> Any:
@@ -281,7 +281,7 @@ def _decoded(stored: Any) -> Any:
 
 def _defaultdict(factory: type | None = None) -> Any:
     if factory is not None and not isinstance(factory, type):
-        raise TypeError("what makes missing values is no class")
+        raise TypeError("the maker of missing values is not a class")
     return defaultdict(factory)
 
 
@@ -296,7 +296,7 @@ def _of(make: Any, *kinds: type) -> Callable[..., Any]:
         if len(args) > len(kinds) or any(
             type(one) is not kind for one, kind in zip(args, kinds, strict=False)
         ):
-            raise ValueError(f"no {make.__qualname__} is made of {args!r:.80}")
+            raise ValueError(f"a {make.__qualname__} cannot be made of {args!r:.80}")
         return make(*args)
 
     return maker

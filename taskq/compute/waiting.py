@@ -65,7 +65,9 @@ def ended(
             one.check()
         complaints.look(working=tracker.status is not None and tracker.status.working > 0)
         left = len(tracker.pending)
-        deadline.pause(pauses.next_s(found=bool(found)), f"{tracker.path}: {left:,} tasks unended")
+        deadline.pause(
+            pauses.next_s(found=bool(found)), f"{tracker.path}: {left:,} tasks unfinished"
+        )
 
 
 def pausing(
@@ -86,7 +88,7 @@ def pausing(
         for one in agents:
             one.check()
         complaints.look(working=status.working > 0)
-        deadline.pause(seconds, f"{campaign.path}: {status.unfinished:,} tasks unended")
+        deadline.pause(seconds, f"{campaign.path}: {status.unfinished:,} tasks unfinished")
 
     return pause
 

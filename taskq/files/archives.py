@@ -30,9 +30,9 @@ def check_archive(blobs: BlobStore, saved: Input, head: bytes) -> None:
     """
     start = next(blobs.read(saved.digest), b"")
     if not start.startswith(head):
-        raise UsageError(f"blob {saved.digest} is no such archive of this task")
+        raise UsageError(f"blob {saved.digest} is not an archive of this kind for this task")
     if blobs.size(saved.digest) != saved.size:
-        raise UsageError(f"blob {saved.digest} has not {saved.size} bytes")
+        raise UsageError(f"blob {saved.digest} does not have {saved.size} bytes")
 
 
 class TaskArchives:
@@ -155,7 +155,7 @@ def remove_archive(blobs: BlobStore, digest: str) -> None:
     try:
         blobs.remove_archive(digest)
     except TaskqError as error:
-        log.warning("an archive that is of no use is not removed: %s", error)
+        log.warning("an archive that nobody needs could not be removed: %s", error)
 
 
 class Sweeper:

@@ -109,7 +109,7 @@ class BlobStore(ABC):
 def check_digest(digest: str) -> str:
     """Return a digest; raise `UsageError` unless it is 64 lower-case hexadecimal digits."""
     if not _DIGEST.fullmatch(digest):
-        raise UsageError(f"{digest!r:.80} is no SHA-256 digest: 64 digits, 0-9 and a-f")
+        raise UsageError(f"{digest!r:.80} is not a SHA-256 digest: 64 digits, 0-9 and a-f")
     return digest
 
 
@@ -129,7 +129,7 @@ def parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
 def _reading(path: Path) -> Iterator[BinaryIO]:
     try:
         if not path.is_file() and path.exists():
-            raise UsageError(f"{str(path)!r} is no ordinary file")
+            raise UsageError(f"{str(path)!r} is not a regular file")
         with path.open("rb") as file:
             yield file
     except FileNotFoundError:

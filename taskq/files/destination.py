@@ -96,9 +96,7 @@ def new_folder(destination: str | Path) -> Iterator[Path]:
     """
     path = Path(os.path.realpath(destination))
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UsageError(
-            f"{str(destination)!r} is there already; name a new folder, or an empty one"
-        )
+        raise UsageError(f"{str(destination)!r} exists already; name a new folder, or an empty one")
     beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     with _making(path):
         beside.mkdir()

@@ -107,7 +107,7 @@ def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
     except (ValueError, RecursionError):  # no agent of taskq has stored it
         value = None
     if not isinstance(value, dict) or why_unreadable(value) is not None:
-        raise ResultLost(f"blob {digest} is no result, though a result refers to it")
+        raise ResultLost(f"blob {digest} is not a result, although a result refers to it")
     return value
 
 

@@ -127,7 +127,7 @@ class S3Blobs(BlobStore):
                 )
             except FileNotFoundError:
                 raise Unavailable(
-                    f"{self._url}: there is no such bucket; create it, or mend TASKQ_BLOBS"
+                    f"{self._url}: there is no such bucket; create it, or correct TASKQ_BLOBS"
                 ) from None
 
     @contextmanager

@@ -89,7 +89,7 @@ def read_campaign_file(path: str | Path) -> CampaignFile:
     try:
         table = tomllib.loads(_text(path))
         if "handler" not in table:
-            raise InvalidCampaign("the table [handler] is missing: it says what executes a task")
+            raise InvalidCampaign("the table [handler] is missing: it names what executes a task")
         seed = table.pop("seed", None)
         return CampaignFile(
             spec=CampaignSpec.from_json(table),
@@ -110,7 +110,7 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise UsageError(f"cannot be read: {error.strerror}") from None
     if len(data) > MAX_FILE_BYTES:
-        raise UsageError(f"larger than {MAX_FILE_BYTES} bytes, so no campaign file")
+        raise UsageError(f"larger than {MAX_FILE_BYTES} bytes, too large for a campaign file")
     return data.decode("utf-8-sig")
 
 
@@ -121,9 +121,9 @@ def _seed_plan(value: object, folder: Path) -> SeedPlan:
             raise InvalidCampaign(f"seed.{name} must be text, not {table[name]!r:.80}")
     specs = table.get("sweep", [])
     if not isinstance(specs, list) or not all(isinstance(spec, str) for spec in specs):
-        raise InvalidCampaign(f'seed.sweep must be a list as ["seed=1:4"], not {specs!r:.80}')
+        raise InvalidCampaign(f'seed.sweep must be a list such as ["seed=1:4"], not {specs!r:.80}')
     if "file" not in table and (len(table) > 1 or not specs):
-        raise InvalidCampaign("seed.file is missing; only a sweep goes without")
+        raise InvalidCampaign("seed.file is missing; only a sweep needs no file")
     try:
         return SeedPlan(
             file=folder / table["file"] if "file" in table else None,

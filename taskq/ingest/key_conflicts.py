@@ -89,7 +89,7 @@ def describe_clash(clash: Clash) -> str:
 def remedies(error: KeyConflict) -> str:
     """Return the user's remedies, as a sentence that ends before the names of the choices."""
     reason = "a key is too long for a number behind it; " if error.too_long else ""
-    return f"{reason}mend the records, take other fields for the key, or choose"
+    return f"{reason}correct the records, take other fields for the key, or choose"
 
 
 def _shown(clash: Clash, number: int) -> Clash:

@@ -63,7 +63,7 @@ class Cursor:
         try:
             return cls._of_json(json.loads(text))
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise UsageError("this is no cursor") from None
+            raise UsageError("this is not a cursor") from None
 
     @classmethod
     def _of_json(cls, value: Any) -> Cursor:

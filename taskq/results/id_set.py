@@ -28,7 +28,7 @@ class IdSet:
         for left_out in numbers:
             within = next(numbers, 0)
             if left_out < (1 if found._firsts else 0) or within < 1:
-                raise ValueError("these are no steps of a set")
+                raise ValueError("these are not the steps of a set")
             found._firsts.append(at + left_out + 1)
             at += left_out + within
             if at > LAST_ID:

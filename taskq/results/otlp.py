@@ -73,7 +73,7 @@ class Receiver:
             raise Unavailable(f"{self} has not answered for {self._timeout_s:g} s") from None
         except (OSError, HTTPException) as error:
             words = self._shown(str(error) or repr(error))
-            raise Unavailable(f"{self} cannot be asked: {words}") from None
+            raise Unavailable(f"{self} cannot be reached: {words}") from None
         said = self._shown(answer.decode("utf-8", "backslashreplace"))
         if status == _TOO_LARGE and len(traces) > 1:
             half = len(traces) // 2
@@ -85,7 +85,7 @@ class Receiver:
         if status != _OK:
             raise UsageError(
                 f"{self} answered {status}: {said!r}; is it a receiver of OTLP over HTTP, and does "
-                "OTEL_EXPORTER_OTLP_HEADERS have what it asks for?"
+                "OTEL_EXPORTER_OTLP_HEADERS have what it requires?"
             )
         return self._shown(_complaint(answer))
 
@@ -132,7 +132,7 @@ def _address(url: str) -> GatewayAddress:
     plain = url.isascii() and url.isprintable() and " " not in url
     extra = parts.query or parts.fragment or parts.username is not None
     if not plain or extra or parts.scheme not in _PORTS or not parts.hostname:
-        raise UsageError(f"{url!r:.100} is no address of a receiver, as http://HOST:4318")
+        raise UsageError(f"{url!r:.100} is not the address of a receiver, such as http://HOST:4318")
     path = parts.path if parts.path.strip("/") else _PATH
     return GatewayAddress(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], path)
 

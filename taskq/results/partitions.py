@@ -58,7 +58,7 @@ def _rows(partition: str) -> int | None:
     if name != "rows" or not equals:
         return None
     if not re.fullmatch("[1-9][0-9]{0,17}", number):
-        raise UsageError(f"{partition!r:.80}: a file has at least a row, as rows=1000000")
+        raise UsageError(f"{partition!r:.80}: a file has at least one row, such as rows=1000000")
     return int(number)
 
 
@@ -104,8 +104,8 @@ def _write_by_value(table: Table, folder: Path, column: str) -> int:
                 known.add(name)
                 if len(known) > MOST_VALUES:
                     raise UsageError(
-                        f"{column} has more than {MOST_VALUES} values: partition by what has "
-                        "fewer, or by rows=1000000"
+                        f"{column} has more than {MOST_VALUES} values: partition by a "
+                        "column with fewer, or by rows=1000000"
                     )
             sizes = {name: sum(one.nbytes for one in parts) for name, parts in waiting.items()}
             while sum(sizes.values()) > _MOST_WAITING:

@@ -96,7 +96,7 @@ class Poses:
             where = self._chosen(sorted(files))
             text = files[where].decode(errors="replace")
         if not text:
-            raise NoMolecule(f"it has nothing in {where}")
+            raise NoMolecule(f"{where} is empty or missing")
         try:
             return checked(converter.mol_block(text) if _is_pdbqt(text) else text)
         except NoMolecule as error:
@@ -110,7 +110,7 @@ class Poses:
             ways = [[name for name in names if name.lower().endswith(ends)] for ends in _SUFFIXES]
         found = next(filter(None, ways), [])
         if not found:
-            raise NoMolecule(f"it has left no pose, but: {', '.join(names[:5]) or 'nothing'}")
+            raise NoMolecule(f"it has left no pose, only: {', '.join(names[:5]) or 'nothing'}")
         if len(found) > 1:
             raise NoMolecule(f"several of its files could be the pose: {', '.join(found[:5])}")
         return found[0]

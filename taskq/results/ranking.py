@@ -57,7 +57,7 @@ class Best:
 
     def __post_init__(self) -> None:
         if (self.n is None) == (self.percent is None):
-            raise UsageError("say how many are wanted: either n or percent")
+            raise UsageError("give how many to choose: either n or percent")
         if self.n is not None and (type(self.n) is not int or not 1 <= self.n <= MOST):
             raise UsageError(f"n must be a whole number from 1 to {MOST:,}, not {self.n!r:.80}")
         if self.percent is not None and not 0 < self.percent <= ALL:

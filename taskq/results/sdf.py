@@ -80,7 +80,7 @@ def _check(lines: list[str]) -> None:
     else:
         raise NoMolecule("its fourth line does not end with V2000 or V3000")
     if not good:
-        raise NoMolecule("its atoms and bonds are not what its fourth line says")
+        raise NoMolecule("its atoms and bonds do not match its fourth line")
 
 
 def _is_atom(line: str) -> bool:

@@ -131,9 +131,9 @@ class Columns:
         for part in parts:
             new, equals, name = part.strip().partition("=")
             if not new or (equals and not name):
-                raise UsageError(f"columns {text!r:.200}: each reads NAME or NEW=NAME")
+                raise UsageError(f"columns {text!r:.200}: each must read NAME or NEW=NAME")
             if new in sources:
-                raise UsageError(f"the column {new!r:.80} is there twice: give one a new name")
+                raise UsageError(f"the column {new!r:.80} occurs twice: give one a new name")
             sources[new] = name or new
         if len(sources) > MAX_COLUMNS:
             raise UsageError(f"{len(sources):,} columns; {MAX_COLUMNS:,} at most")

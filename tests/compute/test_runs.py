@@ -294,7 +294,7 @@ def test_what_cannot_be_sent_is_said_before_anything_is_stored(queue: Client, na
         queue.map(called.same, [object()], name=name)
     with pytest.raises(InvalidTask, match="cannot be sent: "):
         queue.map(lambda x: x, [lock], name=f"{name}/lock")
-    with pytest.raises(UsageError, match="is no function"):
+    with pytest.raises(UsageError, match="is not a function"):
         queue.map(7, [1], name=name)  # type: ignore[arg-type]
     loop: list[Any] = []
     loop.append(loop)
@@ -305,7 +305,7 @@ def test_what_cannot_be_sent_is_said_before_anything_is_stored(queue: Client, na
 def test_cancelled_calls_say_so_and_begin_again_when_asked(queue: Client, name: str) -> None:
     """Nobody serves them here."""
     run = queue.map(called.square, range(3), name=name)
-    with pytest.raises(TimeoutError, match=r"3 tasks unended after 0\.01 s"):
+    with pytest.raises(TimeoutError, match=r"3 tasks unfinished after 0\.01 s"):
         run.wait(0.01)
     assert run.cancel() == 3
     assert [type(one.error) for one in run.outcomes(WAIT_S)] == [CancelledError] * 3

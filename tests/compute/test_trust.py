@@ -198,7 +198,7 @@ def test_members_of_enumerations_are_read_by_name_and_nothing_else_is() -> None:
     with pytest.raises(ResultNotTrusted):
         read(Named(Colour, "RED"))
     for kind, name in ((Colour, "__class__"), (Colour, "mro"), (Ligand, "__init__")):
-        with pytest.raises(ResultNotTrusted, match="no enumeration"):
+        with pytest.raises(ResultNotTrusted, match="not an enumeration"):
             read(Named(kind, name), [Colour, Ligand])
 
 

@@ -93,9 +93,9 @@ def test_a_missing_blob_is_told(blobs: BlobStore) -> None:
 @pytest.mark.parametrize("digest", ["", "A" * 64, "0" * 63, "../" + "0" * 61, "0" * 64 + "\n"])
 def test_what_is_no_digest_names_no_blob(blobs: BlobStore, digest: str) -> None:
     """A digest becomes a file's name, so nothing else may pass."""
-    with pytest.raises(UsageError, match="no SHA-256 digest"):
+    with pytest.raises(UsageError, match="not a SHA-256 digest"):
         list(blobs.read(digest))
-    with pytest.raises(UsageError, match="no SHA-256 digest"):
+    with pytest.raises(UsageError, match="not a SHA-256 digest"):
         blobs.put_verified(digest, b"")
 
 
@@ -129,7 +129,7 @@ def test_a_file_that_is_none_is_told(blobs: BlobStore, tmp_path: Path) -> None:
     """A folder, and one that is absent."""
     with pytest.raises(NotFound, match="no file"):
         blobs.put(tmp_path / "absent")
-    with pytest.raises(UsageError, match="no ordinary file"):
+    with pytest.raises(UsageError, match="not a regular file"):
         blobs.put(tmp_path)
 
 

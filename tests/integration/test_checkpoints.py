@@ -124,12 +124,12 @@ def test_only_archives_of_the_task_become_its_checkpoint(
     file.write_text("ATOM\n")
     given = campaign.add_input(file, blobs=blobs)
     task = claimed(hire())
-    with pytest.raises(UsageError, match="no such archive of this task"):
+    with pytest.raises(UsageError, match="not an archive of this kind"):
         kept.save(None, held(task), given)
     other = Claimed(task.campaign, task.task + 1, task.lease, 1, "b", {})
-    with pytest.raises(UsageError, match="no such archive of this task"):
+    with pytest.raises(UsageError, match="not an archive of this kind"):
         kept.save(None, held(task), stored(blobs, CHECKPOINT, other, b"x"))
-    with pytest.raises(UsageError, match="has not 5 bytes"):
+    with pytest.raises(UsageError, match="does not have 5 bytes"):
         kept.save(None, held(task), Input(stored(blobs, CHECKPOINT, task, b"x").digest, 5))
     with pytest.raises(UsageError, match="keeps 20000 at most"):
         kept.save(None, held(task), stored(blobs, CHECKPOINT, task, b"x" * 20_000))

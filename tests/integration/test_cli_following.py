@@ -139,7 +139,7 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_touched(
     cursor.write_text("{}")
     code, error = taskq.refused(*since)
     assert (code, cursor.read_text()) == (2, "{}")
-    assert "no cursor" in error
+    assert "not a cursor" in error
     cursor.unlink()
     taskq.out(*since, "--to", tmp_path / "nowhere.jsonl")
     assert taskq.refused("export", "/nope", "--cursor", cursor)[0] == 66

@@ -337,9 +337,9 @@ def test_only_archives_of_the_task_are_taken(
 ) -> None:
     """Else whoever saves them could remove inputs and results of others."""
     task, other, _ = hire().claim(3)
-    with pytest.raises(UsageError, match="no such archive of this task"):
+    with pytest.raises(UsageError, match="not an archive of this kind"):
         outputs.save(None, held(task), stored(blobs, OUTPUT, other, b"x"))
-    with pytest.raises(UsageError, match="has not 5 bytes"):
+    with pytest.raises(UsageError, match="does not have 5 bytes"):
         outputs.save(None, held(task), Input(stored(blobs, OUTPUT, task, b"x").digest, 5))
     with pytest.raises(UsageError, match="keeps 20000 of a task at most"):
         outputs.save(None, held(task), stored(blobs, OUTPUT, task, b"x" * 20_000))

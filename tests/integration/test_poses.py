@@ -56,7 +56,7 @@ def test_best_results_become_an_sdf_file(
     assert read(out.stdout.encode()) == [("CCO", {"id": "b", "s": "1"})]
     assert out.stderr == (
         "Warning: left out: 2 results without a molecule; "
-        "task 'a': it has left no pose, but: log, pose.pdbqt.\n"
+        "task 'a': it has left no pose, only: log, pose.pdbqt.\n"
     )
 
 

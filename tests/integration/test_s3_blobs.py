@@ -208,7 +208,7 @@ def test_address_that_is_none_is_refused(wrong: str) -> None:
 def test_missing_bucket_is_told(server: S3Server, s3_address: Address) -> None:
     """It is created by hand, with the rules that its owner wants."""
     s3_address(server)
-    with pytest.raises(Unavailable, match="create it, or mend TASKQ_BLOBS"):
+    with pytest.raises(Unavailable, match="create it, or correct TASKQ_BLOBS"):
         S3Blobs("s3://no-such-bucket/x").put([b"data"])
 
 

@@ -178,7 +178,7 @@ def test_seed_plan_may_be_a_sweep_or_a_file_alone(tmp_path: Path) -> None:
         (MINIMAL + "[seed]\n", "seed.file is missing"),
         (MINIMAL + '[seed]\nkey = "id"\nsweep = ["a=1"]\n', "seed.file is missing"),
         (MINIMAL + "[seed]\nfile = 3\n", "seed.file must be text"),
-        (MINIMAL + '[seed]\nfile = "a.xyz"\n', "seed: .*a.xyz: the format cannot be told"),
+        (MINIMAL + '[seed]\nfile = "a.xyz"\n', "seed: .*a.xyz: the name does not show the format"),
         (MINIMAL + '[seed]\nfile = "a.smi"\nkey = "id"\n', "seed: .*'key' does not apply"),
         (MINIMAL + '[seed]\nfile = "a.smi"\nheader = "no"\n', "seed: header must be true or false"),
         (MINIMAL + '[seed]\nfile = "a.csv"\nkeys = "id"\n', "seed.keys is unknown; did you mean"),

@@ -156,7 +156,7 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").write_text("x")
     for name in ("full", "full/mine"):
-        with pytest.raises(UsageError, match="is there already"):
+        with pytest.raises(UsageError, match="exists already"):
             write_partitioned([record(1, "a")], tmp_path / name, "rows=1")
     with pytest.raises(NotFound, match="no folder"):
         write_partitioned([], tmp_path / "no" / "folder", "rows=1")

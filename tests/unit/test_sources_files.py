@@ -198,7 +198,7 @@ def test_pipes_that_are_named_twice_are_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(fifo)
     check_read_once([str(file), str(file), str(fifo), "/no/such", "nul\0", "-"])
     for twice in ([fifo, fifo], [fifo, tmp_path / "link"], ["-", "-"]):
-        with pytest.raises(UsageError, match="once only"):
+        with pytest.raises(UsageError, match="only once"):
             check_read_once([str(path) for path in twice])
 
 

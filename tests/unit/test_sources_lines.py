@@ -119,5 +119,5 @@ def test_failing_disk_is_unavailable_and_names_the_line() -> None:
             return data
 
     lines = LineReader(Failing(b"CCO\nCCN\n"), "disk.smi")
-    with pytest.raises(Unavailable, match=r"disk\.smi: cannot be read on after line 2: .*Input"):
+    with pytest.raises(Unavailable, match=r"disk\.smi: reading failed after line 2: .*Input"):
         list(lines)

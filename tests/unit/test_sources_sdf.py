@@ -146,7 +146,7 @@ def test_a_field_that_is_there_twice_must_have_one_value() -> None:
     assert isinstance(good, Seed)
     assert good.payload["fields"] == {"id": "1"}
     assert isinstance(bad, BadLine)
-    assert "the field 'id' is there twice, with different values" in bad.reason
+    assert "the field 'id' occurs twice, with different values" in bad.reason
     assert isinstance(after, Seed)
 
 

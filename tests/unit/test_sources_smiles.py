@@ -116,7 +116,7 @@ def test_molecules_are_tasks(smiles: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("aspirin", "'aspirin' at character 1 is no atom or bond"),
+        ("aspirin", "'aspirin' at character 1 is not an atom or bond"),
         ("ZINC000001", "'ZINC000001' at character 1"),
         ("Fe", "'e' at character 2"),
         ("CC(C", "parentheses"),

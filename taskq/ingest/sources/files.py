@@ -83,7 +83,7 @@ def check_read_once(paths: Sequence[str]) -> None:
             continue
         one = (status.st_dev, status.st_ino)
         if (path == "-" or stat.S_ISFIFO(status.st_mode)) and one in seen:
-            raise UsageError(f"{path!r} is named twice, but can be read once only")
+            raise UsageError(f"{path!r} is named twice, but can be read only once")
         seen.add(one)
 
 
@@ -110,7 +110,7 @@ def _by_suffix(name: str) -> Format:
             return known
     suffixes = ", ".join(suffix for known in FORMATS.values() for suffix in known.suffixes)
     raise UsageError(
-        f"{name}: the format cannot be told from the name; choose one of {', '.join(FORMATS)} "
+        f"{name}: the name does not show the format; choose one of {', '.join(FORMATS)} "
         f"(`taskq seed --format`), or use one of the suffixes {suffixes}, with or without .gz"
     )
 

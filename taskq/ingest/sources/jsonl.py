@@ -41,7 +41,7 @@ def _object(line: str, *, cut: bool) -> dict[str, Any]:
     except ValueError:  # int() raises it for no other reason
         raise InvalidTask("a whole number of thousands of digits") from None
     if not isinstance(value, dict):
-        raise InvalidTask("the line must be an object of names and values, as {...}")
+        raise InvalidTask("the line must be an object of names and values, such as {...}")
     return value
 
 
@@ -51,12 +51,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidTask(f"the name {excerpt(twice)!r} is there twice in one object")
+        raise InvalidTask(f"the name {excerpt(twice)!r} occurs twice in one object")
     return value
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise InvalidTask(f"not JSON: {constant} is no number there")
+    raise InvalidTask(f"not JSON: {constant} is not a number")
 
 
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_refuse)

@@ -73,7 +73,7 @@ class LineReader:
         for start, program in _OTHERS.items():
             if head.startswith(start) and (program != "bzip2" or head.endswith(b"1A")):
                 raise UsageError(
-                    f"{name} is compressed by {program}, of which only gzip is read here: "
+                    f"{name} is compressed by {program}; only gzip can be read: "
                     f"decompress it, perhaps into a pipe"
                 )
         raw: io.RawIOBase = self._counted
@@ -136,7 +136,7 @@ class LineReader:
         return raw
 
     def _unavailable(self, error: OSError) -> Unavailable:
-        return Unavailable(f"{self.name}: cannot be read on after line {self.number}: {error}")
+        return Unavailable(f"{self.name}: reading failed after line {self.number}: {error}")
 
     def _without_mark(self, raw: bytes) -> bytes:
         if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

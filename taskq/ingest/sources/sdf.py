@@ -115,5 +115,5 @@ def _fields(lines: list[str]) -> dict[str, str]:
     for name, values in found:
         text = "\n".join(values).rstrip()
         if fields.setdefault(name, text) != text:
-            raise InvalidTask(f"the field {excerpt(name)!r} is there twice, with different values")
+            raise InvalidTask(f"the field {excerpt(name)!r} occurs twice, with different values")
     return fields

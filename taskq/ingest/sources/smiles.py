@@ -60,7 +60,7 @@ def _record(number: int, line: str, smiles: str, name: str) -> Record:
     if not line.isascii() and MARK in line:
         return BadLine(number, f"{MARK_WITHIN} the line", excerpt(line))
     if (wrong := _wrong(smiles)) is not None:
-        return BadLine(number, f"{smiles!r:.60} is no SMILES: {wrong}", excerpt(line))
+        return BadLine(number, f"{smiles!r:.60} is not SMILES: {wrong}", excerpt(line))
     payload = {"smiles": smiles, "name": name} if name else {"smiles": smiles}
     key = name or smiles
     if len(key) > MAX_KEY_CHARS:
@@ -80,7 +80,7 @@ def _wrong(smiles: str) -> str | None:
     plain = plain.replace("Cl", "C*").replace("Br", "B*")
     if plain.strip(_ALLOWED) and (bad := _BAD.search(plain)):
         at = bad.start()
-        return f"{smiles[at : at + 10]!r} at character {at + 1} is no atom or bond"
+        return f"{smiles[at : at + 10]!r} at character {at + 1} is not an atom or bond"
     if plain.count("(") != plain.count(")"):
         return "its parentheses are not balanced"
     plain = _LONG_LABEL.sub("", plain) if "%" in plain else plain

@@ -179,7 +179,9 @@ def _axis(spec: str) -> _Axis:
     name, equals, text = spec.partition("=")
     name = name.strip()
     if not equals or not _NAME.fullmatch(name):
-        raise UsageError(f"sweep {spec!r} must read NAME=VALUES, as seed=1:1000 or ph=6.5,7,7.5")
+        raise UsageError(
+            f"sweep {spec!r} must read NAME=VALUES, such as seed=1:1000 or ph=6.5,7,7.5"
+        )
     return _Axis(name, _range(spec, text) if ":" in text else _list(spec, text))
 
 
