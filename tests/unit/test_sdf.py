@@ -55,7 +55,7 @@ def test_no_field_ends_a_record_or_begins_another(given_fields: list[tuple[str, 
     first, last = read(sdf)
     assert (first[0], last) == ("CCO", ("CCO", {"last": "1"}))
     for text, value in zip(first[1].values(), fields.values(), strict=True):
-        if text != str(value).rstrip():
+        if text.rstrip() != str(value).rstrip():
             assert json.loads(text) == value
     own = FORMATS["sdf"].read(LineReader(io.BytesIO(sdf), "file"), SourceOptions())
     assert [one.payload["molblock"] for one in own] == [ETHANOL, ETHANOL]  # type: ignore[union-attr]
