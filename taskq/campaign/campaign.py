@@ -11,7 +11,7 @@ from typing import Any, Final
 from taskq.campaign import indexes, reading, verbs
 from taskq.campaign.bulk import OnBulk
 from taskq.campaign.indexes import ResultIndex
-from taskq.campaign.node import Node
+from taskq.campaign.node import CampaignNode
 from taskq.campaign.priorities import Extreme, Prioritised, checked, prioritise
 from taskq.db.access import Queries
 from taskq.db.standby import exact
@@ -44,7 +44,7 @@ class Campaign:
     """
 
     def __init__(self, database: Queries, campaign_id: int, path: str) -> None:
-        self._node = Node(database, campaign_id, path)
+        self._node = CampaignNode(database, campaign_id, path)
         self.campaign_id: Final = campaign_id
         self.path: Final = path
 

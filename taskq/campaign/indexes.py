@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from taskq.campaign.node import Node
+from taskq.campaign.node import CampaignNode
 from taskq.model.errors import UsageError
 from taskq.model.pauses import sleep
 
@@ -40,7 +40,7 @@ class ResultIndex:
         return self.seen == self.done
 
 
-def index(node: Node, field: str, on_progress: Callable[[int, int], object]) -> None:
+def index(node: CampaignNode, field: str, on_progress: Callable[[int, int], object]) -> None:
     """Create an index, and fill it with all results that are done; see `Campaign.index`."""
     about = _about(node, field)
     node.database.value("index_results", **about)
@@ -56,17 +56,17 @@ def index(node: Node, field: str, on_progress: Callable[[int, int], object]) -> 
         before = row["seen"]
 
 
-def drop_index(node: Node, field: str) -> bool:
+def drop_index(node: CampaignNode, field: str) -> bool:
     """Drop an index; return whether there was one."""
     return bool(node.database.value("drop_index", **_about(node, field)))
 
 
-def indexes(node: Node) -> list[ResultIndex]:
+def indexes(node: CampaignNode) -> list[ResultIndex]:
     """Return the indexes of a campaign and of those below it, ordered by path."""
     return [ResultIndex(**row) for row in node.database.rows("result_indexes", path=node.path)]
 
 
-def _about(node: Node, field: str) -> dict[str, Any]:
+def _about(node: CampaignNode, field: str) -> dict[str, Any]:
     part, _, name = field.partition(".")
     if part not in _PARTS or not name:
         raise UsageError(

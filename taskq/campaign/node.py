@@ -13,7 +13,7 @@ from taskq.model.views import Result, Status, TaskView
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class CampaignNode:
     """A campaign of a queue. Nothing is cached: each call reads the database."""
 
     database: Queries

@@ -13,7 +13,7 @@ from typing import Final
 
 from taskq.campaign.bulk import pages
 from taskq.campaign.filter_compiler import compiled
-from taskq.campaign.node import Node
+from taskq.campaign.node import CampaignNode
 from taskq.db.address import Row
 from taskq.db.standby import exact
 from taskq.diagnosis.due import last_due_s
@@ -40,7 +40,7 @@ HEDGES: Final = 10
 
 
 def results(
-    node: Node,
+    node: CampaignNode,
     where: str | None,
     since: Cursor | None,
     *,
@@ -61,7 +61,7 @@ def results(
 
 
 def follow(
-    node: Node,
+    node: CampaignNode,
     since: Cursor | None,
     *,
     below: bool,
@@ -80,7 +80,7 @@ def follow(
 
 
 def fetch_files(
-    node: Node,
+    node: CampaignNode,
     to: Path,
     chosen: Iterable[Result | str],
     blobs: BlobStore | None,
@@ -93,7 +93,7 @@ def fetch_files(
     return fetch(Outputs(node.database, blobs), campaigns, found, to, on_lost=on_lost)
 
 
-def tasks(node: Node, status: str | None, where: str | None, *, below: bool) -> Iterator[TaskView]:
+def tasks(node: CampaignNode, status: str | None, where: str | None, *, below: bool) -> Iterator[TaskView]:
     """Iterate over tasks in one status, or all; where: only those that match."""
     if where is None:
         return (TaskView(**row) for row in node.pages("tasks", below=below, status=status))
@@ -106,20 +106,20 @@ def tasks(node: Node, status: str | None, where: str | None, *, below: bool) -> 
     )
 
 
-def attempts(node: Node, key: str) -> list[Attempt]:
+def attempts(node: CampaignNode, key: str) -> list[Attempt]:
     """Return the attempts of a task that have ended, in order."""
     (task,) = node.task_ids([key])
     rows = node.database.rows("attempts", campaign=node.campaign_id, task=task)
     return [Attempt(**row) for row in rows]
 
 
-def logs(node: Node, key: str) -> Iterator[OutputPart]:
+def logs(node: CampaignNode, key: str) -> Iterator[OutputPart]:
     """Iterate over the output of a task as it is written, to its end."""
     (task,) = node.task_ids([key])
     return output_of(exact(node.database), node.campaign_id, task)
 
 
-def explain(node: Node, key: str | None, *, whole: bool) -> Explanation:
+def explain(node: CampaignNode, key: str | None, *, whole: bool) -> Explanation:
     """Explain why tasks do not run, or not faster; key: why this one does not."""
     if key is None:
         return explain_campaign(read_facts(node.database, node.path, whole=whole))
@@ -129,14 +129,14 @@ def explain(node: Node, key: str | None, *, whole: bool) -> Explanation:
     return explain_task(task, attempts(node, key), spec.retry, facts)
 
 
-def hedges(node: Node, *, below: bool) -> Hedges:
+def hedges(node: CampaignNode, *, below: bool) -> Hedges:
     """Return counts of second attempts, and those at work."""
     (row,) = node.database.rows("hedges", path=node.path, below=below, most=HEDGES)
     longest = [SecondAttempt(**one) for one in row.pop("longest")]
     return Hedges(**row, longest=longest)
 
 
-def failure_classes(node: Node, *, below: bool) -> dict[str, int]:
+def failure_classes(node: CampaignNode, *, below: bool) -> dict[str, int]:
     """Return the number of failed and lost attempts by error class, most frequent first."""
     found: Counter[str] = Counter()
     for campaign, _ in node.nodes(below=below):
@@ -145,7 +145,7 @@ def failure_classes(node: Node, *, below: bool) -> dict[str, int]:
     return dict(found.most_common())
 
 
-def failure_causes(node: Node, limit: int, *, below: bool) -> list[FailureCause]:
+def failure_causes(node: CampaignNode, limit: int, *, below: bool) -> list[FailureCause]:
     """Return failed, lost and refused attempts grouped by cause, most frequent first."""
     causes = (
         FailureCause(campaign=path, **row)
@@ -155,14 +155,14 @@ def failure_causes(node: Node, limit: int, *, below: bool) -> list[FailureCause]
     return heapq.nlargest(limit, causes, key=attrgetter("attempts"))
 
 
-def trend(node: Node, within: timedelta | None) -> list[Point]:
+def trend(node: CampaignNode, within: timedelta | None) -> list[Point]:
     """Return a point a minute, the oldest first."""
     minutes = None if within is None else within // timedelta(minutes=1)
     rows = node.database.rows("trend", campaign=node.campaign_id, minutes=minutes)
     return [Point(**row) for row in rows]
 
 
-def pace(node: Node, now: Status) -> CampaignPace | None:
+def pace(node: CampaignNode, now: Status) -> CampaignPace | None:
     """Return the rate of the last ten minutes, or longer; not at an end before delays are over."""
     found = recent_pace(trend(node, timedelta(days=2)), now.done + now.failed, now.unfinished)
     return found and found.not_before(last_due_s(node.database, now))
@@ -180,7 +180,7 @@ def wait(path: str, status: Callable[[], Status], timeout_s: float | None) -> St
     return now
 
 
-def _matching_results(node: Node, where: str, *, below: bool) -> Iterator[Row]:
+def _matching_results(node: CampaignNode, where: str, *, below: bool) -> Iterator[Row]:
     """Yield rows of results of matching tasks, with the path of their campaign."""
     chosen = compiled(where)
     return (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from taskq.campaign.bulk import OnBulk, counting, in_bulk, moving
 from taskq.campaign.filter_compiler import compiled
-from taskq.campaign.node import Node
+from taskq.campaign.node import CampaignNode
 from taskq.campaign.priorities import to_priority
 from taskq.db.paging import MOVE_CHUNK, in_chunks
 from taskq.files.blob_store import BlobStore
@@ -22,7 +22,7 @@ from taskq_agent.protocol import Input
 from taskq_agent.text import is_unicode
 
 
-def add_input(node: Node, path: Path, name: str | None, blobs: BlobStore | None) -> Input:
+def add_input(node: CampaignNode, path: Path, name: str | None, blobs: BlobStore | None) -> Input:
     """Store a file, and give it to the tasks of a campaign."""
     if name is None and not is_unicode(path.name):
         raise UsageError(f"{path.name!r} is not UTF-8: name it (--name), so that tasks can")
@@ -32,7 +32,7 @@ def add_input(node: Node, path: Path, name: str | None, blobs: BlobStore | None)
     return Input(digest, size)
 
 
-def add(node: Node, seed: Seed, on_conflict: OnConflict) -> bool:
+def add(node: CampaignNode, seed: Seed, on_conflict: OnConflict) -> bool:
     """Add one task in one round trip; return whether it was added."""
     key_conflicts.check_choice(on_conflict)
     task = seeding.task_json(seed.encoded())
@@ -43,7 +43,7 @@ def add(node: Node, seed: Seed, on_conflict: OnConflict) -> bool:
         raise key_conflicts.submit_conflict(error) from error
 
 
-def submit(node: Node, seed: Seed, on_conflict: OnConflict) -> str:
+def submit(node: CampaignNode, seed: Seed, on_conflict: OnConflict) -> str:
     """Add one task, unless it is there; return its key."""
     add(node, seed, on_conflict)
     stored, text, _ = seed.encoded()
@@ -55,13 +55,13 @@ def submit(node: Node, seed: Seed, on_conflict: OnConflict) -> str:
     return next(name for name, its in stored_as if comparable(its) == wanted)
 
 
-def set_status(node: Node, status: str) -> bool:
+def set_status(node: CampaignNode, status: str) -> bool:
     """Pause, open or cancel a campaign; return whether its status was another one."""
     return bool(node.database.value("set_status", path=node.path, status=status))
 
 
 def cancel(
-    node: Node,
+    node: CampaignNode,
     keys: Iterable[str] | None,
     where: str | None,
     *,
@@ -92,12 +92,12 @@ def cancel(
         return _cancel_tasks(node, None)
     set_status(node, "cancelled")
     return sum(
-        _cancel_tasks(Node(node.database, one.campaign_id, one.path), None) for one in node.tree()
+        _cancel_tasks(CampaignNode(node.database, one.campaign_id, one.path), None) for one in node.tree()
     )
 
 
 def retry(
-    node: Node,
+    node: CampaignNode,
     status: str,
     error_class: str | None,
     keys: Iterable[str] | None,
@@ -134,7 +134,7 @@ def retry(
 
 
 def set_priority(
-    node: Node,
+    node: CampaignNode,
     priority: int,
     where: str | None,
     *,
@@ -155,7 +155,7 @@ def set_priority(
     ).changed
 
 
-def remove(node: Node, on_progress: Callable[[int, int], None]) -> int:
+def remove(node: CampaignNode, on_progress: Callable[[int, int], None]) -> int:
     """Cancel, then delete the tasks of all campaigns below, and the campaigns, from the leaves."""
     if node.path == "/":
         raise Conflict("the root campaign cannot be removed; name those below it")
@@ -178,11 +178,11 @@ def check_choice(keys: object, where: str | None) -> None:
         raise UsageError("tasks are chosen by keys or by a filter, not by both")
 
 
-def _cancel_tasks(node: Node, tasks: list[int] | None) -> int:
+def _cancel_tasks(node: CampaignNode, tasks: list[int] | None) -> int:
     return in_chunks(node.database, "cancel", campaign=node.campaign_id, tasks=tasks, begun=True)
 
 
-def _unfinished(node: Node, tasks: Iterable[int]) -> int:
+def _unfinished(node: CampaignNode, tasks: Iterable[int]) -> int:
     """Return how many of these tasks are not final."""
     return sum(
         row["status"] in UNFINISHED
