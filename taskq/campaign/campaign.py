@@ -11,8 +11,8 @@ from typing import Any, Final
 from taskq.campaign import indexes, reading, verbs
 from taskq.campaign.bulk import OnBulk
 from taskq.campaign.indexes import ResultIndex
-from taskq.campaign.node import CampaignNode
 from taskq.campaign.priorities import Extreme, Prioritised, checked, prioritise
+from taskq.campaign.subtree import Subtree
 from taskq.db.access import Queries
 from taskq.db.standby import exact
 from taskq.db.stored_spec import spec_body
@@ -44,17 +44,19 @@ class Campaign:
     """
 
     def __init__(self, database: Queries, campaign_id: int, path: str) -> None:
-        self._node = CampaignNode(database, campaign_id, path)
+        self._subtree = Subtree(database, campaign_id, path)
         self.campaign_id: Final = campaign_id
         self.path: Final = path
 
     def spec(self) -> CampaignSpec:
         """Return the campaign's settings; raise `NotFound` if it was removed."""
-        return CampaignSpec.from_settings(self.path, self._node.row()["settings"])
+        return CampaignSpec.from_settings(self.path, self._subtree.row()["settings"])
 
     def change(self, spec: CampaignSpec, *, inputs: Mapping[str, Input] | None = None) -> None:
         """Replace settings, for tasks claimed afterwards; inputs: replace all of them, if given."""
-        self._node.database.value("change_campaign", path=self.path, spec=spec_body(spec, inputs))
+        self._subtree.database.value(
+            "change_campaign", path=self.path, spec=spec_body(spec, inputs)
+        )
 
     def add_input(
         self, path: str | Path, name: str | None = None, *, blobs: BlobStore | None = None
@@ -66,42 +68,42 @@ class Campaign:
 
         name: by default the file's own. blobs: where to store it; by default see `open_blobs`.
         """
-        return verbs.add_input(self._node, Path(path), name, blobs)
+        return verbs.add_input(self._subtree, Path(path), name, blobs)
 
     def inputs(self) -> dict[str, Input]:
         """Return the inputs of this campaign by name, sorted by name."""
-        return {name: Input(**it) for name, it in sorted(self._node.row()["inputs"].items())}
+        return {name: Input(**it) for name, it in sorted(self._subtree.row()["inputs"].items())}
 
     def remove_input(self, name: str) -> None:
         """Remove an input; tasks at work keep it. Raise `NotFound` if there is no such input."""
-        self._node.database.value("remove_input", path=self.path, name=name)
+        self._subtree.database.value("remove_input", path=self.path, name=name)
 
     def status(self, *, below: bool = True) -> Status:
         """Return the exact counts of the campaign and all below it, read from counters."""
-        (row,) = self._node.database.rows("counts", path=self.path, depth=0)
+        (row,) = self._subtree.database.rows("counts", path=self.path, depth=0)
         status = Status(**row)
         return status if below or not status.children else self.tree()[0]
 
     def tree(self) -> list[Status]:
         """Return the own counts of this campaign and of each below it, ordered by path."""
-        return self._node.tree()
+        return self._subtree.tree()
 
     def hedges(self, *, below: bool = True) -> Hedges:
         """Return counts of second attempts, and those at work."""
-        return reading.hedges(self._node, below=below)
+        return reading.hedges(self._subtree, below=below)
 
     def closed_by(self) -> list[str]:
         """Return the paths of this campaign and those above it that are not open, from the top."""
-        return [row["path"] for row in self._node.database.rows("closed_by", path=self.path)]
+        return [row["path"] for row in self._subtree.database.rows("closed_by", path=self.path)]
 
     def children(self) -> list[Campaign]:
         """Return the campaigns directly below, ordered by path."""
-        database = self._node.database
+        database = self._subtree.database
         return [Campaign(database, one.campaign_id, one.path) for one in self.child_statuses()]
 
     def child_statuses(self) -> list[Status]:
         """Return counts of each campaign directly below, with all below that, by path."""
-        rows = self._node.database.rows("counts", path=self.path, depth=1)
+        rows = self._subtree.database.rows("counts", path=self.path, depth=1)
         return [Status(**row) for row in rows]
 
     def seed(
@@ -131,7 +133,7 @@ class Campaign:
         stay. Raise `Conflict` if the campaign is cancelled, or the quota of its owner has no room.
         """
         return seeding.seed(
-            self._node.database,
+            self._subtree.database,
             self.campaign_id,
             self.path,
             records,
@@ -156,19 +158,19 @@ class Campaign:
         what to do if the key is stored with another payload, as in `seed`; by default raise
         `KeyConflict`.
         """
-        return verbs.submit(self._node, Seed(payload, key, priority), on_conflict)
+        return verbs.submit(self._subtree, Seed(payload, key, priority), on_conflict)
 
     def add(self, seed: Seed, *, on_conflict: OnConflict = "fail") -> bool:
         """Add one task in one round trip; return whether it was added; see `submit`."""
-        return verbs.add(self._node, seed, on_conflict)
+        return verbs.add(self._subtree, seed, on_conflict)
 
     def pause(self) -> bool:
         """Hand out no more tasks of this campaign and those below; return whether it was open."""
-        return verbs.set_status(self._node, "paused")
+        return verbs.set_status(self._subtree, "paused")
 
     def resume(self) -> bool:
         """Hand out tasks again, unless a campaign above is not open."""
-        return verbs.set_status(self._node, "open")
+        return verbs.set_status(self._subtree, "open")
 
     def cancel(
         self,
@@ -190,7 +192,7 @@ class Campaign:
         looked at.
         """
         return verbs.cancel(
-            self._node, keys, where, below=below, dry_run=dry_run, on_progress=on_progress
+            self._subtree, keys, where, below=below, dry_run=dry_run, on_progress=on_progress
         )
 
     def retry(
@@ -211,7 +213,7 @@ class Campaign:
         dry_run, on_progress: see `cancel`. Raise `Conflict` if this campaign is cancelled.
         """
         return verbs.retry(
-            self._node,
+            self._subtree,
             status,
             error_class,
             keys,
@@ -238,7 +240,7 @@ class Campaign:
         of 1,000 tasks at most. A task keeps its priority when it fails and is tried again.
         """
         wanted = checked(priorities, best)
-        return prioritise(self._node.database, self.campaign_id, wanted, on_progress)
+        return prioritise(self._subtree.database, self.campaign_id, wanted, on_progress)
 
     def set_priority(
         self,
@@ -255,7 +257,7 @@ class Campaign:
         match. on_progress: called after each chunk of 1,000 tasks looked at.
         """
         return verbs.set_priority(
-            self._node, priority, where, below=below, dry_run=dry_run, on_progress=on_progress
+            self._subtree, priority, where, below=below, dry_run=dry_run, on_progress=on_progress
         )
 
     def remove(self, on_progress: Callable[[int, int], None] = lambda _, __: None) -> int:
@@ -264,7 +266,7 @@ class Campaign:
         Unfinished tasks are cancelled first. on_progress: called after each chunk with the number
         of tasks deleted so far, and of all. Raise `Conflict` for the root, which always exists.
         """
-        return verbs.remove(self._node, on_progress)
+        return verbs.remove(self._subtree, on_progress)
 
     def results(
         self,
@@ -284,8 +286,8 @@ class Campaign:
         store of large results; by default see `open_blobs`. on_lost: called for each large result
         that is missing or damaged, which then stays a reference; without it, raise `ResultLost`.
         """
-        fetching = Fetching(self._node.database, raw=raw, blobs=blobs, on_lost=on_lost)
-        return reading.results(self._node, where, since, below=below, fetching=fetching)
+        fetching = Fetching(self._subtree.database, raw=raw, blobs=blobs, on_lost=on_lost)
+        return reading.results(self._subtree, where, since, below=below, fetching=fetching)
 
     def follow(
         self,
@@ -304,13 +306,13 @@ class Campaign:
         on_page: called whenever all results so far are taken in, at least twice a second between
         looks. Others: see `results`.
         """
-        fetching = Fetching(self._node.database, raw=raw, blobs=blobs, on_lost=on_lost)
-        return reading.follow(self._node, since, below=below, fetching=fetching, on_page=on_page)
+        fetching = Fetching(self._subtree.database, raw=raw, blobs=blobs, on_lost=on_lost)
+        return reading.follow(self._subtree, since, below=below, fetching=fetching, on_page=on_page)
 
     def files(self, key: str) -> dict[str, bytes]:
         """Return the output files of a task, by name; raise `NotFound` if it has no result."""
-        (result,) = self._node.results_of([key])
-        return Outputs(self._node.database).files(self.campaign_id, result.task_id)
+        (result,) = self._subtree.results_of([key])
+        return Outputs(self._subtree.database).files(self.campaign_id, result.task_id)
 
     def fetch(
         self,
@@ -331,7 +333,7 @@ class Campaign:
         """
         if tasks is None:
             tasks = self.results(where=where, below=below, raw=True)
-        return reading.fetch_files(self._node, Path(to), tasks, blobs, on_lost)
+        return reading.fetch_files(self._subtree, Path(to), tasks, blobs, on_lost)
 
     def index(
         self, field: str, *, on_progress: Callable[[int, int], object] = lambda _seen, _done: None
@@ -344,15 +346,15 @@ class Campaign:
         the index has, and how many there are. Raise `Conflict` at more than 16 indexes in a
         database.
         """
-        indexes.index(self._node, field, on_progress)
+        indexes.index(self._subtree, field, on_progress)
 
     def drop_index(self, field: str) -> bool:
         """Drop an index; return whether there was one. The keeper removes its rows."""
-        return indexes.drop_index(self._node, field)
+        return indexes.drop_index(self._subtree, field)
 
     def indexes(self) -> list[ResultIndex]:
         """Return the indexes of this campaign and of those below it, ordered by path."""
-        return indexes.indexes(self._node)
+        return indexes.indexes(self._subtree)
 
     def tasks(
         self, status: str | None = None, *, where: str | None = None, below: bool = True
@@ -361,15 +363,15 @@ class Campaign:
 
         where: only those that match this filter.
         """
-        return reading.tasks(self._node, status, where, below=below)
+        return reading.tasks(self._subtree, status, where, below=below)
 
     def task(self, key: str) -> TaskView:
         """Return a task by its key; raise `NotFound` if there is none."""
-        return self._node.task(key)
+        return self._subtree.task(key)
 
     def attempts(self, key: str) -> list[Attempt]:
         """Return the attempts of a task that have ended, in order; raise `NotFound`."""
-        return reading.attempts(self._node, key)
+        return reading.attempts(self._subtree, key)
 
     def history(self, key: str) -> list[Event]:
         """Return what happened to a task, in order, and its state now; raise `NotFound`."""
@@ -377,22 +379,22 @@ class Campaign:
 
     def logs(self, key: str) -> Iterator[OutputPart]:
         """Iterate over the output of a task as it is written, to its end; see `live_output`."""
-        return reading.logs(self._node, key)
+        return reading.logs(self._subtree, key)
 
     def failures(self, *, below: bool = True) -> Iterator[Failure]:
         """Iterate over failed tasks, campaign by campaign and ordered by task, page by page."""
-        return (Failure(**row) for row in self._node.pages("failures", below=below))
+        return (Failure(**row) for row in self._subtree.pages("failures", below=below))
 
     def failure_classes(self, *, below: bool = True) -> dict[str, int]:
         """Return the number of failed and lost attempts by error class, most frequent first."""
-        return reading.failure_classes(self._node, below=below)
+        return reading.failure_classes(self._subtree, below=below)
 
     def failure_causes(self, limit: int = 20, *, below: bool = True) -> list[FailureCause]:
         """Return failed, lost and refused attempts grouped by cause, most frequent first.
 
         limit: most groups. Attempts of different campaigns are in different groups.
         """
-        return reading.failure_causes(self._node, limit, below=below)
+        return reading.failure_causes(self._subtree, limit, below=below)
 
     def usual_run_s(self) -> float | None:
         """Return the mean seconds from claim to report of recent attempts; None if none has ended.
@@ -400,7 +402,7 @@ class Campaign:
         The mean is over the campaign alone, since others may take longer. It takes the 1,000 last
         seeded tasks with an attempt, and of their attempts those that were done or failed.
         """
-        (row,) = self._node.database.rows("usual_run", campaign=self.campaign_id, most=1_000)
+        (row,) = self._subtree.database.rows("usual_run", campaign=self.campaign_id, most=1_000)
         mean_s: float | None = row["mean_s"]
         return mean_s
 
@@ -410,7 +412,7 @@ class Campaign:
         Points are farther apart with age, and none is older than a year. While a campaign does not
         move it gets none. within: only the points of this latest time.
         """
-        return reading.trend(self._node, within)
+        return reading.trend(self._subtree, within)
 
     def pace(self, status: Status | None = None) -> CampaignPace | None:
         """Return the rate at which tasks end, over the last ten minutes, or longer if few do.
@@ -418,7 +420,7 @@ class Campaign:
         The estimated end is not before the last delayed task is due. None if no task ended within a
         day, or no keeper has recorded it. status: the campaign's, if just read.
         """
-        return reading.pace(self._node, self.status() if status is None else status)
+        return reading.pace(self._subtree, self.status() if status is None else status)
 
     def explain(self, key: str | None = None, *, whole: bool = True) -> Explanation:
         """Explain why tasks of this campaign and those below do not run, or not faster.
@@ -428,7 +430,7 @@ class Campaign:
         first reason is the one that blocks most tasks; broken parts follow, the most costly first.
         whole: also name others' campaigns that run on the same agents.
         """
-        return reading.explain(self._node, key, whole=whole)
+        return reading.explain(self._subtree, key, whole=whole)
 
     def wait(self, timeout_s: float | None = None, *, below: bool = True) -> Status:
         """Wait until no task is unfinished; return the status.
@@ -436,5 +438,5 @@ class Campaign:
         Raise `TimeoutError` after `timeout_s` seconds. A task that waits for an agent is
         unfinished, so somebody must run agents.
         """
-        now = Campaign(exact(self._node.database), self.campaign_id, self.path)
+        now = Campaign(exact(self._subtree.database), self.campaign_id, self.path)
         return reading.wait(self.path, partial(now.status, below=below), timeout_s)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from taskq.campaign.node import CampaignNode
+from taskq.campaign.subtree import Subtree
 from taskq.model.errors import UsageError
 from taskq.model.pauses import sleep
 
@@ -40,13 +40,13 @@ class ResultIndex:
         return self.seen == self.done
 
 
-def index(node: CampaignNode, field: str, on_progress: Callable[[int, int], object]) -> None:
+def index(subtree: Subtree, field: str, on_progress: Callable[[int, int], object]) -> None:
     """Create an index, and fill it with all results that are done; see `Campaign.index`."""
-    about = _about(node, field)
-    node.database.value("index_results", **about)
+    about = _about(subtree, field)
+    subtree.database.value("index_results", **about)
     wanted, before = None, -1
     while True:
-        (row,) = node.database.rows("fill_index", scan=SCAN, **about)
+        (row,) = subtree.database.rows("fill_index", scan=SCAN, **about)
         on_progress(row["seen"], row["done"])
         wanted = row["done"] if wanted is None else wanted
         if row["seen"] >= wanted:
@@ -56,21 +56,23 @@ def index(node: CampaignNode, field: str, on_progress: Callable[[int, int], obje
         before = row["seen"]
 
 
-def drop_index(node: CampaignNode, field: str) -> bool:
+def drop_index(subtree: Subtree, field: str) -> bool:
     """Drop an index; return whether there was one."""
-    return bool(node.database.value("drop_index", **_about(node, field)))
+    return bool(subtree.database.value("drop_index", **_about(subtree, field)))
 
 
-def indexes(node: CampaignNode) -> list[ResultIndex]:
+def indexes(subtree: Subtree) -> list[ResultIndex]:
     """Return the indexes of a campaign and of those below it, ordered by path."""
-    return [ResultIndex(**row) for row in node.database.rows("result_indexes", path=node.path)]
+    return [
+        ResultIndex(**row) for row in subtree.database.rows("result_indexes", path=subtree.path)
+    ]
 
 
-def _about(node: CampaignNode, field: str) -> dict[str, Any]:
+def _about(subtree: Subtree, field: str) -> dict[str, Any]:
     part, _, name = field.partition(".")
     if part not in _PARTS or not name:
         raise UsageError(
             f"{field!r:.80} cannot be indexed: name a number of results, such as result.score, or "
             "of payload or phases"
         )
-    return {"path": node.path, "part": part, "name": name}
+    return {"path": subtree.path, "part": part, "name": name}

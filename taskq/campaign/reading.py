@@ -13,7 +13,7 @@ from typing import Final
 
 from taskq.campaign.bulk import pages
 from taskq.campaign.filter_compiler import compiled
-from taskq.campaign.node import CampaignNode
+from taskq.campaign.subtree import Subtree
 from taskq.db.address import Row
 from taskq.db.standby import exact
 from taskq.diagnosis.due import last_due_s
@@ -40,7 +40,7 @@ HEDGES: Final = 10
 
 
 def results(
-    node: CampaignNode,
+    subtree: Subtree,
     where: str | None,
     since: Cursor | None,
     *,
@@ -51,17 +51,17 @@ def results(
     if since is not None:
         if where is not None:
             raise UsageError("results since a cursor are all that have come: leave out where")
-        since.begin(node.path, node.row()["created_at"])
-        rows = looking.look(node.database, node.nodes(below=below), since)
+        since.begin(subtree.path, subtree.row()["created_at"])
+        rows = looking.look(subtree.database, subtree.nodes(below=below), since)
     elif where is not None:
-        rows = _matching_results(node, where, below=below)
+        rows = _matching_results(subtree, where, below=below)
     else:
-        rows = node.pages("results", below=below)
+        rows = subtree.pages("results", below=below)
     return (Result(**fetching.of(row)) for row in rows)
 
 
 def follow(
-    node: CampaignNode,
+    subtree: Subtree,
     since: Cursor | None,
     *,
     below: bool,
@@ -70,102 +70,107 @@ def follow(
 ) -> Iterator[Result]:
     """Iterate over results as they come, until no task is unfinished."""
     cursor = Cursor() if since is None else since
-    cursor.begin(node.path, node.row()["created_at"])
+    cursor.begin(subtree.path, subtree.row()["created_at"])
 
     def counts() -> list[Status]:
-        return [one for one in node.tree() if below or one.path == node.path]
+        return [one for one in subtree.tree() if below or one.path == subtree.path]
 
-    rows = looking.follow(node.database, counts, cursor, on_page)
+    rows = looking.follow(subtree.database, counts, cursor, on_page)
     return (Result(**fetching.of(row)) for row in rows)
 
 
 def fetch_files(
-    node: CampaignNode,
+    subtree: Subtree,
     to: Path,
     chosen: Iterable[Result | str],
     blobs: BlobStore | None,
     on_lost: Callable[[ResultLost], None] | None,
 ) -> Fetched:
     """Write the output files of results, or of tasks with these keys, to a folder."""
-    found = (one if isinstance(one, Result) else node.results_of([one])[0] for one in chosen)
-    campaigns = {node.path: node.campaign_id}
-    campaigns |= {path: campaign for campaign, path in node.nodes(below=True)}
-    return fetch(Outputs(node.database, blobs), campaigns, found, to, on_lost=on_lost)
+    found = (one if isinstance(one, Result) else subtree.results_of([one])[0] for one in chosen)
+    campaigns = {subtree.path: subtree.campaign_id}
+    campaigns |= {path: campaign for campaign, path in subtree.nodes(below=True)}
+    return fetch(Outputs(subtree.database, blobs), campaigns, found, to, on_lost=on_lost)
 
 
-def tasks(node: CampaignNode, status: str | None, where: str | None, *, below: bool) -> Iterator[TaskView]:
+def tasks(
+    subtree: Subtree, status: str | None, where: str | None, *, below: bool
+) -> Iterator[TaskView]:
     """Iterate over tasks in one status, or all; where: only those that match."""
     if where is None:
-        return (TaskView(**row) for row in node.pages("tasks", below=below, status=status))
+        return (TaskView(**row) for row in subtree.pages("tasks", below=below, status=status))
     chosen, states = compiled(where), STATUSES if status is None else (status,)
     return (
         TaskView(campaign=path, **{name: row[name] for name in TaskView.__slots__ if name in row})
-        for campaign, path in node.nodes(below=below)
-        for page in pages(node.database, campaign, chosen, states, payloads=True)
+        for campaign, path in subtree.nodes(below=below)
+        for page in pages(subtree.database, campaign, chosen, states, payloads=True)
         for row in page.rows
     )
 
 
-def attempts(node: CampaignNode, key: str) -> list[Attempt]:
+def attempts(subtree: Subtree, key: str) -> list[Attempt]:
     """Return the attempts of a task that have ended, in order."""
-    (task,) = node.task_ids([key])
-    rows = node.database.rows("attempts", campaign=node.campaign_id, task=task)
+    (task,) = subtree.task_ids([key])
+    rows = subtree.database.rows("attempts", campaign=subtree.campaign_id, task=task)
     return [Attempt(**row) for row in rows]
 
 
-def logs(node: CampaignNode, key: str) -> Iterator[OutputPart]:
+def logs(subtree: Subtree, key: str) -> Iterator[OutputPart]:
     """Iterate over the output of a task as it is written, to its end."""
-    (task,) = node.task_ids([key])
-    return output_of(exact(node.database), node.campaign_id, task)
+    (task,) = subtree.task_ids([key])
+    return output_of(exact(subtree.database), subtree.campaign_id, task)
 
 
-def explain(node: CampaignNode, key: str | None, *, whole: bool) -> Explanation:
+def explain(subtree: Subtree, key: str | None, *, whole: bool) -> Explanation:
     """Explain why tasks do not run, or not faster; key: why this one does not."""
     if key is None:
-        return explain_campaign(read_facts(node.database, node.path, whole=whole))
-    task, spec = node.task(key), CampaignSpec.from_settings(node.path, node.row()["settings"])
+        return explain_campaign(read_facts(subtree.database, subtree.path, whole=whole))
+    task, spec = (
+        subtree.task(key),
+        CampaignSpec.from_settings(subtree.path, subtree.row()["settings"]),
+    )
     looks = task.status == "failed"
-    facts = read_facts(node.database, node.path, looks=looks, whole=whole)
-    return explain_task(task, attempts(node, key), spec.retry, facts)
+    facts = read_facts(subtree.database, subtree.path, looks=looks, whole=whole)
+    return explain_task(task, attempts(subtree, key), spec.retry, facts)
 
 
-def hedges(node: CampaignNode, *, below: bool) -> Hedges:
+def hedges(subtree: Subtree, *, below: bool) -> Hedges:
     """Return counts of second attempts, and those at work."""
-    (row,) = node.database.rows("hedges", path=node.path, below=below, most=HEDGES)
+    (row,) = subtree.database.rows("hedges", path=subtree.path, below=below, most=HEDGES)
     longest = [SecondAttempt(**one) for one in row.pop("longest")]
     return Hedges(**row, longest=longest)
 
 
-def failure_classes(node: CampaignNode, *, below: bool) -> dict[str, int]:
+def failure_classes(subtree: Subtree, *, below: bool) -> dict[str, int]:
     """Return the number of failed and lost attempts by error class, most frequent first."""
     found: Counter[str] = Counter()
-    for campaign, _ in node.nodes(below=below):
-        for row in node.database.rows("failure_classes", campaign=campaign):
+    for campaign, _ in subtree.nodes(below=below):
+        for row in subtree.database.rows("failure_classes", campaign=campaign):
             found[row["error_class"]] += row["attempts"]
     return dict(found.most_common())
 
 
-def failure_causes(node: CampaignNode, limit: int, *, below: bool) -> list[FailureCause]:
+def failure_causes(subtree: Subtree, limit: int, *, below: bool) -> list[FailureCause]:
     """Return failed, lost and refused attempts grouped by cause, most frequent first."""
     causes = (
         FailureCause(campaign=path, **row)
-        for campaign, path in node.nodes(below=below)
-        for row in node.database.rows("failure_causes", campaign=campaign, limit=limit)
+        for campaign, path in subtree.nodes(below=below)
+        for row in subtree.database.rows("failure_causes", campaign=campaign, limit=limit)
     )
     return heapq.nlargest(limit, causes, key=attrgetter("attempts"))
 
 
-def trend(node: CampaignNode, within: timedelta | None) -> list[Point]:
+def trend(subtree: Subtree, within: timedelta | None) -> list[Point]:
     """Return a point a minute, the oldest first."""
     minutes = None if within is None else within // timedelta(minutes=1)
-    rows = node.database.rows("trend", campaign=node.campaign_id, minutes=minutes)
+    rows = subtree.database.rows("trend", campaign=subtree.campaign_id, minutes=minutes)
     return [Point(**row) for row in rows]
 
 
-def pace(node: CampaignNode, now: Status) -> CampaignPace | None:
+def pace(subtree: Subtree, now: Status) -> CampaignPace | None:
     """Return the rate of the last ten minutes, or longer; not at an end before delays are over."""
-    found = recent_pace(trend(node, timedelta(days=2)), now.done + now.failed, now.unfinished)
-    return found and found.not_before(last_due_s(node.database, now))
+    found = recent_pace(trend(subtree, timedelta(days=2)), now.done + now.failed, now.unfinished)
+    return found and found.not_before(last_due_s(subtree.database, now))
 
 
 def wait(path: str, status: Callable[[], Status], timeout_s: float | None) -> Status:
@@ -180,13 +185,13 @@ def wait(path: str, status: Callable[[], Status], timeout_s: float | None) -> St
     return now
 
 
-def _matching_results(node: CampaignNode, where: str, *, below: bool) -> Iterator[Row]:
+def _matching_results(subtree: Subtree, where: str, *, below: bool) -> Iterator[Row]:
     """Yield rows of results of matching tasks, with the path of their campaign."""
     chosen = compiled(where)
     return (
         {"campaign": path, **row}
-        for campaign, path in node.nodes(below=below)
-        for page in pages(node.database, campaign, chosen, ["done"])
+        for campaign, path in subtree.nodes(below=below)
+        for page in pages(subtree.database, campaign, chosen, ["done"])
         if page.rows
-        for row in node.database.rows("results_of", campaign=campaign, tasks=page.tasks)
+        for row in subtree.database.rows("results_of", campaign=campaign, tasks=page.tasks)
     )

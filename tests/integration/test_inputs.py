@@ -103,7 +103,7 @@ def test_what_is_no_input_is_refused(
     assert taskq.refused("input", "add", "/nowhere", receptor)[0] == 66
     assert taskq.refused("input", "remove", "/c", "absent")[0] == 66
     with pytest.raises(NotFound, match="no campaign"):
-        Campaign(campaign._node.database, 99, "/gone").inputs()  # noqa: SLF001  # removed meanwhile
+        Campaign(campaign._subtree.database, 99, "/gone").inputs()  # noqa: SLF001  # removed meanwhile
     assert campaign.inputs() == {}
 
 

@@ -72,8 +72,8 @@ READING: Final[tuple[Mutant, ...]] = (
     Mutant(
         "wait-at-standby",
         "taskq/campaign/campaign.py",
-        "now = Campaign(exact(self._node.database), self.campaign_id, self.path)",
-        "now = Campaign(self._node.database, self.campaign_id, self.path)",
+        "now = Campaign(exact(self._subtree.database), self.campaign_id, self.path)",
+        "now = Campaign(self._subtree.database, self.campaign_id, self.path)",
         "A wait ends by what a standby showed before tasks were added.",
         _READS,
     ),

@@ -288,7 +288,7 @@ def test_pages_go_through_all_tasks_once(campaign: Campaign, hire: Hire) -> None
             task
             # As many as there may be, if a page began where the last one did.
             for page in islice(
-                pages(campaign._node.database, campaign.campaign_id, compiled(None), states),  # noqa: SLF001
+                pages(campaign._subtree.database, campaign.campaign_id, compiled(None), states),  # noqa: SLF001
                 20,
             )
             for task in page.tasks

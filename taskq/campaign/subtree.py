@@ -1,4 +1,4 @@
-"""A campaign in the tree of the database: what the verbs of `Campaign` work on."""
+"""A campaign with those below it in the database: what the verbs of `Campaign` work on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from taskq.model.views import Result, Status, TaskView
 
 
 @dataclass(frozen=True, slots=True)
-class CampaignNode:
-    """A campaign of a queue. Nothing is cached: each call reads the database."""
+class Subtree:
+    """A campaign and those below it. Nothing is cached: each call reads the database."""
 
     database: Queries
     campaign_id: int
