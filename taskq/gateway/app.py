@@ -20,8 +20,7 @@ from taskq.gateway import manager_queries, messages, metrics, openapi
 from taskq.gateway.auth import AgentSession, Identity, Manager
 from taskq.gateway.errors import Busy, ErrorAnswer
 from taskq.gateway.management import Management
-from taskq.gateway.manager_queries import ManagerQueries
-from taskq.gateway.offered import offered
+from taskq.gateway.manager_queries import ManagerQueries, offered
 from taskq.gateway.openapi import Endpoint
 from taskq.gateway.pages import PagesProcess
 from taskq.gateway.requests import address_of, check_target, length_of, read_body

@@ -22,7 +22,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from taskq.gateway.errors import ErrorAnswer, TooSlow, failure
-from taskq.gateway.lingering import LINGER_BYTES, LINGER_S, half_close
+from taskq.gateway.handshakes import LINGER_BYTES, LINGER_S, half_close
 from taskq.gateway.service import Service
 
 JSON: Final = b"application/json"

@@ -14,8 +14,7 @@ from taskq.dispatch.group_commit import GroupCommit
 from taskq.gateway.db_pool import MOST_WAITING, StatementPool
 from taskq.gateway.errors import Busy
 from taskq.gateway.messages import SessionEndMessage
-from taskq.gateway.pace import Pace
-from taskq.gateway.token_rates import TokenRate
+from taskq.gateway.pace import Pace, TokenRate
 from taskq.model.errors import BY_SQLSTATE
 from taskq_agent.protocol import Hello
 from taskq_agent.text import clean

@@ -18,8 +18,8 @@ from taskq.dispatch.batching import Submitted
 from taskq.gateway.app import bearer
 from taskq.gateway.auth import AgentSession
 from taskq.gateway.connection import IDLE_S, ClientConnection
-from taskq.gateway.large_bodies import LARGE_BYTES
 from taskq.gateway.messages import Exchange, encode, read_exchange
+from taskq.gateway.requests import LARGE_BYTES
 from taskq.gateway.service import NOTHING
 from taskq_agent.protocol import Answer
 

@@ -1,16 +1,26 @@
-"""TLS handshakes: accepts connections and bounds the number and time of handshakes under way.
+"""Begin and end of connections: TLS handshakes, and answers to clients that still send.
 
+The number and time of handshakes under way are bounded.
 uvicorn learns of a client only when its handshake is over, so it does not count unfinished ones,
 and asyncio gives each a minute. Here a connection counts as a client as soon as it is accepted, and
 its handshake then has some seconds. The number under way is limited, for each address and in all:
 one more displaces the oldest. A client that opens connections and stays silent displaces its own;
 the handshakes of others take a few milliseconds. Few connections are accepted at a time, so that
 handshakes under way proceed in between.
+
+Lingering close: ends a connection on which a client still sends, so that it gets its answer.
+
+When a connection is closed while unread data arrive, the kernel resets it, and an answer that the
+client has not read yet may be lost. If the gateway read everything, anybody could keep it busy. So
+the gateway closes its own direction and reads a little more (RFC 9112, 9.6; lingering_close of
+nginx). A client on Linux that still sends after that gets EPIPE, since the other side has closed in
+good order, and then finds the answer; after a reset alone it would not know that there is one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from collections import defaultdict
@@ -125,3 +135,25 @@ class Handshakes:
                 ssl_handshake_timeout=HANDSHAKE_S,
                 ssl_shutdown_timeout=GOODBYE_S,  # of asyncio from Python 3.11 on; of uvloop
             )
+
+
+#: Bytes that are still read, and discarded.
+LINGER_BYTES: Final = 1 << 20
+#: ... and the seconds for which they are read.
+LINGER_S: Final = 5.0
+
+
+def half_close(transport: asyncio.Transport) -> None:
+    """Close the sending direction once all written data are sent."""
+    if transport.can_write_eof():
+        transport.write_eof()
+    elif transport.get_write_buffer_size() == 0:
+        # TLS cannot be closed in one direction, but the TCP connection can. The answer has a
+        # content-length, so a part of it cannot be taken for the whole.
+        with suppress(OSError), _twin(transport) as twin:
+            twin.shutdown(socket.SHUT_WR)
+
+
+def _twin(transport: asyncio.Transport) -> socket.socket:
+    """Return a duplicate of a transport's socket, to be closed by the caller."""
+    return socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))

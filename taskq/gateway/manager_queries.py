@@ -1,5 +1,8 @@
 """Managers' statements: run by name, in threads, apart from agents' requests.
 
+The header of a statement says whether it is offered (`db.catalogue`). Its parameters name the
+campaigns that it is about: `path` and `scope` by path, `campaign` by id.
+
 Each runs in a transaction that begins with `permit`. So PostgreSQL looks up and enforces the rights
 of the token, and nothing is cached. Managers have a small pool of connections of their own.
 Requests, answers and statements are bounded in size and number (`manager_turns`), so that managers
@@ -28,25 +31,68 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskq.db.address import Row
-from taskq.db.catalogue import Offer
+from taskq.db.catalogue import Offer, all_statements
 from taskq.db.connections import Database, JsonText, Statements
 from taskq.db.statements import EncodedText
+from taskq.db.stored_spec import check_handler_of
 from taskq.db.tokens import hashed
 from taskq.files.blob_store import MAX_INPUT_BYTES, BlobStore
 from taskq.gateway.errors import Busy, ErrorAnswer, StatementTooLong, TooLarge
-from taskq.gateway.large_bodies import LARGE_BYTES
 from taskq.gateway.manager_turns import MOST_AT_ONCE, ManagerTurns, PlacedAnswer
 from taskq.gateway.messages import MAX_BODY_BYTES, BadRequest, encode, read_values
-from taskq.gateway.offered import about, checked, offered
-from taskq.gateway.requests import read_body
+from taskq.gateway.requests import LARGE_BYTES, read_body
 from taskq.model.errors import (
     Forbidden,
     KeyConflict,
+    NotOverGateway,
     ServerUnsuitable,
     TaskqError,
     Unavailable,
     UsageError,
 )
+from taskq.model.seed import check_path
+
+_PATHS: Final = frozenset({"path", "scope"})
+_COUNTS: Final = frozenset({"ended", "limit", "most", "named", "scan"})
+_WHOLE_NUMBERS: Final = frozenset({"smallint", "integer", "bigint"})
+
+
+def offered(name: str) -> Offer:
+    """Return how a statement is offered; raise `NotOverGateway` if it is not."""
+    known = all_statements().get(name)
+    if known is None or known.offer is None:
+        raise NotOverGateway(name if name.isidentifier() and len(name) <= 60 else "this")  # noqa: PLR2004
+    return known.offer
+
+
+def checked(name: str, values: dict[str, Any]) -> None:
+    """Raise `BadRequest` or `InvalidPath` unless the values fit the parameters of a statement."""
+    parameters = all_statements()[name].parameters
+    wanted = parameters.keys()
+    if values.keys() != wanted:
+        raise BadRequest(f"{name} takes {', '.join(sorted(wanted)) or 'nothing'}, by these names")
+    for one in _PATHS & wanted:
+        check_path(str(values[one]))
+    for one in _COUNTS & wanted:
+        if type(values[one]) is not int or not 0 <= values[one] <= offered(name).most:
+            raise BadRequest(f"{one} must be a number from 0 to {offered(name).most}")
+    if "campaign" in wanted and type(values["campaign"]) is not int:
+        raise BadRequest("campaign must be the id of one")
+    if isinstance(values.get("spec"), (str, bytes)):
+        check_handler_of(values["spec"])
+    for one, kind in parameters.items():
+        # PostgreSQL would round it.
+        if kind in _WHOLE_NUMBERS and isinstance(values[one], (bool, float)):
+            raise BadRequest(f"{one} must be a whole number")
+
+
+def about(name: str, values: dict[str, Any]) -> tuple[list[str], list[int]]:
+    """Return the campaigns that a statement is about: by paths, and by ids."""
+    if offered(name).whole:
+        return ["/"], []
+    paths = [str(values[one]) for one in sorted(_PATHS & values.keys())]
+    return paths, [values["campaign"]] if "campaign" in values else []
+
 
 MAX_BYTES: Final = 8 << 20
 #: Limits of an answer, in bytes: a page ends after the first. Any other answer is refused beyond

@@ -211,7 +211,7 @@ class NewTasks(Struct):
     on_conflict: OnConflict = "fail"
 
 
-#: A value of a parameter of a statement; see `offered`.
+#: A value of a parameter of a statement; see `manager_queries`.
 Value = bool | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | float | str | None
 Values = dict[str, Value | list[int | str]]
 

@@ -1,15 +1,17 @@
-"""Metrics of the gateway for Prometheus.
+"""Metrics for Prometheus: of the gateway itself, of a token's campaigns and of owners.
 
-They are kept as plain numbers, which cost the hot path next to nothing, and become metrics when
-they are read.
+The gateway's own are plain numbers, which cost the hot path next to nothing, and become metrics
+when they are read. Rows of campaigns and owners are read from the database, limited in number.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -22,9 +24,12 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from taskq.gateway import campaign_metrics, owner_metrics
-from taskq.gateway.metric_rows import StoredNumbers
+from taskq.db.connections import Row
+from taskq.gateway.db_pool import StatementPool
+from taskq.gateway.errors import Busy
 from taskq.model.counters import counted, counter
+from taskq.model.errors import TaskqError
+from taskq.model.seed import STATUSES
 
 if TYPE_CHECKING:
     from taskq.front.pool import Pool
@@ -155,7 +160,128 @@ def text(
         for (name, title), number in zip(_TROUBLES.items(), stored.troubles, strict=False)
     ]
     if stored.campaigns is not None:
-        families += campaign_metrics.families(stored.campaigns)
+        families += of_campaigns(stored.campaigns)
     if stored.owners is not None:
-        families += owner_metrics.families(stored.owners)
+        families += of_owners(stored.owners)
     return generate_latest(_Once(families))
+
+
+#: Most rows, each with series of its own: those with the most unfinished tasks.
+MOST: Final = 200
+#: Seconds for which an answer serves all requests for the same campaigns.
+FRESH_S: Final = 5.0
+_MOST_SCOPES: Final = 64
+#: Seconds for which metrics wait for what the database knows.
+_ANSWER_S: Final = 2.0
+
+
+@dataclass(slots=True)
+class StoredNumbers:
+    """Numbers that only the database knows.
+
+    troubles: the numbers of silent agents whose tasks are held, and of campaigns that paused
+    themselves; empty if the database did not answer. campaigns, owners: the rows for their metrics;
+    None if the database did not answer.
+    """
+
+    troubles: Sequence[int] = ()
+    campaigns: Sequence[Row] | None = None
+    owners: Sequence[Row] | None = None
+
+
+class MetricReader:
+    """Reads the numbers that only the database knows."""
+
+    def __init__(self, statements: StatementPool) -> None:
+        self._statements = statements
+        self._campaigns = _Rows(statements, "campaign_metrics")
+        self._owners = _Rows(statements, "owner_metrics")
+
+    async def read(self, paths: tuple[str, ...]) -> StoredNumbers:
+        """Return the numbers for some campaigns; fewer if the database does not answer soon."""
+        found = StoredNumbers()
+        with suppress(TaskqError, Busy, asyncio.TimeoutError):
+            (row,) = await asyncio.wait_for(self._statements.rows("troubles"), _ANSWER_S)
+            found.troubles = (row["held"], row["paused"])
+            found.campaigns = await asyncio.wait_for(self._campaigns.rows(paths), _ANSWER_S)
+            found.owners = await asyncio.wait_for(self._owners.rows(paths), _ANSWER_S)
+        return found
+
+
+class _Rows:
+    """The latest rows of a statement, by the paths of tokens. One statement at a time."""
+
+    def __init__(self, statements: StatementPool, name: str) -> None:
+        self._statements = statements
+        self._name = name
+        self._turn = asyncio.Lock()
+        self._known: dict[tuple[str, ...], tuple[float, list[Row]]] = {}
+
+    async def rows(self, paths: tuple[str, ...]) -> list[Row]:
+        """Return the rows of the campaigns at and below some paths; raise as the statement does."""
+        async with self._turn:
+            at, rows = self._known.get(paths, (0.0, []))
+            if time.monotonic() - at < FRESH_S and at:
+                return rows
+            rows = await self._statements.rows(self._name, paths=list(paths), limit=MOST)
+            if len(self._known) >= _MOST_SCOPES:
+                self._known.clear()
+            self._known[paths] = (time.monotonic(), rows)
+            return rows
+
+
+_GAUGES: Final = {
+    "taskq_campaign_paused": "1: the campaign or one above it is not open; 0: it is open",
+    "taskq_campaign_failed_attempts": "Attempts that failed, of tasks that are there",
+    "taskq_campaign_lost_attempts": "Attempts lost with their agents, of tasks that are there",
+}
+
+
+def of_campaigns(rows: Sequence[Row]) -> Iterator[Metric]:
+    """Yield the metrics of campaigns."""
+    number = rows[0]["campaigns"] if rows else 0
+    title = f"Campaigns with tasks, of which {MOST} have series of their own"
+    yield GaugeMetricFamily("taskq_campaigns", title, number)
+    tasks = GaugeMetricFamily(
+        "taskq_campaign_tasks", "Tasks of a campaign, its own", labels=["campaign", "status"]
+    )
+    gauges = {
+        name: GaugeMetricFamily(name, title, labels=["campaign"]) for name, title in _GAUGES.items()
+    }
+    for row in rows:
+        for status in STATUSES:
+            tasks.add_metric([row["path"], status], row[status])
+        values = (row["state"] != "open", row["failures"], row["losses"])
+        for gauge, value in zip(gauges.values(), values, strict=True):
+            gauge.add_metric([row["path"]], value)
+    yield tasks
+    yield from gauges.values()
+
+
+def of_owners(rows: Sequence[Row]) -> Iterator[Metric]:
+    """Yield the metrics of owners; a quota has series only for what it limits."""
+    number = rows[0]["owners"] if rows else 0
+    title = f"Owners of campaigns, of which {MOST} have series of their own"
+    yield GaugeMetricFamily("taskq_owners", title, number)
+    tasks = GaugeMetricFamily(
+        "taskq_owner_tasks", "Tasks of all campaigns of an owner", labels=["owner", "status"]
+    )
+    stored = GaugeMetricFamily(
+        "taskq_owner_stored_bytes", "Bytes of inputs and output files", labels=["owner"]
+    )
+    most_tasks = GaugeMetricFamily(
+        "taskq_owner_quota_tasks", "Tasks that a quota allows", labels=["owner", "status"]
+    )
+    most_stored = GaugeMetricFamily(
+        "taskq_owner_quota_bytes", "Bytes that a quota allows", labels=["owner"]
+    )
+    for row in rows:
+        owner = row["owner"]
+        for status, most in (("waiting", "max_waiting"), ("working", "max_running")):
+            tasks.add_metric([owner, status], row[status])
+            if row[most] is not None:
+                most_tasks.add_metric([owner, status], row[most])
+        stored.add_metric([owner], row["bytes"])
+        if row["max_bytes"] is not None:
+            most_stored.add_metric([owner], row["max_bytes"])
+    yield from (tasks, stored, most_tasks, most_stored)

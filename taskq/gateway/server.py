@@ -1,4 +1,4 @@
-"""Server of a gateway: sockets, TLS, upkeep, and an orderly end."""
+"""Server of a gateway: sockets, TLS, upkeep, its presence in the database, and an orderly end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import math
 import signal
 import socket
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from taskq.db.connections import Database
 from taskq.files.blob_store import BlobStore
 from taskq.gateway.app import App
 from taskq.gateway.connection import IDLE_S, sweep
+from taskq.gateway.errors import Busy
 from taskq.gateway.fast_path import AgentConnection
 from taskq.gateway.handshakes import Handshakes
 from taskq.gateway.log import log
@@ -31,12 +33,58 @@ from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import ManagerQueries
 from taskq.gateway.manager_turns import MOST_AT_ONCE
 from taskq.gateway.pages import PagesProcess
-from taskq.gateway.presence import GatewayPresence
 from taskq.gateway.service import Service
-from taskq.gateway.settings import Settings
-from taskq.gateway.tls import ServerCertificate
+from taskq.gateway.settings import ServerCertificate, Settings
 from taskq.model.errors import TaskqError, Unavailable
+from taskq.model.version import VERSION
 from taskq.upkeep.keeper import keeping
+
+PERIOD_S: Final = 10.0
+
+
+class GatewayPresence:
+    """Notes a gateway in the database, for `taskq top` and the pages. name: its host and port."""
+
+    def __init__(self, service: Service, name: str) -> None:
+        self._service = service
+        self._name = name
+        self._holder = str(uuid.uuid4())
+        self._exchanges, self._at = 0, time.monotonic()
+
+    async def run(self) -> None:
+        """Note the gateway until cancelled; then note that it has ended."""
+        try:
+            while True:
+                await self._note(self._sessions())
+                await asyncio.sleep(PERIOD_S)
+        finally:
+            await self._note(None)
+
+    def _sessions(self) -> int:
+        """Return how many sessions are heard here; a live one sends within a third of its lease."""
+        metrics, lease_s = self._service.metrics, self._service.settings.lease_s
+        metrics.forget_silent(time.monotonic() - lease_s)
+        since = time.monotonic() - lease_s / 2
+        return sum(at >= since for at in metrics.heard.values())
+
+    async def _note(self, sessions: int | None) -> None:
+        now, exchanges = time.monotonic(), self._service.metrics.exchanges
+        per_s = (exchanges - self._exchanges) / max(now - self._at, 1.0)
+        self._exchanges, self._at = exchanges, now
+        front = self._service.front
+        try:
+            await self._service.statements.rows(
+                "note_gateway",
+                holder=self._holder,
+                name=self._name,
+                release=VERSION,
+                sessions=sessions,
+                per_s=per_s,
+                front=None if front is None else front.pool.breaker.closed,
+            )
+        except (TaskqError, Busy) as error:
+            log.debug("nobody is told that this gateway is there: %s", error)
+
 
 BACKLOG: Final = 4_096
 LOOK_S: Final = 2.0

@@ -26,10 +26,10 @@ from taskq.gateway.auth import AgentSession, TokenCache
 from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.enrolments import Departures, Enrolments
 from taskq.gateway.errors import Busy, Draining, ErrorAnswer, failure, retry_after_s
-from taskq.gateway.large_bodies import LargeBodies
 from taskq.gateway.log import log
-from taskq.gateway.metric_rows import MetricReader
+from taskq.gateway.metrics import MetricReader
 from taskq.gateway.pace import Pace
+from taskq.gateway.requests import LargeBodies
 from taskq.gateway.settings import Settings
 from taskq.model.errors import Forbidden, Unauthorized
 from taskq_agent.errors import Refused, SessionLost

@@ -13,7 +13,7 @@ from contextlib import suppress
 import pytest
 
 from taskq.gateway.connection import MAX_HEAD_BYTES, MOST_AHEAD
-from taskq.gateway.lingering import LINGER_BYTES
+from taskq.gateway.handshakes import LINGER_BYTES
 from taskq.gateway.service import MOST_UPLOADS
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.gateway.peers import Agent, Peer, Reply, request_bytes

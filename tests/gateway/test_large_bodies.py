@@ -11,13 +11,13 @@ import pytest
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message
 
-from taskq.gateway import large_bodies
+from taskq.gateway import requests as bodies
 from taskq.gateway.app import App
 from taskq.gateway.errors import Busy, failure
-from taskq.gateway.large_bodies import LARGE_BYTES, LargeBodies
 from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import ManagerQueries
 from taskq.gateway.messages import BadRequest, HeartbeatMessage, heartbeat_parts, read_heartbeat
+from taskq.gateway.requests import LARGE_BYTES, LargeBodies
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
 from taskq_agent.protocol import MAX_CLAIM, LeaseIds
@@ -67,7 +67,7 @@ def play(scene: Scene) -> None:
 @pytest.fixture
 def endless_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the rest after a large body outlast every test."""
-    monkeypatch.setattr(large_bodies, "REST_FACTOR", 1e12)
+    monkeypatch.setattr(bodies, "REST_FACTOR", 1e12)
 
 
 @pytest.mark.usefixtures("endless_rest")
@@ -104,7 +104,7 @@ def test_large_bodies_get_their_turns_in_order() -> None:
 @pytest.mark.usefixtures("endless_rest")
 def test_bodies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """In bytes, and a token has one place; who comes then is asked to come again."""
-    monkeypatch.setattr(large_bodies, "MOST_BYTES", 3 * len(LARGE))
+    monkeypatch.setattr(bodies, "MOST_BYTES", 3 * len(LARGE))
 
     async def scene(desk: Desk) -> None:
         await desk.bring("a")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from taskq.gateway.tls import ServerCertificate
+from taskq.gateway.settings import ServerCertificate
 from taskq.model.errors import UsageError
 from tests.fixtures.gateways import GatewayProcess, StartGateway
 from tests.gateway.peers import Peer

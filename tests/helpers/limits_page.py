@@ -153,7 +153,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("OPENED_AT_ONCE", "sessions that a token opens at a gateway at once", "503"),
         ("OPENED_PER_S", "sessions that a token opens at a gateway in the long run", "503"),
     ),
-    "taskq.gateway.large_bodies": (
+    "taskq.gateway.requests": (
         ("LARGE_BYTES", "body that is decoded next to others", "waits for its turn"),
         ("MOST_BYTES", "larger bodies that wait", "503"),
     ),
@@ -185,11 +185,9 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("TAKING_S", "pause in which nothing of an answer is taken", "the connection ends"),
         ("IDLE_S", "connection without requests", "the connection ends"),
     ),
-    "taskq.gateway.lingering": (
+    "taskq.gateway.handshakes": (
         ("LINGER_BYTES", "what is read after a refusal", "the connection ends"),
         ("LINGER_S", "time of reading after a refusal", "the connection ends"),
-    ),
-    "taskq.gateway.handshakes": (
         ("MOST_SHAKING", "TLS handshakes under way", "the oldest ends"),
         ("MOST_OF_ADDRESS", "TLS handshakes under way of one address", "its oldest ends"),
         ("HANDSHAKE_S", "TLS handshake", "the connection ends"),

@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _PERMIT: Final = "sql/functions/permit.sql"
 _CHANGE: Final = "sql/functions/change_campaign.sql"
-_OFFERED: Final = "taskq/gateway/offered.py"
+_OFFERED: Final = "taskq/gateway/manager_queries.py"
 _RIGHTS: Final = ("tests/gateway/test_gateway_role.py", "tests/gateway/test_manager_queries.py")
 
 MANAGING: Final = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskq.gateway import token_rates
-from taskq.gateway.token_rates import TokenRate
+from taskq.gateway import pace
+from taskq.gateway.pace import TokenRate
 
 
 class Clock:
@@ -50,7 +50,7 @@ def test_turns_have_the_rate_in_the_long_run() -> None:
 
 def test_tokens_that_are_counted_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that ask most stay, and what is no token is forgotten."""
-    monkeypatch.setattr(token_rates, "MOST_COUNTED", 10)
+    monkeypatch.setattr(pace, "MOST_COUNTED", 10)
     rate = TokenRate(2, 0.001, Clock())
     for _ in range(2):
         rate.count("often")

@@ -135,8 +135,7 @@ def gateway(
         from taskq.files.blobs import open_blobs  # noqa: PLC0415  # the extra may be missing
         from taskq.gateway import server  # noqa: PLC0415
         from taskq.gateway.log import log_json_to_stderr  # noqa: PLC0415
-        from taskq.gateway.settings import Settings  # noqa: PLC0415
-        from taskq.gateway.tls import ServerCertificate  # noqa: PLC0415
+        from taskq.gateway.settings import ServerCertificate, Settings  # noqa: PLC0415
     if pages and importlib.util.find_spec("jinja2") is None:
         raise ExtraMissing("the pages need jinja2", "web")
     check_tls(host, tls_cert, tls_key, plain=plain, agents=True)
