@@ -59,6 +59,11 @@ class Ticker:
         """Number of viewers."""
         return self._viewers
 
+    @property
+    def late_s(self) -> float:
+        """Seconds for which the next tree has been due; negative: it is not due yet."""
+        return time.monotonic() - self._next_at
+
     async def tree(self, *, anew: bool = False) -> Tree:
         """Return the tree, at most two periods old while the database answers that fast.
 
@@ -90,7 +95,12 @@ class Ticker:
 
         Raise `asyncio.TimeoutError` if there is none within that time.
         """
-        return await asyncio.wait_for(asyncio.shield(self._news), timeout_s)
+        news = self._news
+        # `asyncio.wait_for` may lose a tree that comes just when the time is over.
+        await asyncio.wait([news], timeout=timeout_s)
+        if not news.done():
+            raise asyncio.TimeoutError
+        return news.result()
 
     async def close(self) -> None:
         """Stop reading."""
@@ -132,11 +142,14 @@ class Ticker:
     async def _read(self, name: str) -> None:
         began = time.monotonic()
         self._read_at[name] = began
+        share = 0  # one that fails may have waited for long; it is tried again after a period
         try:
             await in_thread(getattr(self, f"_read_{name}"))
+            share = SHARE
         finally:
-            self.took_s = time.monotonic() - began
-            self._next_at = began + max(self._period_s, SHARE * self.took_s)
+            now = time.monotonic()
+            self.took_s = now - began
+            self._next_at = max(now, began + max(self._period_s, share * self.took_s))
         if name == "counts" or self._tree.nodes:
             self._tree = await in_thread(
                 grow, self._statuses, self._bases, self._scopes, time.monotonic(), self._dues

@@ -71,6 +71,7 @@ def test_what_a_key_did_is_shown_however_slowly_the_tree_is_read(
 ) -> None:
     """A server that is busy is asked seldom, but who has acted waits for what came of it."""
     monkeypatch.setattr(ticker, "SHARE", 1_000_000)
+    monkeypatch.setattr("taskq_cli.top.app.LATE_S", 0.3)
     servable(queue, "/a", 5)
 
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
@@ -79,6 +80,8 @@ def test_what_a_key_did_is_shown_however_slowly_the_tree_is_read(
         await on_screen(app, QuestionScreen)
         await pilot.press("y")
         await shows(app, "/a is paused", "paused by an operator")
+        await asyncio.sleep(1.0)  # several times as long as makes a server late that is asked
+        assert "AWAY" not in text_of(app)
 
     drive(queue, act)
 
@@ -345,7 +348,9 @@ def test_gateways_and_database_are_shown(
     postgres.execute("update taskq.gateway set seen_at = now() + interval '1 h'")
 
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
-        text = await shows(app, "2 gateways", "3,000/s exchanges", "FRONT AVOIDED", "connections")
+        text = await shows(app, " gateways", "3,000/s exchanges", "FRONT AVOIDED", "connections")
+        # The gateway through which this is read may have recorded itself by now.
+        assert "2 gateways" in text or "3 gateways" in text
         assert max(map(len, text.splitlines())) <= 80
         await pilot.press("g")
         text = await shows(app, "PostgreSQL", "n1:8443", "1,234", "front avoided")

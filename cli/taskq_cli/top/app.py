@@ -128,6 +128,8 @@ class TopApp(App[None]):
                 try:
                     tree = await self._ticker.next_tree(LATE_S)
                 except asyncio.TimeoutError:
+                    if self._ticker.late_s < LATE_S:
+                        continue  # a slow server is asked seldom
                     age_s = time.monotonic() - self._tree.at
                     since = f" for {duration(age_s)}" if self._tree.nodes else ""
                     self._trouble = f"{self._client.queries.server} has not answered{since}"
