@@ -50,15 +50,11 @@ def test_removed_campaign_leaves_nothing(queue: Client, hire: Hire, postgres: Po
 def test_counts_are_true_while_a_campaign_is_being_removed(
     queue: Client, database: Database, hire: Hire, postgres: Postgres
 ) -> None:
-    """Failures and losses go with the tasks that they are of.
-
-    Earlier releases stored a class of error with a success, if an agent said one.
-    """
+    """Failures and losses go with the tasks that they are of."""
     tasks_of(queue, "/a", 4)
     agent, lost = hire("/a"), hire("/a")
     agent.fail(agent.claim(1)[0])
     agent.done(agent.claim(1)[0])
-    postgres.execute("update taskq.attempt set error_class = 'odd' where outcome = 'done'")
     lost.claim(1)
     silence(postgres, lost.session)
     assert expire(postgres) == 1

@@ -184,7 +184,7 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["/tmp"], 2, "/tmp"),  # noqa: S108  # a folder that is there
     (["-"], 2, "(`taskq seed --format`)"),
     (["https://host/a.csv"], 2, "`curl URL | taskq seed CAMPAIGN - --format csv`"),
-    (["-", "-", "--format", "csv"], 2, "once only"),
+    (["-", "-", "--format", "csv"], 2, "only once"),
     (["--sweep", "n"], 2, "NAME=VALUES"),
     (["--sweep", "n=2:1"], 2, "upwards"),
     (["--sweep", "n=1:2", "--key", "n"], 2, "do not apply"),
