@@ -30,7 +30,7 @@ def test_the_best_calls_are_the_next_stage(served_queue: Client, name: str) -> N
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore:.*belong no longer to the best.*, and had begun")  # at times
+@pytest.mark.filterwarnings("ignore:.*had begun and are not among the best")  # at times
 def test_the_next_stage_goes_while_the_first_does(near_queue: Client, name: str) -> None:
     """Asked while calls run, `map` waits with agents at work; what is left is that of the end."""
     run = near_queue.map(called.scored, [{"smiles": "C" * n} for n in range(1, 41)], name=name)

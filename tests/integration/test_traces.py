@@ -149,9 +149,9 @@ def test_cursors_of_traces_and_of_results_are_apart(
         [
             ("/busy", 69, "answered 503: 'come \\x1b[31m again'"),
             ("/refuse", 2, "answered 401: 'no token'"),
-            ("/cut", 69, "cannot be asked"),
+            ("/cut", 69, "cannot be reached"),
             ("/echo", 2, "answered 400: 'authorization: ...'"),
-            (":1", 69, "cannot be asked"),
+            (":1", 69, "cannot be reached"),
         ],
         quick=2,
     ),
