@@ -75,8 +75,9 @@ class Invocation:
     ) -> Iterator[Client]:
         """Connect for reading: to the standby of `--read-dsn` or `TASKQ_READ_DSN`, if there is one.
 
-        Otherwise as `client`. In the end it is said how old at most what was read is. say: told
-        whenever the standby is left for the primary, by default people are. waits: as for `client`.
+        Otherwise as `client`. At the end it reports the greatest age of what was read. say: called
+        when it leaves the standby for the primary; by default it prints a warning. waits: as for
+        `client`.
         """
         if waits:
             self._await(self.address(), self.standby)

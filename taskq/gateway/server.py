@@ -83,7 +83,7 @@ class GatewayPresence:
                 front=None if front is None else front.pool.breaker.closed,
             )
         except (TaskqError, Busy) as error:
-            log.debug("nobody is told that this gateway is there: %s", error)
+            log.debug("the presence of this gateway cannot be recorded: %s", error)
 
 
 BACKLOG: Final = 4_096

@@ -89,7 +89,7 @@ def send_mail(
             safe = True
         if server.user is not None:
             if not safe:
-                raise Unavailable("the mail server offers no TLS: it is told no password")
+                raise Unavailable("the mail server offers no TLS, so it gets no password")
             if password is None:
                 raise Unavailable("the mail server wants a password, and the keeper has none")
             connection.login(server.user, password)

@@ -65,7 +65,7 @@ def error(reply: Reply) -> tuple[int, str]:
 def test_long_text_goes_to_postgresql_undecoded(
     realm: Realm, submitter: Client, end: bytes
 ) -> None:
-    """It is stored as it came; PostgreSQL refuses what is no text, and nothing of it is cut off."""
+    """Store it unchanged and uncut; PostgreSQL refuses what is not text."""
     own = submitter.create_campaign(f"{realm.path}/own")
     key = "Ω" * 8
     payload = {"x": "β\\" * 10_000}

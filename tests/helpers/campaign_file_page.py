@@ -1,4 +1,4 @@
-"""The tables of settings in docs/campaign-file.md, of which each stands below its mark.
+"""The tables of settings in docs/campaign-file.md, each below its mark.
 
 `python -m tests.helpers.campaign_file_page` writes them anew from the declarations of the settings.
 """

@@ -236,7 +236,7 @@ def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
         for _ in records:  # those beyond the limit are counted
             pass
     if found.count:
-        sys.stdout.flush()  # output that is lost is told before what it says
+        sys.stdout.flush()  # an error of the output comes before the verdict
         hint = "; --output json shows the rows" if invocation.output == "table" else ""
         raise Violated(f"{counted(found.count, 'violation')} found{hint}.")
 

@@ -260,7 +260,7 @@ def watch(
             if time.monotonic() >= ends_at:
                 break
             time.sleep(max(0.0, min(looked_at + interval, ends_at) - time.monotonic()))
-    sys.stdout.flush()  # output that is lost is told before what it says
+    sys.stdout.flush()  # an error of the output comes before the verdict
     if status is None or status.unfinished:
         left = "unknown" if status is None else counted(status.unfinished, "unfinished task")
         raise TimedOut(f"{path} after {duration(timeout_s or 0)}: {left}.")

@@ -73,7 +73,7 @@ def log_to_stderr(*, verbose: bool, quiet: bool) -> None:
     """Log to standard error as agents do, in lines that a terminal cannot obey."""
     streams.log_to_stderr(verbose=verbose, quiet=quiet, shown=one_line)
     if not verbose:
-        # Each connection that it tries in vain is worth a line to psycopg; what fails is said once.
+        # psycopg logs each attempt to connect; the command reports a failure once.
         logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 

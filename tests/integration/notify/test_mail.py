@@ -147,7 +147,7 @@ def test_password_is_told_to_an_encrypted_server_only(
     """It comes from the environment, and is in no table and no message."""
     monkeypatch.setenv("TASKQ_SMTP_PASSWORD", "right")
     assert (
-        tell(serve(tls=False, auth=True)) == "the mail server offers no TLS: it is told no password"
+        tell(serve(tls=False, auth=True)) == "the mail server offers no TLS, so it gets no password"
     )
     assert postbox.logins == []
     assert tell(serve(tls=True, auth=True)) is None
