@@ -96,6 +96,13 @@ lint: .venv/test ## Check style, types and layers
 agent: .venv/base ## Build dist/taskq-agent.pyz, the agent as one file for worker nodes
 	$(BIN)/python -m taskq.pilots.agent_file dist/taskq-agent.pyz
 
+.PHONY: docs
+docs: .venv/docs ## Build the manual as a site in build/site, and check its links
+	rm -rf build/docs build/site
+	mkdir -p build/docs
+	cp --parents -t build/docs $$(git ls-files '*.md' LICENSE deploy docs examples)
+	$(BIN)/zensical build --strict --clean
+
 .PHONY: dist
 dist: .venv/test ## Build dist/: wheel, source archive, the agent as one file, and their SHA-256
 	rm -rf dist
@@ -141,6 +148,10 @@ clean: ## Remove the virtual environment and what tools left behind
 
 .venv/demo: .venv/base
 	$(BIN)/python -m pip install --quiet --editable '.[active,docking]'
+	@touch $@
+
+.venv/docs: .venv/base
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
 
 .venv/test: .venv/base
