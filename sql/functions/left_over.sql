@@ -60,7 +60,7 @@ begin
                                 ' -- PROGRAM ARGUMENT...` gives it one', c.path)
                     when c.paused_why is not null
                     then format('%1$s has paused itself: %2$s; `taskq campaign resume %1$s` when '
-                                'that is mended', c.path, c.paused_why)
+                                'that is repaired', c.path, c.paused_why)
                     else format('%s requires %s', c.path, array_to_string(c.requires, ' '))
                end as reason
           from vain v

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from taskq.campaign.filter_compiler import Filter
-from taskq.db.access import Queries
+from taskq.db.access import Queries, in_chunks
 from taskq.db.address import Row
-from taskq.db.paging import in_chunks
 from taskq.model.views import Status, TaskView
 
 EXAMPLES: Final = 5

@@ -67,7 +67,7 @@ class _Parser:
             raise self._error(self._next, "the filter is empty")
         term = self._filter()
         if self._next.kind != "end":
-            raise self._error(self._next, "here follows and, or, or the end")
+            raise self._error(self._next, "expected and, or, or the end")
         return term
 
     @property
@@ -113,7 +113,7 @@ class _Parser:
         elif self._word("("):
             term = self._filter()
             if not self._word(")"):
-                raise self._error(self._next, "here a parenthesis is to be closed")
+                raise self._error(self._next, "expected a closing parenthesis")
         else:
             term = self._comparison()
         self._depth -= 1
@@ -128,11 +128,11 @@ class _Parser:
         how = operator.value.lower()
         if operator.kind == "word" and how in {"in", "not"}:
             if how == "not" and not self._word("in"):
-                raise self._error(self._next, "here follows in")
+                raise self._error(self._next, "expected in")
             chosen = FieldComparison(field, "in", self._values(field))
             return Not(chosen) if how == "not" else chosen
         if operator.kind != "mark" or how not in _OPERATORS:
-            raise self._error(operator, "here follows one of = != < <= > >= ~ in")
+            raise self._error(operator, "expected one of = != < <= > >= ~ in")
         self._pieces += how == "~"
         if self._pieces > MAX_PIECES:
             raise self._error(operator, f"a filter has at most {MAX_PIECES} comparisons with ~")
@@ -145,7 +145,7 @@ class _Parser:
         token = self._take()
         name = token.value.lower()
         if token.kind != "word" or name in _KEYWORDS:
-            raise self._error(token, "here follows a field, as error or payload.NAME")
+            raise self._error(token, "expected a field, such as error or payload.NAME")
         if name not in KINDS:
             close = get_close_matches(name, KINDS, n=1)
             known = _SIMILAR.get(name) or (close[0] if close else None)
@@ -157,20 +157,20 @@ class _Parser:
                 raise self._error(self._next, f"{name} has no fields")
             below = self._take()
             if below.kind not in {"word", "text"}:
-                raise self._error(below, "here follows the name of a field, quoted if need be")
+                raise self._error(below, "expected the name of a field, quoted if need be")
             names.append(below.value)
         if KINDS[name] == "any" and len(names) == 1:
-            raise self._error(self._next, f"name a field of it, as {name}.NAME")
+            raise self._error(self._next, f"name a field of it, such as {name}.NAME")
         return tuple(names)
 
     def _values(self, field: tuple[str, ...]) -> tuple[Value, ...]:
         if not self._word("("):
-            raise self._error(self._next, "here follows a list in parentheses")
+            raise self._error(self._next, "expected a list in parentheses")
         values = [self._value(field, "in")]
         while self._word(","):
             values.append(self._value(field, "in"))
         if not self._word(")"):
-            raise self._error(self._next, "here follows a comma, or a closing parenthesis")
+            raise self._error(self._next, "expected a comma, or a closing parenthesis")
         return tuple(values)
 
     def _value(self, field: tuple[str, ...], operator: str) -> Value:
@@ -184,7 +184,7 @@ class _Parser:
             value = _CONSTANTS[token.value.lower()]
         else:
             quoted = f'; is it "{token.value}"?' if token.kind == "word" else ""
-            raise self._error(token, f"here follows a number, or text in quotes{quoted}")
+            raise self._error(token, f"expected a number, or text in quotes{quoted}")
         wrong = _misfit(KINDS[field[0]], field, operator, value)
         if wrong is not None:
             raise self._error(token, wrong)

@@ -15,9 +15,8 @@ from numbers import Integral, Real
 from typing import Any, Final, Literal, TypeAlias
 
 from taskq.campaign.bulk import Action
-from taskq.db.access import Queries
+from taskq.db.access import Queries, task_ids
 from taskq.db.catalogue import array
-from taskq.db.paging import task_ids
 from taskq.model.errors import InvalidTask, UsageError
 from taskq.model.seed import PRIORITY_RANGE
 from taskq_agent.text import is_unicode
@@ -95,7 +94,7 @@ def _check_priority(key: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidTask(
             f"the priority of {key!r:.300} must be a whole number, not {value!r:.80}; "
-            'of scores, say which are best, "highest" or "lowest"'
+            'for scores, say which are best, "highest" or "lowest"'
         )
     if not low <= int(value) <= high:
         raise InvalidTask(f"the priority of {key!r:.300}, {value}, is outside {low} to {high}")

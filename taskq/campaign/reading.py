@@ -14,9 +14,9 @@ from typing import Final
 from taskq.campaign.bulk import pages
 from taskq.campaign.filter_compiler import compiled
 from taskq.campaign.subtree import Subtree
+from taskq.db.access import Queries
 from taskq.db.address import Row
 from taskq.db.standby import exact
-from taskq.diagnosis.due import last_due_s
 from taskq.diagnosis.fact_reading import read_facts
 from taskq.diagnosis.reasons import Explanation
 from taskq.diagnosis.rules import explain_campaign
@@ -50,7 +50,7 @@ def results(
     """Iterate over results: all, those that match, or those that a cursor does not have."""
     if since is not None:
         if where is not None:
-            raise UsageError("results since a cursor are all that have come: leave out where")
+            raise UsageError("results since a cursor take no filter: leave out where")
         since.begin(subtree.path, subtree.row()["created_at"])
         rows = looking.look(subtree.database, subtree.nodes(below=below), since)
     elif where is not None:
@@ -171,6 +171,19 @@ def pace(subtree: Subtree, now: Status) -> CampaignPace | None:
     """Return the rate of the last ten minutes, or longer; not at an end before delays are over."""
     found = recent_pace(trend(subtree, timedelta(days=2)), now.done + now.failed, now.unfinished)
     return found and found.not_before(last_due_s(subtree.database, now))
+
+
+def last_due_s(queries: Queries, status: Status) -> float | None:
+    """Return a lower bound of the seconds until the last delayed task here or below is due.
+
+    status: of the campaign with all below it. None if no task is delayed, or if it is unknown: many
+    delayed tasks of other campaigns come later, or the gateway is of an older release.
+    """
+    if not status.delayed:
+        return None
+    row = queries.row("explain_due", path=status.path) or {}
+    found: float | None = row.get("last_due_s")
+    return found
 
 
 def wait(path: str, status: Callable[[], Status], timeout_s: float | None) -> Status:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from taskq.db.access import Queries
+from taskq.db.access import Queries, pages, task_ids
 from taskq.db.address import Row
-from taskq.db.paging import pages, task_ids
 from taskq.model.errors import NotFound
 from taskq.model.views import Result, Status, TaskView
 

@@ -11,7 +11,7 @@ from taskq.campaign.bulk import OnBulk, counting, in_bulk, moving
 from taskq.campaign.filter_compiler import compiled
 from taskq.campaign.priorities import to_priority
 from taskq.campaign.subtree import Subtree
-from taskq.db.paging import MOVE_CHUNK, in_chunks
+from taskq.db.access import MOVE_CHUNK, in_chunks
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
 from taskq.ingest import key_conflicts, seeding

@@ -17,7 +17,7 @@ from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.local_agents import Computing, LocalAgents
 from taskq.compute.pickling import function_archive
 from taskq.compute.unpickling import ResultReader, Trust
-from taskq.db.paging import task_ids
+from taskq.db.access import task_ids
 from taskq.db.stored_spec import spec_body
 from taskq.files.blobs import open_blobs
 from taskq.model.campaign_spec import CampaignSpec, RetryPolicy

@@ -15,9 +15,8 @@ from decimal import Decimal
 from types import NoneType
 from typing import Any, Final
 
-from taskq.db.access import Queries
+from taskq.db.access import PAGE, Queries
 from taskq.db.address import Row
-from taskq.db.paging import PAGE
 from taskq.model.errors import ExtraMissing, NotOverGateway
 from taskq.model.views import Result
 from taskq.results.parquet import PIECE_ROWS, ArrowColumns, grouped

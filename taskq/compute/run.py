@@ -16,9 +16,8 @@ from taskq.compute import frames, progress, waiting
 from taskq.compute.outcomes import Outcome, OutcomeReader
 from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
-from taskq.db.access import Queries
+from taskq.db.access import Queries, in_chunks
 from taskq.db.address import Row
-from taskq.db.paging import in_chunks
 from taskq.files.large_results import Fetching
 from taskq.model.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
 from taskq.model.seed import Seed

@@ -16,8 +16,7 @@ from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.plan import FunctionPlan, OnChange
 from taskq.compute.run import BestCalls, Run
 from taskq.compute.unpickling import ResultReader, Trust
-from taskq.db.access import Queries
-from taskq.db.paging import in_chunks, task_ids
+from taskq.db.access import Queries, in_chunks, task_ids
 from taskq.ingest.sources.records import BadLine, Source
 from taskq.model.errors import Clash, InvalidTask, KeyConflict, NotFound
 from taskq.model.seed import Seed

@@ -3,6 +3,10 @@
 psycopg's errors are translated here only. A lost server becomes `Unavailable`, a refused login
 `LoginRefused`, each private error code of the server-side functions (`TQ...`) its exception. A
 refused value is the caller's mistake and becomes `ValueRefused`, a `UsageError`.
+
+Gateways and agents go on while the database is upgraded, as long as their statements work. An error
+that the upgrade may have caused becomes `SchemaNewer`, on which they wait; an error of the caller
+would make agents leave.
 """
 
 from __future__ import annotations
@@ -27,12 +31,12 @@ from typing_extensions import Self
 
 from taskq.db.silence import Watched, WatchedAsyncConnection, WatchedConnection
 from taskq.db.stored_json import loads
-from taskq.db.upgrades import Installed
 from taskq.model.errors import (
     BY_SQLSTATE,
     Clash,
     KeyConflict,
     LoginRefused,
+    SchemaNewer,
     ServerUnsuitable,
     Unavailable,
     UsageError,
@@ -112,9 +116,7 @@ def translated(what: str) -> Iterator[None]:
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
         raise _out_of_reach(what, error) from error
     except UnicodeEncodeError as error:
-        raise UsageError(
-            f"{what} takes no text that is not valid Unicode: {error.object!r:.80}"
-        ) from error
+        raise UsageError(f"{what} takes only valid Unicode: {error.object!r:.80}") from error
     except psycopg.Error as error:
         kind = BY_SQLSTATE.get(error.sqlstate or "", ServerUnsuitable)
         if kind is KeyConflict:
@@ -128,8 +130,8 @@ def _refused_value(what: str, error: psycopg.Error) -> ValueRefused | Unavailabl
     if error.diag.constraint_name not in _DRAWN_IDS:
         return ValueRefused(f"{what} refuses a value: {text}")
     return Unavailable(
-        f"{what} draws ids that are taken, as a copy by logical replication does at first: {text}; "
-        "a keeper mends that within a minute, `taskq recover` at once"
+        f"{what} draws ids that are taken, as in a new copy by logical replication: {text}; "
+        "a keeper repairs that within a minute, `taskq recover` at once"
     )
 
 
@@ -137,7 +139,7 @@ def _not_allowed(what: str, error: psycopg.Error) -> ServerUnsuitable:
     text = _first_line(error)
     # About an object in the schema; creating a database, for example, gives another message.
     ours = text.startswith("permission denied for ")
-    hint = "; the schema's owner may, and gives roles by `taskq db grant`" if ours else ""
+    hint = "; the schema's owner may, and grants roles with `taskq db grant`" if ours else ""
     return ServerUnsuitable(f"{what} refuses: {text}{hint}")
 
 
@@ -149,6 +151,34 @@ def _out_of_reach(what: str, error: psycopg.Error) -> LoginRefused | Unavailable
     return Unavailable(
         f"cannot reach {what}: {text}" if lost else f"{what} cannot do this now: {text}"
     )
+
+
+#: The error of a statement that was prepared before an upgrade changed its result.
+PREPARED_BEFORE: Final = psycopg.errors.FeatureNotSupported
+
+#: Errors that blame the caller.
+_CALLERS: Final = (UsageError, ServerUnsuitable)
+
+
+class Installed:
+    """What was installed when this process began to use a database; None if unknown."""
+
+    def __init__(self) -> None:
+        self.noted: dict[str, Any] | None = None
+
+    def explains(self, error: psycopg.Error) -> bool:
+        """Tell whether an upgrade may have caused an error."""
+        kind = BY_SQLSTATE.get(error.sqlstate or "", ServerUnsuitable)
+        lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+        return self.noted is not None and not lost and issubclass(kind, _CALLERS)
+
+    def check(self, found: dict[str, Any] | None, server: str) -> None:
+        """Raise `SchemaNewer` if something else is installed now."""
+        if self.noted is not None and self.noted != found:
+            raise SchemaNewer(
+                f"{server} was upgraded while this process used it: restart the process, with "
+                "the release that is installed there"
+            )
 
 
 @dataclass(slots=True)
@@ -329,16 +359,16 @@ def _first_line(error: BaseException) -> str:
 _ROLE: Final = r'role ".*" (?:does not exist|is not permitted to log in)'
 _ADVICE: Final = {
     re.compile(rf"authentication failed|no password supplied|no such user|{_ROLE}"): (
-        "look at the user and the password in the address"
+        "check the user and the password in the address"
     ),
     re.compile(r"\bpg_hba\.conf\b"): (
-        "the server's administrator lets you in, by a line in that file"
+        "the server's administrator can let you in, with a line in that file"
     ),
     re.compile(r'database ".*" does not exist|no such database'): (
-        "look at its name in the address; the server's administrator makes one"
+        "check its name in the address; the server's administrator creates databases"
     ),
     re.compile("permission denied for database"): (
-        "its owner lets you in, with `grant connect on database`"
+        "its owner can let you in, with `grant connect on database`"
     ),
 }
 

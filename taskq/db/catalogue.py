@@ -331,7 +331,7 @@ class _Header:
     def has_no_more(self) -> None:
         """Raise `BadStatement` for a line that means nothing for such a statement."""
         for key, (number, _) in self._said.items():
-            raise self._wrong(number, f"@{key} says nothing about such a statement")
+            raise self._wrong(number, f"@{key} does not apply to such a statement")
 
     def _taken(self, key: str, *, needed: bool) -> tuple[int, str] | None:
         if not needed:

@@ -19,6 +19,7 @@ from typing_extensions import Self
 from taskq.db.access import check_process
 from taskq.db.address import (
     POOL_TIMEOUT_S,
+    PREPARED_BEFORE,
     DatabaseAddress,
     Row,
     display_name,
@@ -28,7 +29,6 @@ from taskq.db.address import (
 from taskq.db.catalogue import statement
 from taskq.db.silence import WatchedAsyncConnection, WatchedConnection
 from taskq.db.statements import JsonText, Statements
-from taskq.db.upgrades import PREPARED_BEFORE
 from taskq.model.errors import SchemaNewer, TaskqError, Unavailable
 
 __all__ = [
@@ -268,7 +268,7 @@ class Database:
         return same
 
     def note_installed(self) -> None:
-        """Note what is installed, so that a later upgrade is recognised; see `upgrades`."""
+        """Note what is installed, so that a later upgrade is recognised; see `address`."""
         self._address.installed.noted = self.row("installation")
 
     @contextmanager

@@ -23,7 +23,7 @@ from taskq.db.access import check_process
 from taskq.db.address import Row
 from taskq.db.catalogue import find
 from taskq.db.gateway_answers import Refusal, answered_rows, refusal
-from taskq.db.gateway_credentials import manager_token
+from taskq.db.queue_address import manager_token
 from taskq.model.errors import NotFound, TaskqError, Unavailable, UsageError
 from taskq.model.version import VERSION
 from taskq_agent.http.connections import Connections, Dialer, HttpRequest, read_all, tls_context
@@ -281,9 +281,7 @@ def _request(name: str, values: Mapping[str, object], token: str) -> HttpRequest
         if rest is not None:
             body += b"\n" + texts[rest].encode()
     except UnicodeEncodeError as error:
-        raise UsageError(
-            f"the gateway takes no text that is not valid Unicode: {error.object!r:.80}"
-        ) from None
+        raise UsageError(f"the gateway takes only valid Unicode: {error.object!r:.80}") from None
     headers = {**_headers(token), "Content-Type": "application/json", "Accept-Encoding": "gzip"}
     if len(body) >= _WORTH_GZIP:
         body = gzip.compress(body, 3)
@@ -308,5 +306,5 @@ def _decompressed(body: bytes) -> bytes:
     except zlib.error as error:
         raise ValueError(f"the answer is not compressed as it should be: {error}") from None
     if not stream.eof:
-        raise ValueError("the answer is not whole")
+        raise ValueError("the answer is incomplete")
     return data

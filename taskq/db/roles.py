@@ -61,7 +61,7 @@ def _change(database: Database, how: str, role: str, login: str) -> bool:
         known = statements.row("login", login=login)
         if known is None:
             raise NotFound(
-                f"{database.server} has no login {login!r:.80}; its administrator makes one with "
+                f"{database.server} has no login {login!r:.80}; its administrator creates one with "
                 "`create role ... login`"
             )
         if known["owns"]:

@@ -181,8 +181,8 @@ class StandbyReads:
         # Nothing was replayed for long; perhaps nothing was written.
         if written is not None and self._standby.value("has_replayed", position=written):
             return 0.0
-        far = "nobody knows how far" if behind_s is None else duration(behind_s)
-        raise Unavailable(f"{self._standby.server}: {far} behind")
+        far = "an unknown time" if behind_s is None else duration(behind_s)
+        raise Unavailable(f"{self._standby.server} is {far} behind")
 
     def _leave(self, why: str) -> None:
         self._behind_s = None

@@ -158,7 +158,7 @@ def session_token(enrolment_token: str, key: str) -> str:
     except ValueError:
         canonical = False
     if not canonical:
-        raise UsageError(f"{key!r:.80} is no key of a hello; draw a UUID")
+        raise UsageError(f"{key!r:.80} is not the key of a hello: draw a UUID")
     derived = hmac.digest(_bytes(enrolment_token), key.encode(), "sha256")
     return _SESSION_PREFIX + _encoded(derived)
 

@@ -25,7 +25,7 @@ class Ban:
     @property
     def term(self) -> str:
         """Its end, in words: `banned until 2026-12-01T08:00:00Z`."""
-        return f"banned until {instant(self.until) if self.until else 'that is lifted'}"
+        return f"banned until {instant(self.until) if self.until else 'it is lifted'}"
 
     @property
     def about(self) -> str:

@@ -180,31 +180,31 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
         if len({one.host for one in sites[name] if one.outcome in BAD}) > 1
     ]
     if sum(_bad(sites[name]) for name in bad_sites) > _HALF * all_bad:
-        return "site", _beside("at", bad_sites, judged_sites), bad_sites
+        return "site", _evidence("at", bad_sites, judged_sites), bad_sites
     if sum(_bad(hosts[name]) for name in bad_hosts) > _HALF * all_bad:
-        return "node", _beside("on", bad_hosts, judged), bad_hosts
+        return "node", _evidence("on", bad_hosts, judged), bad_hosts
     rest = [one for name, some in hosts.items() if name not in judged.failing for one in some]
     everywhere = share(_bad(rest), sum(one.attempts for one in rest))
     many = counted(len(hosts), "host")
     if everywhere.low > _HALF and len(hosts) > 1:
-        text = f"{percent(everywhere.share)} of all attempts on {many} fail so"
+        text = f"{percent(everywhere.share)} of all attempts on {many} fail this way"
         return "campaign", f"{text} ({everywhere.interval})", []
     tried = fates.again + fates.then_done
     again = share(fates.again, tried)
-    told = f"of {counted(tried, 'task')} tried on a second host {fates.again:,} failed so again"
+    ends = f"{fates.again:,} of {counted(tried, 'task')} tried on a second host failed again"
     if tried and again.low > _HALF:
-        return "task", f"{told} ({again.interval})", []
+        return "task", f"{ends} ({again.interval})", []
     if tried and again.high < _HALF:
-        return "chance", f"{told} ({again.interval})", []
+        return "chance", f"{ends} ({again.interval})", []
     if len(hosts) == 1:
-        return "unclear", "only one host has attempts: no other shows whether it is the host's", []
+        return "unclear", "only one host has attempts: no other shows whether the host fails", []
     if not tried:
         return (
             "unclear",
             f"none of {many} stands out, and no task was tried on a second",
             [],
         )
-    return "unclear", f"none of {many} stands out; {told}: too few to tell", []
+    return "unclear", f"none of {many} stands out; {ends}: too few to tell", []
 
 
 def _by(
@@ -220,7 +220,7 @@ def _bad(groups: Iterable[AttemptGroup]) -> int:
     return sum(one.attempts for one in groups if one.outcome in BAD)
 
 
-def _beside(where: str, names: Sequence[str], judged: Judgement) -> str:
+def _evidence(where: str, names: Sequence[str], judged: Judgement) -> str:
     """Return how often the worst places fail, and how often the others."""
     parts = []
     for name in names[:_SHOWN]:
@@ -237,4 +237,4 @@ def _beside(where: str, names: Sequence[str], judged: Judgement) -> str:
     if found is not None:
         others = found.elsewhere
         elsewhere = f", elsewhere {percent(others.share)} ({others.interval})"
-    return f"{', '.join(parts)}{more} fail so{elsewhere}"
+    return f"{', '.join(parts)}{more} fail this way{elsewhere}"

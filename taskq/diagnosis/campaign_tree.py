@@ -1,4 +1,4 @@
-"""The tree of campaigns for display: totals, paces and agents of each, from readings."""
+"""The tree of campaigns for display, from readings: totals, paces and agents, also as texts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from itertools import accumulate
 from typing import Final
 
 from taskq.diagnosis.trend import CampaignPace, make_pace
-from taskq.model.seed import is_within
+from taskq.model.seed import STATUSES, is_within
 from taskq.model.views import Status
+from taskq.model.words import duration, rate
 
 #: Campaigns that one page shows.
 MOST_SHOWN: Final = 1_000
@@ -158,3 +159,26 @@ def _why(one: Status, above: Status | None, where: str | None) -> str:
     if above is not None and above.state == one.state:
         return f"{one.state} with {where}"
     return f"{one.state} by an operator"
+
+
+def figures_of(tree: Tree, path: str, levels: int) -> dict[str, str]:
+    """Return the texts that change on pages about a campaign, by the names of their elements."""
+    shown, _ = tree.shown(path, levels)
+    found = {"campaigns": str(len(shown))}
+    for node in shown:
+        found |= {f"{node.own.campaign_id}.{name}": text for name, text in node_texts(node).items()}
+    return found
+
+
+def node_texts(node: CampaignNode) -> Mapping[str, str]:
+    """Return the shown texts of a campaign, by name, as the templates first show them."""
+    status, pace = node.status, node.pace
+    texts = {name: f"{getattr(status, name):,}" for name in (*STATUSES, "total")}
+    final = status.total - status.unfinished
+    return texts | {
+        "share": f"{100 * final / status.total:.1f} %" if status.total else "",
+        "final": str(final),
+        "rate": "" if pace is None or status.finished else rate(pace.per_s),
+        "eta": "" if pace is None or not status.unfinished else duration(pace.eta_s),
+        "agents": "" if node.agents is None else f"{node.agents:,}",
+    }

@@ -66,7 +66,7 @@ def _failed(facts: Facts) -> Iterator[Reason]:
         text = "Attempts fail, though no task has failed for good"
     text += f"; {told(facts, verdicts)}." if verdicts else "."
     if any(one.remedy for one in verdicts):
-        text += " They fail again until that is repaired; to retry them comes after that."
+        text += " They fail again until that is repaired; retry them after that."
     yield Reason(
         "failed" if failed else "failing",
         text,
@@ -99,7 +99,7 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
         elif one.name not in told_so:
             yield Reason(
                 f"banned-{one.kind}",
-                f"{one.kind.capitalize()} {one.ban}: {one.ban.why}. When it is mended, lift that.",
+                f"{one.kind.capitalize()} {one.ban}: {one.ban.why}. Lift the ban after the repair.",
                 blocks=False,
                 commands=[command(f"{one.kind}s", "unban", names=[one.name])],
                 figures=_figures(one),
@@ -108,7 +108,7 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
         more = hosts[_MOST_SHOWN:]
         yield Reason(
             "failing-host",
-            f"Clearly more than elsewhere fails on {counted(len(more), 'other host')} as well: "
+            f"Clearly more than elsewhere also fails on {counted(len(more), 'other host')}: "
             f"{some([one.name for one in more])}.",
             blocks=False,
             lost=sum(one.bad for one in more),

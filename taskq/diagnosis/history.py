@@ -43,8 +43,8 @@ def history(task: TaskView, attempts: Iterable[Attempt]) -> list[Event]:
         before = one
     if task.status == "working" and task.claimed_at is not None:
         where = "leased ahead in Redis" if task.host is None else "it runs"
-        told = progress(task.progress, task.progress_note)
-        text = ": ".join(filter(None, (where, told)))
+        far = progress(task.progress, task.progress_note)
+        text = ": ".join(filter(None, (where, far)))
         again = _again(task.claimed_at, before)
         events.append(_now(task, ", ".join(filter(None, (again, text))), at=task.claimed_at))
     elif task.status == "delayed" and task.due_at is not None:

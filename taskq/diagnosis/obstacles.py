@@ -138,7 +138,7 @@ def _closed(
     above = " (a campaign above)" if path != own and is_within(own, path) else ""
     commands = [command("campaign", "resume", path)]
     if one.paused_why is not None:
-        how = f"paused itself: {brief(one.paused_why)}. Resume it when that is mended"
+        how = f"paused itself: {brief(one.paused_why)}. Resume it when that is repaired"
         commands.insert(0, command("failures", path))
     elif one.status == "cancelled":
         how = "was cancelled by an operator"
@@ -161,7 +161,7 @@ def _no_handler(
     it = "it has" if len(campaigns) == 1 else "they have"
     yield Reason(
         "no-handler",
-        f"{_about(facts, campaigns)}: {it} no handler, so nobody can run "
+        f"{_about(facts, campaigns)}: {it} no handler, so no agent can run "
         f"{them(_tasks(campaigns))}.",
         tasks=_tasks(campaigns),
         commands=[f"{command('campaign', 'change', path)} -- PROGRAM ARGUMENT..."],
@@ -189,7 +189,7 @@ def _max_running_per_site(
     yield Reason(
         "max-running-per-site",
         f"{_about(facts, campaigns)}: max_running_per_site allows {one.max_running_per_site:,}, "
-        "and so many work at each site whose agents could have more "
+        "and each site whose agents could claim more has reached that "
         f"({some([site or 'without a name' for site in one.full_sites])}).",
         tasks=one.waiting,
         commands=[command("campaign", "change", detail[0], "--max-running-per-site", "none")],
@@ -204,7 +204,7 @@ def _quota(
     if owner.is_full:
         code, option = "quota-bytes", "--bytes"
         why = f"{in_bytes(owner.bytes)} of {owner.owner} are stored, and the quota allows "
-        why += f"{in_bytes(owner.max_bytes or 0)}: nothing more is handed out until there are less"
+        why += f"{in_bytes(owner.max_bytes or 0)}: no tasks are handed out until less is stored"
         figures = {"bytes": owner.bytes, "max_bytes": owner.max_bytes}
     else:
         code, option = "quota-running", "--running"
@@ -240,11 +240,12 @@ def _no_agents(
         text += f"; it needs {verb(len(requires), 'the tag', 'the tags')} {' '.join(requires)}"
     if facts.left:
         why = Counter(brief(one.reason) or "without a reason" for one in facts.left)
-        told = (
+        reasons = (
             f"{reason} ({times:,})" if len(why) > 1 else reason
             for reason, times in why.most_common(_MOST_SHOWN)
         )
-        text += f". Within the hour {len(facts.left):,} left: {'; '.join(told)}"
+        text += f". {counted(len(facts.left), 'agent')} left within the last hour: "
+        text += "; ".join(reasons)
         commands.append(command("agents", "list", path, "--left"))
     yield Reason(
         "no-agents",
@@ -274,7 +275,7 @@ def _tokens(facts: Facts, tasks: int) -> Iterator[Reason]:
             "token",
             f"The token {one.name} for agents of {some(one.paths)} "
             f"{'is' if one.state == 'used up' else 'was' if one.state == 'revoked' else 'has'} "
-            f"{one.state}{at}: agents that show it are turned away.",
+            f"{one.state}{at}: agents that present it are refused.",
             tasks=tasks,
             blocks=not valid,
             commands=[*revocation, renewal],
@@ -291,11 +292,11 @@ def _silent(
     last = max(kind.last_until for kind in kinds)
     then = ""
     if facts.brake is None and last > facts.upkeep.now:
-        then = f"; who stays so counts as lost at {instant(last)} at the latest"
+        then = f"; an agent that stays silent counts as lost by {instant(last)}"
     yield Reason(
         "silent",
         f"{_about(facts, campaigns)}: {verb(agents, 'the only agent', f'all {agents:,} agents')} "
-        f"that could have {them(_tasks(campaigns))} {verb(agents, 'is', 'are')} silent{then}.",
+        f"that could claim {them(_tasks(campaigns))} {verb(agents, 'is', 'are')} silent{then}.",
         tasks=_tasks(campaigns),
         commands=[command("agents", "list", path), command("agent", "run", "--campaign", path)],
         figures={"agents": agents, "until": last},
@@ -310,7 +311,7 @@ def _leaving(
     agents = sum(kind.agents for kind in kinds)
     banned = [kind for kind in kinds if kind.banned]
     text = f"{_about(facts, campaigns)}: {verb(agents, 'the only agent', f'all {agents:,} agents')}"
-    text += f" there {verb(agents, 'was', 'were')} told to leave"
+    text += f" there {verb(agents, 'was', 'were')} ordered to leave"
     commands = [command("agent", "run", "--campaign", path)]
     for ban in [kind.banned for kind in banned if kind.banned][:1]:
         number = sum(kind.agents for kind in banned)
@@ -369,12 +370,11 @@ def _refused(
     yield Reason(
         "refused",
         f"{_about(facts, campaigns)}: {verb(one.agents, 'the only agent', 'all agents')} that "
-        f"could have {them(_tasks(campaigns))} {verb(one.agents, 'leaves', 'leave')} the campaign "
-        "out for now, "
-        f"since it cannot be run on {counted(one.hosts, 'host')} "
+        f"could claim {them(_tasks(campaigns))} {verb(one.agents, 'skips', 'skip')} the campaign "
+        f"for now, since it cannot run on {counted(one.hosts, 'host')} "
         f"({some(one.some_hosts, one.hosts)}): {failure(one.error_class, one.error)}. "
-        f"The last tries again within {duration(left_s)}; to pause and "
-        "resume the campaign makes all try at once.",
+        f"The last one tries again within {duration(left_s)}; pausing and resuming the campaign "
+        "makes all try at once.",
         tasks=_tasks(campaigns),
         commands=[
             command("failures", path),

@@ -118,7 +118,7 @@ class Place:
             return ""
         return (
             f"{percent(here.share)} of {here.attempts:,} attempts fail here, which is not clearly "
-            f"more than elsewhere: {percent(here.low)} to {percent(here.high)} beside "
+            f"more than elsewhere: {percent(here.low)} to {percent(here.high)} against "
             f"{percent(elsewhere.low)} to {percent(elsewhere.high)}"
         )
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from taskq.diagnosis.facts import CampaignFacts, Facts
 from taskq.diagnosis.faults import faults, repairs, told, verdicts_on_failed
 from taskq.diagnosis.obstacles import obstacles
-from taskq.diagnosis.reasons import Explanation, Reason, verb, waits
+from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
 from taskq.diagnosis.speed import speed
-from taskq.diagnosis.upkeep_rules import upkeep
 from taskq.model.seed import FINAL
+from taskq.model.views import Brake
 from taskq.model.words import command, counted, duration, instant
 
 
@@ -71,7 +71,7 @@ def _ended(facts: Facts) -> Iterator[Reason]:
     if not status.total:
         yield Reason(
             "nothing-seeded",
-            f"{path} has no tasks, and neither has any campaign below it.",
+            f"{path} has no tasks, and no campaign below it has any.",
             commands=[command("seed", path, "FILE"), command("tree", path)],
         )
     elif not status.unfinished:
@@ -82,7 +82,7 @@ def _ended(facts: Facts) -> Iterator[Reason]:
             text += f" {told(facts, verdicts)}." if verdicts else ""
             commands = [command("failures", path), *repairs(verdicts)]
             if any(one.remedy for one in verdicts):
-                text += " They fail again until that is repaired; to retry them comes after that."
+                text += " They fail again until that is repaired; retry them after that."
             else:
                 commands.append(command("retry", path))
         if status.cancelled:
@@ -99,7 +99,7 @@ def _delayed(facts: Facts) -> Iterator[Reason]:
     text = f"{counted(number, 'task')} failed and {verb(number, 'is', 'are')} delayed"
     if facts.due_at is None:
         longest = max((one.backoff_max_s for one in facts.campaigns if one.delayed), default=0.0)
-        text += f", each for {duration(longest)} at the longest"
+        text += f", each for at most {duration(longest)}"
     else:
         left_s = (facts.due_at - facts.upkeep.now).total_seconds()
         when = f"at {instant(facts.due_at)} (in {duration(left_s)})" if left_s > 0 else "now"
@@ -129,8 +129,8 @@ def _leased_ahead(facts: Facts, ahead: int) -> Iterator[Reason]:
     yield Reason(
         "leased-ahead",
         f"{counted(ahead, 'task')} {verb(ahead, 'is', 'are')} leased ahead in Redis, and counted "
-        "as working: only gateways and agents that were started with --redis hand them out. What "
-        f"nobody takes waits again after {duration(pool_s)}.",
+        "as working: only gateways and agents that were started with --redis hand them out. Tasks "
+        f"that no agent takes wait again after {duration(pool_s)}.",
         tasks=ahead,
         blocks=facts.status.working == ahead,
         commands=[
@@ -139,4 +139,67 @@ def _leased_ahead(facts: Facts, ahead: int) -> Iterator[Reason]:
             command("campaign", "change", path, "--no-front"),
         ],
         figures={"pool_s": pool_s},
+    )
+
+
+def upkeep(facts: Facts) -> Iterator[Reason]:
+    """Yield why delayed tasks, and those of lost agents, do not come back."""
+    yield from _keeper(facts)
+    if facts.brake is None:
+        yield from _silent_holders(facts)
+    elif any(kind.silent for kind in facts.agents):
+        yield _brake(facts, facts.brake)
+
+
+def _keeper(facts: Facts) -> Iterator[Reason]:
+    """Say that nobody does the upkeep, if tasks wait for it."""
+    status, since = facts.status, facts.upkeep.keeper_until
+    silent = any(kind.silent for kind in facts.agents)
+    needed = status.delayed or status.working or silent
+    if not needed or (since and since >= facts.upkeep.now):
+        return
+    at = f" since {instant(since)}" if since else ""
+    yield Reason(
+        "no-keeper",
+        f"No keeper has acted{at}: delayed tasks stay delayed, and lost agents keep their tasks. "
+        "Gateways, `taskq keeper` and agents with a connection of their own do the upkeep.",
+        tasks=status.delayed + status.working,
+        blocks=not status.waiting,
+        commands=[command("keeper")],
+        figures={"since": since},
+    )
+
+
+def _brake(facts: Facts, brake: Brake) -> Reason:
+    until = f"until {instant(brake.until)}" if brake.until else "until one sends a heartbeat"
+    return Reason(
+        "brake",
+        f"{brake.silent:,} of {counted(brake.open, 'agent')} "
+        f"{verb(brake.silent, 'is', 'are')} silent since {instant(brake.since)}. So many at once "
+        f"mean an outage of the network or the servers: their tasks are held {until}.",
+        tasks=facts.status.working,
+        blocks=not facts.status.waiting,
+        commands=[command("agents", "list", facts.status.path), command("recover", "--dry-run")],
+        figures={"silent": brake.silent, "agents": brake.open, "until": brake.until},
+    )
+
+
+def _silent_holders(facts: Facts) -> Iterator[Reason]:
+    """Say until when silent agents keep their tasks."""
+    if not facts.silent or not facts.status.working:
+        return
+    held = sum(one.working for one in facts.silent)
+    agents = len(facts.silent)
+    until = max(one.expires_at for one in facts.silent)
+    longest = max(one.silent_s for one in facts.silent)
+    places = some(dict.fromkeys(one.host or "an unnamed host" for one in facts.silent))
+    yield Reason(
+        "held-by-silent",
+        f"{counted(held, 'task')} {verb(held, 'is', 'are')} held by {counted(agents, 'agent')} "
+        f"({places}) that {verb(agents, 'has', 'have')} been silent for up to {duration(longest)}: "
+        f"handed out again at {instant(until)}, unless a heartbeat comes first.",
+        tasks=held,
+        blocks=not facts.status.waiting,
+        commands=[command("agents", "list", facts.status.path), command("recover", "--dry-run")],
+        figures={"agents": agents, "silent_s": longest, "until": until},
     )

@@ -35,7 +35,7 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
     elsewhere = sum(working for _, working, _ in scopes)
     figures = {"agents": agents, "slots": slots, "running": running, "elsewhere": elsewhere}
     more = command("agent", "run", "--campaign", path)
-    of_all = f"the {counted(slots, 'slot')} of {counted(agents, 'agent')} that can have "
+    of_all = f"the {counted(slots, 'slot')} of {counted(agents, 'agent')} that can claim "
     of_all += them(waiting)
     if slots > running + elsewhere:
         return _free_slots(facts, served, waiting, figures)
@@ -86,11 +86,12 @@ def _free_slots(
     limits = [one.time_limit_s for one in served if one.time_limit_s is not None]
     if limits:
         why.append(
-            f"agents whose batch job ends within the time limit ({duration(min(limits))}) take none"
+            f"agents whose batch job ends within the time limit ({duration(min(limits))})"
+            " claim none"
         )
     if facts.status.failures:
         why.append(
-            "a task that has failed on a host waits for another one, up to 2 minutes, or up to a "
+            "a task that has failed on a host waits for another host, up to 2 minutes, or up to a "
             "day if only one attempt is left"
         )
     why += [
@@ -125,7 +126,7 @@ def _not_able(
     silent = [kind for kind in rest if kind.silent and not kind.draining]
     others = [kind for kind in rest if not (kind.draining or kind.silent)]
     for code, kinds, text in (
-        ("draining", leaving, "told to leave"),
+        ("draining", leaving, "ordered to leave"),
         ("silent", silent, "silent, and may be lost"),
     ):
         if kinds:
@@ -166,7 +167,7 @@ def _refusing(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]
         yield Reason(
             "refused",
             f"{counted(one.agents, 'agent')} on {counted(one.hosts, 'host')} ({hosts}) "
-            f"{verb(one.agents, 'leaves', 'leave')} {one.path} out for now, since it cannot be run "
+            f"{verb(one.agents, 'skips', 'skip')} {one.path} for now, since it cannot run "
             f"there: {failure(one.error_class, one.error)}.",
             blocks=False,
             commands=[command("failures", one.path)],

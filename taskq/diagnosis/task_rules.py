@@ -119,7 +119,7 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
         yield Reason(
             "leased-ahead",
             "It is leased ahead in Redis: gateways and agents that were started with --redis hand "
-            f"it out. If nobody takes it, it waits again within {duration(facts.upkeep.pool_s)}.",
+            f"it out. If no agent takes it, it waits again within {duration(facts.upkeep.pool_s)}.",
             1,
             commands=[command("front", "status"), command("front", "flush")],
         )
@@ -127,14 +127,14 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
     for one in [one for one in facts.silent if one.host == task.host][:1]:
         until = one.expires_at
         held = (
-            f"it is handed out again at {instant(until)}"
+            f"the task is handed out again at {instant(until)}"
             if facts.brake is None
-            else "the brake on expiry holds it"
+            else "the brake on expiry holds the task"
         )
         yield Reason(
             "held-by-silent",
-            f"An agent on {task.host} has been silent for {duration(one.silent_s)}; if it is that "
-            f"of this task, {held}, unless it is heard before.",
+            f"An agent on {task.host} has been silent for {duration(one.silent_s)}; if it "
+            f"has this task, {held}, unless a heartbeat comes first.",
             1,
             commands=[command("agents", "list", path), command("recover", "--dry-run")],
             figures={"silent_s": one.silent_s, "until": until},
@@ -188,7 +188,7 @@ def _hedged(task: TaskView, attempts: Sequence[Attempt], facts: Facts) -> Iterat
             yield Reason(
                 "hedged",
                 f"Attempt {one.attempt} is slow on {one.host}: {brief(one.error or '-')}. It goes "
-                "on beside a second one, which is for another host; the first success counts.",
+                "on, and another host may make a second attempt; the first success counts.",
                 1,
                 blocks=False,
                 commands=[command("logs", facts.status.path, names=[task.key])],
@@ -207,9 +207,9 @@ def _cut_short(
     longest_s = max((one.ended_at - one.claimed_at).total_seconds() for one in cut)
     yield Reason(
         "out-of-time",
-        f"It was handed back {counted(len(cut), 'time')} since its agents had no time left, the "
-        f"longest attempt after {duration(max(longest_s, 0.0))}; after {allowed:,} it fails as "
-        "too-long.",
+        f"It was handed back {counted(len(cut), 'time')} because its agents had no time left, the "
+        f"longest attempt after {duration(max(longest_s, 0.0))}; after {allowed:,} times it "
+        "fails as too-long.",
         1,
         blocks=False,
         commands=[command("logs", facts.status.path, names=[task.key])],

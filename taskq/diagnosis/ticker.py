@@ -11,7 +11,7 @@ from typing import Final
 
 from taskq.db.access import Queries
 from taskq.diagnosis.campaign_tree import Base, Tree, grow
-from taskq.diagnosis.threads import in_thread
+from taskq.diagnosis.shared_readings import in_thread
 from taskq.model.errors import NotOverGateway, TaskqError
 from taskq.model.views import Status
 
@@ -119,10 +119,10 @@ class Ticker:
                     self.trouble = ""
                 except TaskqError as error:
                     self.trouble = str(error)
-                    log.warning("what is live must wait: %s", error)
+                    log.warning("live counts must wait: %s", error)
                 except Exception as error:
                     self.trouble = repr(error)
-                    log.exception("what is live could not be read")
+                    log.exception("live counts could not be read")
             news, self._news = self._news, asyncio.get_running_loop().create_future()
             news.set_result(latest)
 

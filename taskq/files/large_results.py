@@ -68,8 +68,8 @@ class Fetching:
                 place = f"{row['campaign']}, " if "campaign" in row else ""
                 error = ResultLost(
                     f"the {part} of {place}task {row['task_id']} ({row['key']!r:.100}) cannot be "
-                    f"read: {why}. Its row has the reason in place of it; for a result that can be "
-                    "read, seed the task again under another key"
+                    f"read: {why}. Its row has the reason instead; for a readable result, seed "
+                    "the task again under another key"
                 )
                 if self._on_lost is None:
                     log.warning("%s", error)

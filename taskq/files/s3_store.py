@@ -140,7 +140,7 @@ class S3Blobs(BlobStore):
             raise NotFound(f"{self._url} has no blob {digest}") from None
         except self._refusals as error:
             raise Unavailable(
-                f"{self._url} refuses blob {digest}: look at its credentials and their rights: "
+                f"{self._url} refuses blob {digest}: check the credentials and their rights: "
                 f"{_first_line(error)}"
             ) from error
         except (self._s3.exceptions.BaseError, OSError) as error:

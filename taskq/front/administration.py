@@ -215,5 +215,5 @@ async def _read_contents(link: RedisLink, keys: Keys, campaigns: list[int]) -> _
         )
     except (TypeError, ValueError):
         raise FrontDown(
-            "what Redis holds is no front; `taskq front flush` begins it anew"
+            "Redis holds no valid front; `taskq front flush` begins a new one"
         ) from None

@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from taskq.front.breaker import Breaker
-from taskq.front.depths import Depths
+from taskq.front.breaker import Breaker, Depths
 from taskq.front.entries import FrontState
 from taskq.front.lists import Popped, pop
 from taskq.front.redis import FrontDown, RedisLink

@@ -126,7 +126,7 @@ class Lists:
             if not missing:
                 return
             campaigns += map(int, missing)
-        raise FrontDown("somebody else goes on writing to the front while it is emptied")
+        raise FrontDown("another process keeps writing to the front while it is emptied")
 
 
 def parts(entries: Iterable[bytes]) -> list[list[bytes]]:

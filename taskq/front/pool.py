@@ -22,12 +22,11 @@ from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.group_commit import cancel
 from taskq.front.address import FrontAddress
 from taskq.front.breaker import Breaker
-from taskq.front.buffer import KEEP_S, Buffer, Callback, Claim
+from taskq.front.buffer import KEEP_S, Buffer, Callback, Claim, Replay
 from taskq.front.entries import POOL_S, Entry
 from taskq.front.health import FrontCounters, Health
 from taskq.front.popper import EntryCheck, Popper
 from taskq.front.redis import RedisLink
-from taskq.front.replay import Replay
 from taskq.front.state import StateCache
 from taskq_agent.protocol import Task
 

@@ -153,7 +153,7 @@ class EntryCheck:
             self._counters.forged += 1
             self._in_a_row += 1
             if self._in_a_row % MOST_FORGED == 0:
-                self._health.fail(FrontDown("what is popped was not made by PostgreSQL"), now)
+                self._health.fail(FrontDown("PostgreSQL has not made the popped entries"), now)
             return None
         self._in_a_row = 0
         if entry.until <= now:

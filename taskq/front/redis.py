@@ -24,8 +24,7 @@ from redis.exceptions import (
     ResponseError,
 )
 
-from taskq.front.address import FrontAddress, RedisNode
-from taskq.front.route import RedisRoute
+from taskq.front.address import FrontAddress, RedisNode, RedisRoute
 from taskq.front.scripts import script
 from taskq.model.errors import Unavailable
 
@@ -139,7 +138,7 @@ class RedisLink:
         """Return facts about the server that holds a key, whether or not the key exists."""
         text = await self.run("info", [key], ())
         if not isinstance(text, bytes):
-            raise FrontDown(f"{self._address.display_name} does not say what it is")
+            raise FrontDown(f"{self._address.display_name} reports no version")
         found = dict(_INFO.findall(text))
         version = found.get(b"valkey_version") or found.get(b"redis_version", b"")
         return RedisFacts(found.get(b"run_id", b"").decode(), version.decode())

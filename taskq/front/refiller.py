@@ -140,7 +140,9 @@ class Refiller:
             self._look_at = began + min(_MOST_LOOK_PAUSE_S, _LOOK_SHARE * took_s)
         if kept["acting"] != self._acting:
             self._acting = kept["acting"]
-            log.info("refilling %s" if self._acting else "another refills %s", self._display_name)
+            log.info(
+                "refilling %s" if self._acting else "another process refills %s", self._display_name
+            )
         return kept
 
     async def _current(self, epoch: int) -> Filler:
@@ -148,11 +150,11 @@ class Refiller:
         old = self._filler
         if old is not None and old.lists.state.epoch == epoch:
             if self._restarted:
-                raise FrontDoubtful("the server was started anew or is another one")
+                raise FrontDoubtful("the server was restarted or replaced")
             return old
         state = FrontState.from_row(await self._row("front_state"), time.monotonic())
         if state.epoch == 0:
-            raise FrontDoubtful("nobody has begun it yet")
+            raise FrontDoubtful("there was none yet")
         levels = Levels(state.pool_s * _FRESH_PART)
         if old is not None:
             self._others_begin_until = time.monotonic() + _BEGIN_S
@@ -182,7 +184,7 @@ class Refiller:
         """Begin a new epoch in PostgreSQL, then in Redis."""
         old = self._filler
         level = logging.WARNING if old else logging.INFO
-        log.log(level, "the front at %s is begun anew: %s", self._display_name, doubt)
+        log.log(level, "the front at %s begins a new epoch: %s", self._display_name, doubt)
         pool_s = old.lists.state.pool_s if old else self._pool_s
         await self._withdraw_all()
         row = await self._row("begin_front", pool_s=pool_s)

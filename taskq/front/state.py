@@ -108,10 +108,10 @@ class StateCache:
             except (TaskqError, asyncio.TimeoutError) as error:
                 if not self._failing:
                     why = str(error) or "no answer in time"
-                    log.warning("cannot look after the front, trying on: %s", why)
+                    log.warning("cannot refresh the state of the front, trying on: %s", why)
                 self._failing = True
             except Exception:
-                log.exception("looking after the front failed")
+                log.exception("refreshing the state of the front failed")
             else:
                 self._failing = False
             await asyncio.sleep(_TURN_S)

@@ -70,7 +70,7 @@ def seeding_conflict(error: KeyConflict, numbers: Sequence[int], added: int) -> 
     first = f"the record at {clashes[0].number}: {describe_clash(clashes[0])}"
     choices = "on_conflict='skip'" if error.too_long else "on_conflict='skip' or 'keep-both'"
     return KeyConflict(
-        f"{'' if error.count == 1 else f'{error.count:,} records conflict, as '}{first} "
+        f"{'' if error.count == 1 else f'{error.count:,} records conflict, such as '}{first} "
         f"({remedies(error)} {choices}; tasks added so far: {added}; "
         "seeding again goes on from there and adds none twice)",
         count=error.count,
@@ -83,7 +83,7 @@ def seeding_conflict(error: KeyConflict, numbers: Sequence[int], added: int) -> 
 def describe_clash(clash: Clash) -> str:
     """Return a conflict as part of a sentence: printable, on one line."""
     key = excerpt(clash.key)
-    return f"the key '{key}' came before with another payload: {clash.stored}, not {clash.offered}"
+    return f"the key '{key}' is stored with another payload: {clash.stored}, not {clash.offered}"
 
 
 def remedies(error: KeyConflict) -> str:

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final, TypeAlias
 
-from taskq.db.access import Queries
+from taskq.db.access import MOVE_CHUNK, PAGE, Queries, in_chunks, pages, task_ids
 from taskq.db.address import Row
-from taskq.db.paging import MOVE_CHUNK, PAGE, in_chunks, pages, task_ids
 from taskq.ingest import seeding
 from taskq.ingest.seeding import Conflicts
 from taskq.model.errors import UsageError

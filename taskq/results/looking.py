@@ -11,13 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from taskq.db.access import Queries
+from taskq.db.access import PAGE, Queries
 from taskq.db.address import Row
-from taskq.db.paging import PAGE
 from taskq.model.pauses import sleep
 from taskq.model.views import Status
-from taskq.results.cursor import Cursor
-from taskq.results.id_set import LAST_ID, IdSet
+from taskq.results.cursor import LAST_ID, Cursor, IdSet
 
 #: Limits of one statement: gaps that it looks into, and attempts that it reads.
 GAPS: Final = 1_000

@@ -150,7 +150,7 @@ class Ranking:
         if self.left_out and not self._heap:
             raise UsageError(
                 f"none of {self.left_out:,} results has a number in {self._field!r}; "
-                f"of the first one, these have: {', '.join(self._known()) or 'none'}"
+                f"in the first one, these are numbers: {', '.join(self._known()) or 'none'}"
             )
         places = sorted(self._heap, reverse=True)
         tasks = ((-number, -task) for _, number, task in places)

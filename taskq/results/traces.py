@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final, Protocol
 
-from taskq.db.access import Queries
+from taskq.db.access import Queries, pages
 from taskq.db.address import Row
-from taskq.db.paging import pages
 from taskq.model.errors import UnknownCampaign
 from taskq.model.seed import check_path
 from taskq.model.views import Attempt, Status

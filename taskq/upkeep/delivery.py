@@ -15,8 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Final
 
-from taskq.upkeep.channels import PASSWORD_VARIABLE, Channels
-from taskq.upkeep.targets import Target
+from taskq.upkeep.channels import PASSWORD_VARIABLE, Channels, Target
 from taskq.upkeep.texts import said
 from taskq_agent.handlers.environment import own
 

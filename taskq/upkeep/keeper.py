@@ -92,8 +92,8 @@ class Keeper:
         (row,) = statements.rows("note_set_back", known=self._known, ago_s=ago_s)
         if row["gone_s"] is not None:
             log.error(
-                "up to %.0f s of what was acknowledged are gone: a server has taken over that lacks"
-                " them; `taskq audit` tells when",
+                "up to %.0f s of acknowledged work are gone: the server that has taken over lacks"
+                " them; `taskq audit` shows when",
                 row["gone_s"],
             )
         return int(row["rounds"])
@@ -105,7 +105,7 @@ class Keeper:
                 for sweeper in self._sweepers:
                     sweeper.sweep(statements)
         except TaskqError as error:
-            log.warning("checkpoints and output files that are of no use stay: %s", error)
+            log.warning("unneeded checkpoints and output files stay: %s", error)
 
     def run(self, stop: threading.Event) -> None:
         """Do rounds until `stop` is set: each second while acting, each 5 to 10 s otherwise.
@@ -135,8 +135,8 @@ def _log_round(done: Round, held: int) -> None:
     """Log what operators should know of a round; held: that of the round before."""
     if done.held and not held:
         log.warning(
-            "%d agents are silent at a time: taken for an outage, their tasks are held;"
-            " `taskq agents list` tells how long, `taskq recover` hands them out now",
+            "%d agents are silent at once, which looks like an outage: their tasks are held;"
+            " `taskq agents list` shows how long, `taskq recover` hands them out now",
             done.held,
         )
     if held and not done.held:
@@ -144,12 +144,12 @@ def _log_round(done: Round, held: int) -> None:
     if done.lost:
         log.warning("%d attempts lost with their agents, handed out again", done.lost)
     if done.hedged:
-        log.info("%d attempts take far longer than others: hedged by second ones", done.hedged)
+        log.info("%d attempts take far longer than others: hedged by second attempts", done.hedged)
     for path in done.paused:
-        log.warning("the campaign %s has paused itself; `taskq status %s` tells why", path, path)
+        log.warning("the campaign %s has paused itself; `taskq status %s` shows why", path, path)
     for host in done.suspects:
         log.warning(
-            "host %r fails what others do well: slowed; `taskq agents list` tells more", host
+            "host %r fails what other hosts do well: slowed; `taskq agents list` shows why", host
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from taskq.db.access import Queries
 from taskq.model.errors import NotFound, UsageError
 from taskq.model.seed import check_path
-from taskq.upkeep.targets import Target
+from taskq.upkeep.channels import Target
 
 EVENTS: Final = ("finished", "paused", "no-agents", "failing", "slow", "disk")
 LATEST: Final = 100
@@ -76,7 +76,7 @@ class Notifications:
     ) -> None:
         """Store a rule; keepers (`taskq keeper`) send its events from then on.
 
-        events: of `EVENTS`. target: see `targets`. Raise `UsageError` for an invalid
+        events: of `EVENTS`. target: see `channels`. Raise `UsageError` for an invalid
         value, `NotFound` if there is no such campaign, `Conflict` if the name is taken.
         """
         wanted = list(dict.fromkeys(events))

@@ -147,7 +147,7 @@ class Sender:
             with self._connection.connected() as statements:
                 self._write_down(statements)
         except TaskqError as error:
-            log.warning("what was sent last may be sent again: %s", error)
+            log.warning("the last messages may be sent again: %s", error)
         finally:
             self.close()
 
@@ -156,11 +156,11 @@ def _log_outcome(one: _Outcome, *, gave_up: bool) -> None:
     """Log what operators should know of a message, without its receiver and text."""
     what = counted(len(one.events), "event")
     if one.trouble is None:
-        log.info("%s of the rule %s told", what, one.rule)
+        log.info("%s of the rule %s sent", what, one.rule)
     elif gave_up:
         log.error("%s of the rule %s given up: %s", what, one.rule, one.trouble)
     else:
-        log.warning("%s of the rule %s not told yet: %s", what, one.rule, one.trouble)
+        log.warning("%s of the rule %s not sent yet: %s", what, one.rule, one.trouble)
 
 
 @contextmanager

@@ -40,9 +40,9 @@ def _sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
         return f"{subject} has paused itself: {said(figures['why'])}."
     if event == "no-agents":
         number, campaigns, first = (figures[name] for name in ("waiting", "campaigns", "first"))
-        where = first if campaigns == 1 else f"{counted(campaigns, 'campaign')}, as {first}"
-        wait = "waits" if number == 1 else "wait"
-        return f"{counted(number, 'task')} {wait} in {where}, and no agent at work serves that."
+        where = first if campaigns == 1 else f"{counted(campaigns, 'campaign')}, such as {first}"
+        wait, them = "waits" if number == 1 else "wait", "it" if campaigns == 1 else "them"
+        return f"{counted(number, 'task')} {wait} in {where}, and no agent at work serves {them}."
     if event == "failing":
         failures, attempts = figures["failures"], figures["attempts"]
         return f"{failures:,} of the latest {attempts:,} first attempts in {subject} failed."
@@ -82,7 +82,7 @@ def message(
 
     id: the same for the same events, however often they are sent. host: the sender's.
     """
-    told = [
+    entries = [
         {
             "id": one["event_id"],
             "event": one["event"],
@@ -94,16 +94,16 @@ def message(
         }
         for one in events
     ]
-    ids = sorted(one["id"] for one in told)
-    if len(told) == 1:
-        subject = told[0]["text"].partition(": ")[0].rstrip(".")
-        subject = f"a test of the rule {rule}" if told[0]["event"] == "test" else subject
+    ids = sorted(one["id"] for one in entries)
+    if len(entries) == 1:
+        subject = entries[0]["text"].partition(": ")[0].rstrip(".")
+        subject = f"a test of the rule {rule}" if entries[0]["event"] == "test" else subject
     else:
-        subject = f"{counted(len(told), 'event')} in {path}"
+        subject = f"{counted(len(entries), 'event')} in {path}"
     lines = []
-    for one in told:
+    for one in entries:
         lines += [one["text"], *(f"  $ {words}" for words in one["commands"]), ""]
-    lines += [f"Sent by taskq's rule {rule}, from {said(host)}; it ends with", ""]
+    lines += [f"Sent by taskq's rule {rule}, from {said(host)}; this removes the rule:", ""]
     lines += [f"  $ {command('notify', 'rm', rule)}"]
     return {
         "id": str(uuid.uuid5(_IDS, " ".join(ids))),
@@ -111,5 +111,5 @@ def message(
         "campaign": path,
         "subject": f"taskq: {subject}"[:200],
         "text": "\n".join(lines),
-        "events": told,
+        "events": entries,
     }

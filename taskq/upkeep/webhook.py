@@ -96,8 +96,8 @@ def _connect(host: str, port: int, *, public_only: bool) -> socket.socket:
     allowed = [one for one in found if not public_only or is_public(str(one[4][0]))]
     if not allowed:
         raise Unavailable(
-            f"{host} has no public address; one that is not public is allowed by whoever runs the "
-            "keeper, in a file of its --webhooks"
+            f"{host} has no public address; only the operator of the keeper can allow a private "
+            "one, in a file of its --webhooks"
         )
     trouble: OSError | None = None
     for family, kind, protocol, _, address in allowed[:4]:

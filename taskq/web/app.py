@@ -15,8 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from taskq.diagnosis.campaign_tree import Tree
-from taskq.diagnosis.live_figures import figures_of
+from taskq.diagnosis.campaign_tree import Tree, figures_of
 from taskq.diagnosis.ticker import Ticker
 from taskq.model.errors import (
     Forbidden,

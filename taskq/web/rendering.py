@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import jinja2
 
-from taskq.diagnosis.live_figures import node_texts
+from taskq.diagnosis.campaign_tree import node_texts
 from taskq.model.version import VERSION
 from taskq.model.words import counted, duration, instant, percent, phases, rate
 

@@ -11,8 +11,7 @@ import pytest
 
 from taskq.db.address import is_starting
 from taskq.embedded import Server, locate
-from taskq.embedded.account import server_account
-from taskq.embedded.launching import launch
+from taskq.embedded.account import launch, server_account
 from taskq.embedded.postmaster import clear_stale
 from taskq.embedded.runtime import reachable
 from taskq.embedded.settings import write_settings

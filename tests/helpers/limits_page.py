@@ -200,7 +200,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_NAME_CHARS", "name of a token", "`UsageError`"),
         ("MAX_SITE_CHARS", "site of a token", "`UsageError`"),
     ),
-    "taskq.upkeep.targets": (("MAX_CHARS", "target of a notification rule", "`UsageError`"),),
+    "taskq.upkeep.channels": (("MAX_CHARS", "target of a notification rule", "`UsageError`"),),
     "taskq.upkeep.sender": (("MOST", "deliveries of a keeper at a time", "more wait"),),
     "taskq.upkeep.delivery": (("DEADLINE_S", "delivery of a message", "tried again"),),
 }

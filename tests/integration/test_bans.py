@@ -249,7 +249,7 @@ def test_command_bans_lists_and_lifts(dsn: str, hire: Hire) -> None:
         "2 hosts would be banned, with 1 agent, n3 unknown so far; nothing was changed.\n"
     )
     assert taskq.json("hosts", "--banned") == []
-    assert taskq.out(*ban, "--yes") == "2 hosts banned; 1 agent told to leave.\n"
+    assert taskq.out(*ban, "--yes") == "2 hosts banned; 1 agent ordered to leave.\n"
     assert taskq.json(*ban)["agents"] == 0  # known by now
     banned = taskq.json("hosts", "--banned")
     assert [(one["name"], one["why"]) for one in banned] == [("n3", "hot"), ("n1", "hot")]

@@ -255,7 +255,7 @@ def test_list_of_agents_tells_whose_tasks_are_held(
     expire(postgres)
     first = taskq.out("agents", "list").splitlines()[0]
     assert first.startswith("12 of 12 agents silent since ")
-    assert "held until one of them is heard; `taskq recover` hands them out now." in first
+    assert "held until one sends a heartbeat; `taskq recover` hands them out now." in first
     hire()
     expire(postgres)
     until = brake(postgres)["until"]

@@ -383,7 +383,7 @@ def test_every_view_tells_why_a_campaign_paused_itself(
         assert watching.stdout is not None
         line = watching.stdout.readline()
         assert line.endswith("  /a paused itself until `taskq campaign resume /a`\n")
-    assert "bad; `taskq campaign resume /a` when that is mended\n" in taskq.out("status", "/")
+    assert "bad; `taskq campaign resume /a` when that is repaired\n" in taskq.out("status", "/")
     for words in (["status", "/a"], ["campaign", "show", "/a"]):
         assert taskq.json(*words)["paused_why"].startswith("all failed"), words
     assert [one["paused_why"] is None for one in taskq.json("tree")] == [True, False]

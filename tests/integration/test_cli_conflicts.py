@@ -36,7 +36,7 @@ def test_two_records_of_one_name_are_refused(
     named, error = result.stderr.splitlines()
     assert (result.exit_code, result.stdout) == (65, "")
     assert named == (
-        f"{file}:5: the key 'a' came before with another payload: "
+        f"{file}:5: the key 'a' is stored with another payload: "
         '{"name": "a", "smiles": "C"}, not {"name": "a", "smiles": "CCC"}'
     )
     assert "1 record has the key of another payload" in error

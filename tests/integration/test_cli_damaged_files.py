@@ -111,7 +111,7 @@ def test_files_joined_with_their_byte_order_marks_are_told(
     code, error = taskq.refused("seed", "/c", file, "--key", "id")
     assert (
         code,
-        f"{file}:3: a byte order mark, as where files are joined, within the file" in error,
+        f"{file}:3: a byte order mark, left where files were joined, within the file" in error,
     ) == (65, True), error
     result = taskq("seed", "/c", file, "--key", "id", "--on-error", "skip")
     assert (result.exit_code, keys(campaign)) == (0, ["a", "b"])

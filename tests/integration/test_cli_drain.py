@@ -72,7 +72,7 @@ def test_an_order_that_reaches_nobody_says_who_is_there(
 
     def said(*words: str) -> str:
         result = taskq("agents", "drain", *words)
-        assert (result.exit_code, result.stdout) == (0, "0 agents told to leave.\n")
+        assert (result.exit_code, result.stdout) == (0, "0 agents ordered to leave.\n")
         return result.stderr
 
     assert said("--campaign", "/c") == (

@@ -107,7 +107,7 @@ def test_agents_are_told_to_leave(taskq: CommandLine, hire: Hire, postgres: Post
     above, below = hire("/c"), hire("/c/below")
     postgres.execute("update taskq.session set site = 'b' where session_id = %s", [above.session])
     drain = ("agents", "drain", "--yes")
-    assert taskq.out(*drain, "--campaign", "/c/below") == "1 agent told to leave.\n"
+    assert taskq.out(*drain, "--campaign", "/c/below") == "1 agent ordered to leave.\n"
     draining = {one["session_id"]: one["draining"] for one in taskq.json("agents")}
     assert draining == {above.session: False, below.session: True}
     assert "DRAINING" in taskq.out("agents")

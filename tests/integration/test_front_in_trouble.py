@@ -13,7 +13,7 @@ from taskq.db.connections import Database
 from taskq.embedded import Server
 from taskq.front.address import FrontAddress
 from taskq.front.blocking import refilling
-from taskq.front.demand import LEAST
+from taskq.front.levels import LEAST
 from taskq_agent.protocol import DONE, Task
 from tests.fixtures.front import Popper, Refill, in_pool
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from taskq import Campaign, Client, Seed
-from taskq.front.demand import LEAST
+from taskq.front.levels import LEAST
 from tests.fixtures.front import POOL_S, Popper, Refill, in_pool
 from tests.helpers.campaigns import servable
 from tests.helpers.command_line import TIMEOUT_S, CommandLine

@@ -321,7 +321,7 @@ def test_steering_many_tasks_goes_on_until_all_are_moved(
     campaign: Campaign, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cancel, retry and remove work in chunks, so that no transaction grows with the campaign."""
-    monkeypatch.setattr("taskq.db.paging.MOVE_CHUNK", 7)
+    monkeypatch.setattr("taskq.db.access.MOVE_CHUNK", 7)
     campaign.seed({"n": n} for n in range(50))
     assert campaign.cancel() == 50
     campaign.resume()

@@ -46,8 +46,8 @@ def refused(dsn: str) -> str:
         ({"password": "wrong-one"}, "password authentication failed", "user and the password"),
         ({"password": ""}, "no password supplied", "user and the password"),
         ({"user": "nobody-known"}, "password authentication failed", "user and the password"),
-        ({"dbname": "typo"}, 'database "typo" does not exist', "administrator makes one"),
-        ({"replication": "true"}, "no pg_hba.conf entry", "administrator lets you in"),
+        ({"dbname": "typo"}, 'database "typo" does not exist', "administrator creates databases"),
+        ({"replication": "true"}, "no pg_hba.conf entry", "administrator can let you in"),
     ],
     ids=["wrong password", "no password", "no such role", "no such database", "not in pg_hba"],
 )

@@ -231,7 +231,7 @@ def test_credentials_come_from_files_too(
             assert S3Blobs(address).put([b"data"])[1] == 4
             monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-the-environment")
             monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s-2")
-            with pytest.raises(Unavailable, match="look at its credentials") as error:
+            with pytest.raises(Unavailable, match="check the credentials") as error:
                 S3Blobs(address).put([b"data"])
         assert "s-2" not in str(error.value)
         keys.write_text("aws_secret_access_key = s-1\n")

@@ -174,7 +174,7 @@ def test_standby_that_is_behind_is_left_with_a_word(servers: Pair) -> None:
         done = queue("status", "/c", "-o", "json", "--read-behind", "0.01")
         assert f'"waiting": {before + 1}' in done.stdout
         assert re.fullmatch(
-            r"Warning: the standby, .*: .* s behind; reading from the primary\.\n", done.stderr
+            r"Warning: the standby, .* is .* s behind; reading from the primary\.\n", done.stderr
         )
     servers.catch_up()
 
@@ -259,7 +259,7 @@ def test_standby_that_dies_under_an_export_is_left_with_one_word(
 ) -> None:
     """Each result comes once; a statement that it did not answer is asked of the primary."""
     monkeypatch.setattr(standby, "REST_S", 0.0)  # looked at again each time
-    monkeypatch.setattr("taskq.db.paging.PAGE", 1)
+    monkeypatch.setattr("taskq.db.access.PAGE", 1)
     fill(pair)
     pair.catch_up()
     with reader(pair) as (client, said):

@@ -14,7 +14,7 @@ _EXPORT: Final = ("tests/integration/test_cli_following.py",)
 FOLLOWING: Final = (
     Mutant(
         "results-behind-the-last-only",
-        "taskq/results/id_set.py",
+        "taskq/results/cursor.py",
         "            if begin <= end:\n",
         "            if begin <= end == LAST_ID:\n",
         "What commits after a result with a higher id was given is never given.",

@@ -124,7 +124,7 @@ LIBRARY: Final = (
     ),
     Mutant(
         "claim-repeated-at-the-front",
-        "taskq/front/replay.py",
+        "taskq/front/buffer.py",
         "if answered is None or answered[0] != lease:",
         "if answered is None or answered[0] != lease or answered:",
         "A claim from the front that is repeated gets other tasks.",

@@ -9,12 +9,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from taskq.db.connections import Database, Row
 from taskq.front.address import FrontAddress
-from taskq.front.buffer import Buffer
+from taskq.front.buffer import Buffer, Replay
 from taskq.front.entries import Entry, FrontState, open_entry
 from taskq.front.lists import pop
 from taskq.front.redis import Argument, FrontDown, RedisLink
 from taskq.front.refiller import Refiller
-from taskq.front.replay import Replay
 from taskq_agent.protocol import Task
 
 #: The lists are looked at in each turn.

@@ -85,8 +85,8 @@ def test_results_have_names(name: str, text: str) -> None:
         ("-- @roles reader\n-- @standby perhaps\n-- @gateway no", 3, "@standby is yes or no"),
         ("-- @roles operator\n-- @gateway manager, once", 3, "@gateway does not know 'once'"),
         ("-- @roles operator\n-- @gateway king", 3, "@gateway is manager, submitter or no"),
-        ("-- @roles owner\n-- @repeat once", 3, "@repeat says nothing about such a statement"),
-        ("-- @roles serving\n-- @standby yes", 3, "@standby says nothing"),
+        ("-- @roles owner\n-- @repeat once", 3, "@repeat does not apply to such a statement"),
+        ("-- @roles serving\n-- @standby yes", 3, "@standby does not apply"),
     ],
 )
 def test_header_that_does_not_say_all_does_not_load(header: str, line: int, says: str) -> None:
@@ -126,7 +126,7 @@ def test_a_function_gets_its_rights_and_its_plan() -> None:
     ("header", "line", "says"),
     [
         ("-- @plan by-luck", 2, "@plan does not know by-luck"),
-        ("-- @standby yes", 2, "@standby says nothing about such a statement"),
+        ("-- @standby yes", 2, "@standby does not apply to such a statement"),
         ("-- @role reader", 2, "@role is not known"),
         ("-- @plan generic", 1, "this is not a function with a body"),
     ],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from taskq.front.depths import LONGEST_PROBE_S, MOST_PROBED, PROBE_S, WANTED_S, Depths
+from taskq.front.breaker import LONGEST_PROBE_S, MOST_PROBED, PROBE_S, WANTED_S, Depths
+from taskq.front.buffer import Replay
 from taskq.front.entries import Entry
-from taskq.front.replay import Replay
 from taskq_agent.protocol import Task
 
 ANY_TASK = Task(1, 1, 1, "k", 1, "lease", {})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskq.diagnosis.campaign_tree import MOST_SHOWN, Base, grow, usual_levels
-from taskq.diagnosis.live_figures import figures_of
+from taskq.diagnosis.campaign_tree import MOST_SHOWN, Base, figures_of, grow, usual_levels
 from taskq.model.views import Status
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from taskq.model.errors import UsageError
-from taskq.upkeep.channels import Channels, SmtpServer, read_webhook
+from taskq.upkeep.channels import Channels, SmtpServer, Target, read_webhook
 from taskq.upkeep.notifications import EVENTS
-from taskq.upkeep.targets import Target
 from taskq.upkeep.texts import message, sentence
 from taskq.upkeep.webhook import is_public
 
@@ -120,7 +119,7 @@ def test_words_of_events() -> None:
     told = {event: sentence(event, "/c", figures) for event, figures in FIGURES.items()}
     assert told["finished"] == "/c has finished: 1,990 done, 10 failed, 0 cancelled."
     assert told["paused"] == "/c has paused itself: 97 of 100 attempts failed within 3 s."
-    assert told["no-agents"] == "1 task waits in /c/a, and no agent at work serves that."
+    assert told["no-agents"] == "1 task waits in /c/a, and no agent at work serves it."
     assert told["disk"] == "The disk of /c is nearly full: 1.5 of 1,000 GB are free."
     assert told["slow"] == "/c has become slow: 1 task ended in 15 minutes, 2,000 were usual."
     assert told["failing"] == "30 of the latest 40 first attempts in /c failed."

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq.db.gateway_answers import answered_rows, refusal
-from taskq.db.gateway_credentials import manager_token
 from taskq.db.gateway_queries import GatewayQueries
+from taskq.db.queue_address import manager_token
 from taskq.model import errors
 from taskq.model.errors import Conflict, KeyConflict, NotOverGateway, TaskqError, UsageError
 

@@ -165,4 +165,4 @@ def test_a_byte_order_mark_in_mid_file_is_no_part_of_a_molecule() -> None:
     for bad, number in ((alone, 2), (glued, 3)):
         assert isinstance(bad, BadLine)
         assert bad.number == number
-        assert "a byte order mark, as where files are joined" in bad.reason
+        assert "a byte order mark, left where files were joined" in bad.reason

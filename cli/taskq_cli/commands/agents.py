@@ -266,7 +266,7 @@ def drain(
             if drained
             else explain_none_drained(client.agents(path, limit=MAX_AGENTS), path, wanted)
         )
-    text = f"{counted(drained, 'agent')} {'would be ' if dry_run else ''}told to leave."
+    text = f"{counted(drained, 'agent')} {'would be ' if dry_run else ''}ordered to leave."
     write_record(invocation.output, {"agents": drained, "dry_run": dry_run}, text)
     if why is not None:
         click.echo(why, err=True)
@@ -274,9 +274,9 @@ def drain(
 
 def held(brake: Brake) -> str:
     """Return a sentence: how many silent agents' tasks are held, and for how long."""
-    until = f"until {instant(brake.until)}" if brake.until else "until one of them is heard"
+    until = f"until {instant(brake.until)}" if brake.until else "until one sends a heartbeat"
     return (
-        f"{brake.silent:,} of {counted(brake.open, 'agent')} silent since {instant(brake.since)}: "
-        f"taken for an outage; their tasks are held {until}; "
+        f"{brake.silent:,} of {counted(brake.open, 'agent')} silent since {instant(brake.since)}, "
+        f"which looks like an outage: their tasks are held {until}; "
         "`taskq recover` hands them out now."
     )

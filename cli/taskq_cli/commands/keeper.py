@@ -13,10 +13,9 @@ from taskq.db.connections import Database
 from taskq.front.address import FrontAddress
 from taskq.model.errors import Unavailable, UsageError
 from taskq.model.words import counted, duration, instant
-from taskq.upkeep.channels import PASSWORD_VARIABLE, Channels, SmtpServer
+from taskq.upkeep.channels import PASSWORD_VARIABLE, Channels, SmtpServer, check_mail_address
 from taskq.upkeep.keeper import Keeper
 from taskq.upkeep.sender import sending
-from taskq.upkeep.targets import check_mail_address
 from taskq_cli.display.output import Column, Record, facts, write_record, write_records
 from taskq_cli.early_exits import stopped_by_signals
 from taskq_cli.invocation import Invocation, needs

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from taskq import Campaign, Client
-from taskq.db.paging import task_ids
+from taskq.db.access import task_ids
 from taskq.files.live_output import OutputPart
 from taskq.model.errors import NotFound, UsageError
 from taskq.model.views import Attempt, TaskView

@@ -150,7 +150,7 @@ def _group(kind: PlaceKind) -> click.Group:
                 named = one_line(", ".join(unknown))
                 confirm(f"No agent has lately been at the {kind} {named}. Ban it?", yes=yes)
             leaving = sum(client.fleet.ban(kind, name, why=why, until=until) for name in names)
-        text = f"{counted(len(names), kind)} banned; {counted(leaving, 'agent')} told to leave."
+        text = f"{counted(len(names), kind)} banned; {counted(leaving, 'agent')} ordered to leave."
         write_record(invocation.output, {plural: list(names), "agents": leaving}, text)
 
     @group.command(
@@ -279,7 +279,7 @@ def _write_verdicts(kind: PlaceKind, path: str, places: Sequence[Place]) -> None
             shown = [command("hosts", "list", names=[path]), one.choice]
         told = "; ".join(filter(None, parts))
         if kind == "site" and one.choice:
-            told += ". Look at its hosts first; only to do without it, ban it"
+            told += ". Look at its hosts first; ban it only if you can do without it"
         _write_told(f"{one.name}: {told}.", [text for text in shown if text])
     if kind == "site":
         for one in [one for one in places if one.remark and not one.verdict][:_MOST_VERDICTS]:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import click
 
 from taskq import Campaign, Client
-from taskq.diagnosis.due import last_due_s
+from taskq.campaign.reading import last_due_s
 from taskq.model.errors import Unavailable, UsageError
 from taskq.model.views import Status
 from taskq.model.words import counted, duration, instant, rate

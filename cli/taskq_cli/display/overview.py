@@ -122,7 +122,7 @@ class Overview:
             lines.append(f"{self.status.state:<9}  no tasks are handed out until {until}")
         lines += [
             f"paused     {one.path} itself: {one_line(one.paused_why or '')}; "
-            f"{resume_commands([one.path])} when that is mended"
+            f"{resume_commands([one.path])} when that is repaired"
             for one in self.paused_below[:PAUSED]
         ]
         if self.status.waiting and not self.status.working:

@@ -18,8 +18,7 @@ from taskq import Client
 from taskq.db.address import Row as Found
 from taskq.diagnosis.campaign_tree import CampaignNode, Tree, usual_levels
 from taskq.diagnosis.servers import read_servers
-from taskq.diagnosis.shared_readings import Readings
-from taskq.diagnosis.threads import in_thread
+from taskq.diagnosis.shared_readings import Readings, in_thread
 from taskq.diagnosis.ticker import Ticker
 from taskq.model.errors import TaskqError
 from taskq.model.words import counted, duration

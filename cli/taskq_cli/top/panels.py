@@ -10,8 +10,7 @@ from typing import Final
 
 from taskq import Client
 from taskq.diagnosis.bans import PlaceKind
-from taskq.diagnosis.campaign_tree import CampaignNode, Tree
-from taskq.diagnosis.live_figures import node_texts
+from taskq.diagnosis.campaign_tree import CampaignNode, Tree, node_texts
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Explanation
 from taskq.diagnosis.servers import read_servers
@@ -157,7 +156,7 @@ class Panels:
         facts = [] if found.database is None else found.database.facts()
         told = [f"{title:<15}  {text}" for title, text in facts]
         if not found.gateways:
-            told.append("No gateway is known here; each says that it is there every 10 s.")
+            told.append("No gateway is known here; each reports every 10 s.")
         titles = ["gateway", "release", "sessions", "exchanges", "state"]
         rows = [
             Row(
@@ -363,7 +362,7 @@ def _verdict(one: Place) -> list[render.Picture]:
         told.append(f"{one.name}: {one.verdict}.")
     if one.kind == "site" and one.choice:  # slow hosts are more often their site's
         why = "; ".join(filter(None, (one.verdict, one.loss)))
-        told[-1:] = [f"{one.name}: {why}. Only to do without it, ban it."]
+        told[-1:] = [f"{one.name}: {why}. Ban it only if you can do without it."]
         commands.append(one.choice)
     return [*_paragraphs(told), *_commands(filter(None, commands))]
 

@@ -14,7 +14,7 @@ from taskq.model.errors import Unavailable, UsageError
 
 MAX_LINE_BYTES: Final = 1_048_576
 MARK: Final = "\ufeff"
-MARK_WITHIN: Final = "a byte order mark, as where files are joined, within"
+MARK_WITHIN: Final = "a byte order mark, left where files were joined, within"
 """Reason for a byte order mark that is not the first thing in its file."""
 
 _BUFFER_BYTES: Final = 262_144

@@ -74,7 +74,7 @@ def key_fields(key: str | None) -> tuple[str, ...]:
         (names,) = csv.reader([key], strict=True)
     except (csv.Error, ValueError):
         raise UsageError(
-            f"key {key!r} must name fields as a,b; one with a comma or quote in its name "
+            f"key {key!r} must name fields, such as a,b; a name with a comma or quote is quoted "
             'as "a,b", with its quotes doubled'
         ) from None
     if "" in names:

@@ -206,11 +206,13 @@ def _range(spec: str, text: str) -> range | _Grid:
     numbers = [number_or_text(part) for part in parts]
     if len(parts) not in (2, 3) or any(isinstance(number, str) for number in numbers):
         raise UsageError(
-            f"sweep {spec!r}: a range is FIRST:LAST or FIRST:LAST:STEP, in numbers, as 0:1:0.25"
+            f"sweep {spec!r}: a range is FIRST:LAST or FIRST:LAST:STEP, such as 0:1:0.25"
         )
     whole = all(isinstance(number, int) for number in numbers)
     if text.count(":") == 1 and not whole:
-        raise UsageError(f"sweep {spec!r}: a range of decimal numbers needs a step, as 0:1:0.25")
+        raise UsageError(
+            f"sweep {spec!r}: a range of decimal numbers needs a step, such as 0:1:0.25"
+        )
     first, last, step = (Fraction(part) for part in (*parts, "1")[:3])
     if step <= 0 or first > last:
         raise UsageError(f"sweep {spec!r}: a range runs upwards, with a step above zero")

@@ -12,8 +12,8 @@ from taskq.db.connections import Database
 from taskq.dispatch.direct import DirectTransport
 from taskq.front.address import FrontAddress
 from taskq.front.blocking import BlockingPool, refilling
-from taskq.front.demand import LEAST
 from taskq.front.entries import Keys
+from taskq.front.levels import LEAST
 from tests.fixtures.front import Popper
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.campaigns import servable

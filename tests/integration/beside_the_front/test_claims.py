@@ -13,7 +13,7 @@ from taskq.db.connections import Database
 from taskq.dispatch.direct import LEASE_S, DirectTransport
 from taskq.front.address import FrontAddress
 from taskq.front.blocking import BlockingPool
-from taskq.front.demand import LEAST
+from taskq.front.levels import LEAST
 from taskq_agent.protocol import ACCEPTED, DONE, FAILED, RELEASED, LeaseIds, Report, Request
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.campaigns import servable

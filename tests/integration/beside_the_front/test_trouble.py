@@ -14,7 +14,7 @@ from taskq.dispatch.direct import DirectTransport
 from taskq.embedded import Server
 from taskq.front.address import FrontAddress
 from taskq.front.blocking import BlockingPool, refilling
-from taskq.front.demand import LEAST
+from taskq.front.levels import LEAST
 from taskq.upkeep.keeper import keeping
 from tests.fixtures.front import Popper
 from tests.fixtures.own_servers import own_server  # noqa: F401  # a fixture, for the tests here

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from taskq.embedded import Server, launching
+from taskq.embedded import Server, account
 from taskq.embedded.postmaster import read_pid_file
 from taskq.embedded.settings import shared_buffers_mib
 from taskq.model.errors import Conflict, Unavailable, UsageError
@@ -92,7 +92,7 @@ def test_log_of_long_use_is_put_aside(server: Server, monkeypatch: pytest.Monkey
     """The log is limited at each start, and the one before it is kept."""
     server.up()
     server.down()
-    monkeypatch.setattr(launching, "MAX_LOG_BYTES", 10)
+    monkeypatch.setattr(account, "MAX_LOG_BYTES", 10)
     log = server.up().log_file
     assert log.with_name("server.log.1").stat().st_size > 10
     assert log.read_text().count("starting PostgreSQL") == 1

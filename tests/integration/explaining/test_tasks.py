@@ -118,7 +118,7 @@ def test_task_that_fails_everywhere_is_to_be_repaired_before_it_is_retried(
     for task in failed:
         second.fail(task, "signal-SIGSEGV")
     (reason,) = explained(campaign, failed[0].key).reasons
-    assert "signal-SIGSEGV: the tasks' fault: of 12 tasks tried on a second host" in reason.text
+    assert "signal-SIGSEGV: the tasks' fault: 12 of 12 tasks tried on a second host" in reason.text
     assert reason.text.endswith("it fails again until that is repaired.")
     assert list(reason.commands) == [
         f"taskq logs /c {failed[0].key}",
