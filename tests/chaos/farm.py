@@ -28,9 +28,9 @@ from tests.chaos.clocks import Clock, shim
 from tests.chaos.faulty_relay import FaultyRelay
 from tests.chaos.parts import AgentPart, AnyPart, Part, RedisPart
 from tests.helpers.command_line import PROGRAM
+from tests.helpers.paths import ROOT
 from tests.helpers.waiting import free_port, wait_until
 
-ROOT = Path(__file__).parents[2]
 CAMPAIGN = "/chaos"
 LEASE_S = 3.0
 POOL_S = 4.0

@@ -16,12 +16,13 @@ from taskq import CampaignSpec, Client, Handler, Seed
 from taskq.model.errors import Unavailable
 from tests.fixtures.gateways import GatewayProcess, Realm
 from tests.fixtures.redis_servers import RedisServer
-from tests.gateway.site import PAYLOADS, Site
 from tests.helpers.command_line import CommandLine
+from tests.helpers.paths import PAYLOADS, ROOT
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import AgentResult
+from tests.integration.gateway.site import Site
 
-FILES = Path(__file__).parents[2] / "docs" / "high-availability"
+FILES = ROOT / "docs" / "high-availability"
 #: Seconds within which everything happens that must happen; the machine may be busy.
 LATER_S = 120.0
 #: What a gateway, whose log is empty otherwise, may say while an engine is away.

@@ -29,10 +29,11 @@ from tests.engines.test_redis_cluster import Cluster, start_cluster
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
 from tests.fixtures.redis_servers import StartRedis
 from tests.fixtures.s3_servers import S3Server
-from tests.gateway.site import PAYLOADS, Site
 from tests.helpers.command_line import CommandLine
+from tests.helpers.paths import PAYLOADS
 from tests.helpers.waiting import free_port, wait_until
 from tests.helpers.worker_node import AgentResult
+from tests.integration.gateway.site import Site
 
 TASKS = 100_000
 #: One result in so many goes to S3.

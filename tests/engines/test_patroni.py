@@ -20,9 +20,9 @@ from taskq.db.connections import Database
 from taskq.embedded.account import Account, server_account
 from tests.engines.load import LATER_S, SAID, Load, configured, program
 from tests.fixtures.gateways import StartGateway, opened
-from tests.gateway.site import upkeep
 from tests.helpers.freezing import frozen
 from tests.helpers.waiting import free_port, wait_until
+from tests.integration.gateway.site import upkeep
 
 MEMBERS = 3
 #: Seconds in which a member says how it is.

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.engines.load import SAID, Load
 from tests.engines.test_patroni import Patroni, patroni  # noqa: F401  # a fixture
 from tests.fixtures.gateways import StartGateway, opened
-from tests.gateway.site import upkeep
+from tests.integration.gateway.site import upkeep
 
 log = logging.getLogger(__name__)
 

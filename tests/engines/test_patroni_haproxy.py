@@ -16,9 +16,9 @@ from tests.engines.test_patroni import (
     patroni,  # noqa: F401  # a fixture
 )
 from tests.fixtures.gateways import StartGateway, opened
-from tests.gateway.site import upkeep
 from tests.helpers.command_line import CommandLine
 from tests.helpers.waiting import free_port, wait_until
+from tests.integration.gateway.site import upkeep
 
 
 class Proxy:

@@ -10,9 +10,9 @@ import psycopg
 from tests.engines.load import LATER_S, SAID, Load
 from tests.engines.test_patroni import MEMBERS, Member, Patroni, patroni  # noqa: F401  # a fixture
 from tests.fixtures.gateways import StartGateway, opened
-from tests.gateway.site import upkeep
 from tests.helpers.freezing import frozen
 from tests.helpers.waiting import wait_until
+from tests.integration.gateway.site import upkeep
 
 WAITING = "select from pg_stat_activity where wait_event = 'SyncRep'"
 FOLLOWING = "select from pg_stat_replication where state = 'streaming'"

@@ -30,12 +30,12 @@ from taskq_agent.archive import CHECKPOINT, OUTPUT, heading
 from taskq_agent.protocol import new_lease
 from tests.fixtures.gateways import GatewayProcess
 from tests.fuzz.wire import REFERENCE, Ask, decoded
-from tests.gateway.peers import Agent, Peer, Reply, fence, report_of, request_bytes
 from tests.helpers.audit import assert_audit_is_clean
 from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine
 from tests.helpers.meanwhile import meanwhile, repeated
 from tests.helpers.postgres import assert_counts_are_true
+from tests.integration.gateway.peers import Agent, Peer, Reply, fence, report_of, request_bytes
 
 #: Seconds that an answer may take: far more than it does, since the machine may be busy.
 LONGEST_S: Final = 30.0

@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from tests.helpers.paths import ROOT
+
 VARIABLE: Final = "TASKQ_TEST_PROCESS"
 _WELL: Final = b"well"
 _PROGRAM: Final = "from tests.helpers.leftovers import main; main()"
@@ -28,7 +30,7 @@ class Leftovers:
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, mark],
             stdin=subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
             env={"PATH": os.defpath},
             start_new_session=True,
         )

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import importlib
 import re
-from pathlib import Path
 from typing import Final
 
 from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
 from taskq.model.settings import settings
+from tests.helpers.paths import ROOT
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "docs/threat-model.md"
 BEGIN: Final = "<!-- The table of limits is written by `make schema`. -->\n"
 END: Final = "<!-- End of the table of limits. -->\n"

@@ -14,9 +14,8 @@ from taskq_agent.handlers import Ended, MemoryRoom, RunnerSettings, make_runner
 from taskq_agent.protocol import CampaignTerms, Input, Task
 from taskq_agent.resources import Resources
 from taskq_agent.transport import TaskBlobs
+from tests.helpers.paths import PAYLOADS
 from tests.helpers.waiting import wait_until
-
-PAYLOADS = Path(__file__).parents[1] / "payloads"
 
 _VARIABLE = "SLOT_HARNESS"
 

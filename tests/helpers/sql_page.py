@@ -7,11 +7,10 @@ sql/queries; the part above its mark is written by hand.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from taskq.db.catalogue import ROLES, Statement, all_statements
+from tests.helpers.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/sql.md"
 MARK = "<!-- What follows is written by `make schema`. -->\n"
 OFFERED = """## From outside

@@ -13,7 +13,7 @@ CLAIMS_TOGETHER: Final = (
         "               select bool_and(taskq.offered(c.requires, o.offers))\n",
         "               select bool_or(taskq.offered(c.requires, o.offers))\n",
         "An agent that lacks what is required gets tasks where its claim shares a statement.",
-        ("tests/integration/test_claims_together.py",),
+        ("tests/integration/claims/test_claims_together.py",),
     ),
     Mutant(
         "small-agents-claim-several-beside-large-ones",
@@ -21,7 +21,7 @@ CLAIMS_TOGETHER: Final = (
         "               select bool_and(taskq.offered(c.requires, o.offers))\n",
         "               select bool_or(taskq.offered(c.requires, o.offers))\n",
         "An agent that lacks what is required gets several tasks beside one that does not.",
-        ("tests/integration/test_claims_together.py",),
+        ("tests/integration/claims/test_claims_together.py",),
     ),
     Mutant(
         "small-agent-claims-after-a-large-one",
@@ -29,7 +29,7 @@ CLAIMS_TOGETHER: Final = (
         "           and (select c.requires = '{}' or taskq.offered(c.requires, e.offers)\n",
         "           and (select true\n",
         "An agent that lacks what is required gets a task on a connection that has claimed.",
-        ("tests/integration/test_claims_together.py",),
+        ("tests/integration/claims/test_claims_together.py",),
     ),
     Mutant(
         "repeated-claims-together-take-more",
@@ -37,7 +37,7 @@ CLAIMS_TOGETHER: Final = (
         "                                 and w.lease_id = n.lease_id\n",
         "                                 and w.lease_id is null\n",
         "Claims that share a statement take other tasks when they are asked again.",
-        ("tests/integration/test_claims_together.py",),
+        ("tests/integration/claims/test_claims_together.py",),
     ),
     Mutant(
         "ended-session-claims-beside-others",
@@ -45,7 +45,7 @@ CLAIMS_TOGETHER: Final = (
         "                          and e.ended_at is null\n",
         "",
         "A session that has ended gets tasks where its claim shares a statement.",
-        ("tests/integration/test_claims_together.py",),
+        ("tests/integration/claims/test_claims_together.py",),
     ),
     Mutant(
         "paused-campaign-hands-out-to-several",
@@ -53,7 +53,7 @@ CLAIMS_TOGETHER: Final = (
         "                  and a.status <> 'open')\n",
         "                  and a.status = 'cancelled')\n",
         "A paused campaign still hands out tasks to claims that share a statement.",
-        ("tests/integration/test_claims_together.py",),
+        ("tests/integration/claims/test_claims_together.py",),
     ),
     Mutant(
         "claims-together-overrun-the-span",
@@ -61,7 +61,10 @@ CLAIMS_TOGETHER: Final = (
         "                  and s.task_id <= h.last_id\n",
         "",
         "Claims that share a statement take tasks that belong to the next span, or to nobody.",
-        ("tests/integration/test_claims_together.py", "tests/integration/test_batching.py"),
+        (
+            "tests/integration/claims/test_claims_together.py",
+            "tests/integration/sessions/test_batching.py",
+        ),
     ),
     Mutant(
         "claims-together-pass-over-rows",
@@ -69,7 +72,7 @@ CLAIMS_TOGETHER: Final = (
         "                 limit 1) is not true\n",
         "                 limit 1) is not null\n",
         "What was handed back waits behind all that was never claimed.",
-        ("tests/integration/test_claims_together.py",),
+        ("tests/integration/claims/test_claims_together.py",),
     ),
     Mutant(
         "claims-together-skip-behind-a-gap",
@@ -77,6 +80,6 @@ CLAIMS_TOGETHER: Final = (
         "         where (select count(*) from pick) = v_many\n",
         "",
         "Where ids have a gap, the last claims go without a task that the counts say they have.",
-        ("tests/integration/test_claims_together.py",),
+        ("tests/integration/claims/test_claims_together.py",),
     ),
 )

@@ -8,8 +8,8 @@ from tests.mutants.mutant import Mutant
 
 _TYPED: Final = "agents/taskq_agent/typed.py"
 
-_TRUST: Final = ("tests/compute/test_trust.py",)
-_ENDS: Final = ("tests/compute/test_tracker.py",)
+_TRUST: Final = ("tests/integration/compute/test_trust.py",)
+_ENDS: Final = ("tests/integration/compute/test_tracker.py",)
 
 COMPUTING: Final = (
     Mutant(
@@ -18,7 +18,7 @@ COMPUTING: Final = (
         "_in_order(encode(one, pickle) for one in value)",
         "[encode(one, pickle) for one in value]",
         "Equal sets of text are other calls in each process.",
-        ("tests/compute/test_values.py",),
+        ("tests/integration/compute/test_values.py",),
     ),
     Mutant(
         "stored-set-in-another-order",
@@ -26,7 +26,7 @@ COMPUTING: Final = (
         "            return {name: _in_order(inner)}\n",
         "            return {name: inner}\n",
         "Params with a set that an earlier release stored have changed.",
-        ("tests/compute/test_runs.py",),
+        ("tests/integration/compute/test_runs.py",),
     ),
     Mutant(
         "nothing-around-a-set",
@@ -34,7 +34,7 @@ COMPUTING: Final = (
         "_Walk(self._home, around)",
         "_Walk(self._home)",
         "The fingerprint of a function in a set that it uses has no end.",
-        ("tests/compute/test_fingerprint.py",),
+        ("tests/integration/compute/test_fingerprint.py",),
     ),
     Mutant(
         "trust-without-metaclasses",
@@ -42,7 +42,7 @@ COMPUTING: Final = (
         "            if isinstance(one, type):\n",
         "            if type(one) is type:\n",
         "A result of an Enum is refused though its class is trusted.",
-        ("tests/compute/test_trust.py",),
+        ("tests/integration/compute/test_trust.py",),
     ),
     Mutant(
         "pickle-of-a-function-by-name",
@@ -66,7 +66,7 @@ COMPUTING: Final = (
         "zipfile.ZipInfo(path)",
         "path",
         "First calls at the same time store an archive each.",
-        ("tests/compute/test_fingerprint.py",),
+        ("tests/integration/compute/test_fingerprint.py",),
     ),
     Mutant(
         "exceptions-slow-the-agent",
@@ -82,7 +82,7 @@ COMPUTING: Final = (
         "            self._end()  # nobody",
         "            # nobody",
         "An executor that cannot begin leaves a campaign.",
-        ("tests/compute/test_executor.py",),
+        ("tests/integration/compute/test_executor.py",),
     ),
     Mutant(
         "kept-as-python-compares",
@@ -90,7 +90,7 @@ COMPUTING: Final = (
         "    return json.loads(text, parse_int=_number, parse_float=_number)\n",
         "    return json.loads(text)\n",
         "A task that was kept beside another is told by the other's key.",
-        ("tests/integration/test_key_conflicts.py",),
+        ("tests/integration/seeding/test_key_conflicts.py",),
     ),
     Mutant(
         "retried-call-has-ended",
@@ -116,6 +116,6 @@ COMPUTING: Final = (
         """typed.with_sets_in_order(row["settings"]["params"])
             == self._params""",
         "Params of True are answered with the results of 1.",
-        ("tests/compute/test_runs.py",),
+        ("tests/integration/compute/test_runs.py",),
     ),
 )

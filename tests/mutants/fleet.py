@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_BANS: Final = ("tests/integration/test_bans.py",)
+_BANS: Final = ("tests/integration/sessions/test_bans.py",)
 _EVIDENCE: Final = ("tests/unit/test_fleet_evidence.py",)
 _EXPLAIN: Final = ("tests/integration/explaining/test_campaigns.py",)
 
@@ -73,7 +73,7 @@ FLEET: Final = (
         "        v_left := v_left - v_read;\n",
         "        v_left := v_left - v_each;\n",
         "Beside a campaign with one attempt, half of the attempts of another one are not seen.",
-        ("tests/integration/test_fleet.py",),
+        ("tests/integration/hosts/test_fleet.py",),
     ),
     Mutant(
         "message-of-another-host",
@@ -81,7 +81,7 @@ FLEET: Final = (
         "         where n.host = p_host\n",
         "",
         "A host is banned for what failed elsewhere.",
-        ("tests/integration/test_fleet.py",),
+        ("tests/integration/hosts/test_fleet.py",),
     ),
     Mutant(
         "site-is-blamed-for-a-host",

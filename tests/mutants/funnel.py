@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_LIVE: Final = ("tests/property/test_live_funnel.py", "tests/integration/test_funnel.py")
+_LIVE: Final = ("tests/property/test_live_funnel.py", "tests/integration/results/test_funnel.py")
 
 FUNNEL: Final = (
     Mutant(
@@ -23,7 +23,7 @@ FUNNEL: Final = (
         '        self._move("retry", tasks, status="cancelled", error_class=None, dry_run=False)\n',
         "",
         "What was cancelled and belongs to the best after all is not computed.",
-        ("tests/integration/test_funnel.py",),
+        ("tests/integration/results/test_funnel.py",),
     ),
     Mutant(
         "fed-without-an-end",
@@ -39,6 +39,6 @@ FUNNEL: Final = (
         "                      and (p_begun or t.status <> 'working')\n",
         "",
         "What an agent has is cancelled with what waits.",
-        ("tests/integration/test_funnel.py",),
+        ("tests/integration/results/test_funnel.py",),
     ),
 )

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_HEDGING = ("tests/integration/test_hedging.py",)
+_HEDGING = ("tests/integration/attempts/test_hedging.py",)
 _MEETINGS = ("tests/interleavings/test_hedging.py",)
 
 HEDGING: Final[tuple[Mutant, ...]] = (
@@ -80,7 +80,7 @@ HEDGING: Final[tuple[Mutant, ...]] = (
         "           and w.failures + 1 < v_max_attempts\n",
         "",
         "Nothing is hedged beside tasks that have one failure left.",
-        ("tests/integration/test_hedging_choice.py",),
+        ("tests/integration/attempts/test_hedging_choice.py",),
     ),
     Mutant(
         "hedged-ones-starve-what-can-be-hedged",
@@ -88,7 +88,7 @@ HEDGING: Final[tuple[Mutant, ...]] = (
         "(w.attempt = 1\n",
         "(true\n",
         "Nothing is hedged beside second attempts that are slow as well.",
-        ("tests/integration/test_hedging_choice.py",),
+        ("tests/integration/attempts/test_hedging_choice.py",),
     ),
     Mutant(
         "hedged-attempt-is-stopped",
@@ -112,7 +112,7 @@ HEDGING: Final[tuple[Mutant, ...]] = (
         "and a.outcome::text in ('lost', 'hedged')",
         "and a.outcome::text = 'lost'",
         "The output files of a first attempt that wins are not kept.",
-        ("tests/integration/test_outputs.py",),
+        ("tests/integration/files/test_outputs.py",),
     ),
     Mutant(
         "second-attempts-of-campaigns-below",

@@ -6,8 +6,8 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_BATCHING: Final = ("tests/integration/test_batching.py",)
-_S3: Final = ("tests/integration/test_s3_blobs.py",)
+_BATCHING: Final = ("tests/integration/sessions/test_batching.py",)
+_S3: Final = ("tests/integration/files/test_s3_blobs.py",)
 
 LIBRARY: Final = (
     Mutant(
@@ -30,7 +30,7 @@ LIBRARY: Final = (
         "        loop = asyncio.get_running_loop()\n"
         "        if self._queue.put(",
         "Reports are acknowledged before they are in the database.",
-        ("tests/gateway/test_database_gone.py", *_BATCHING),
+        ("tests/integration/gateway/test_database_gone.py", *_BATCHING),
     ),
     Mutant(
         "tasks-are-their-leases",
@@ -40,7 +40,7 @@ LIBRARY: Final = (
         "        by_session = {"
         "one.exchange.session: by_lease[one.exchange.lease] for one in call.claims}",
         "Of two sessions that claim under one lease id one is told the tasks of both.",
-        ("tests/integration/test_hostile_members.py",),
+        ("tests/integration/sessions/test_hostile_members.py",),
     ),
     Mutant(
         "spent-lease-strikes-off",
@@ -48,7 +48,7 @@ LIBRARY: Final = (
         "            if one.order is None or one.is_over or one.exchange.session in failed:\n",
         "            if one.order is None or one.tasks or one.exchange.session in failed:\n",
         "A claim under a lease id that its task has had makes the campaign look empty.",
-        ("tests/integration/test_hostile_members.py",),
+        ("tests/integration/sessions/test_hostile_members.py",),
     ),
     Mutant(
         "avoided-task-strikes-off",
@@ -56,7 +56,7 @@ LIBRARY: Final = (
         "            if one.exchange.session in avoided:\n",
         "            if False:\n",
         "A host that may not have what waits makes the campaign look empty to others.",
-        ("tests/integration/test_claims_that_avoid.py",),
+        ("tests/integration/claims/test_claims_that_avoid.py",),
     ),
     Mutant(
         "one-bad-exchange-fails-all",
@@ -88,7 +88,7 @@ LIBRARY: Final = (
         "    report.session = session\n",
         "",
         "Over HTTP an agent may report on the attempts of every other site.",
-        ("tests/gateway/test_rights.py",),
+        ("tests/integration/gateway/test_rights.py",),
     ),
     Mutant(
         "manager-of-what-sounds-alike",
@@ -96,7 +96,7 @@ LIBRARY: Final = (
         'path.startswith(scope.rstrip("/") + "/")',
         "path.startswith(scope)",
         "A manager's token is good for campaigns whose names begin alike.",
-        ("tests/gateway/test_rights.py",),
+        ("tests/integration/gateway/test_rights.py",),
     ),
     Mutant(
         "unsealed-entry-is-taken",
@@ -120,7 +120,7 @@ LIBRARY: Final = (
         "if state[1] ~= ARGV[1] then",
         "if not state[1] then",
         "Entries of an epoch that is over are popped.",
-        ("tests/integration/test_front_scripts.py",),
+        ("tests/integration/front/test_front_scripts.py",),
     ),
     Mutant(
         "claim-repeated-at-the-front",
@@ -136,7 +136,10 @@ LIBRARY: Final = (
         "if tasks.setdefault(key, one) is not one:",
         "if tasks.update({key: one}):",
         "Of records with the same key the last one counts.",
-        ("tests/integration/test_seeding.py", "tests/integration/test_key_conflicts.py"),
+        (
+            "tests/integration/seeding/test_seeding.py",
+            "tests/integration/seeding/test_key_conflicts.py",
+        ),
     ),
     Mutant(
         "records-of-a-chunk-not-compared",
@@ -144,7 +147,7 @@ LIBRARY: Final = (
         "for row in known] + chunk.again",
         "for row in known]",
         "Of two payloads with one key in a chunk the second is dropped without a word.",
-        ("tests/integration/test_key_conflicts.py",),
+        ("tests/integration/seeding/test_key_conflicts.py",),
     ),
     Mutant(
         "session-token-of-whoever-knows-the-key",
@@ -152,7 +155,7 @@ LIBRARY: Final = (
         "hmac.digest(_bytes(enrolment_token), key.encode(), ",
         "hmac.digest(b'taskq', key.encode(), ",
         "Who knows the key of a hello works out the token of its session.",
-        ("tests/integration/tokens/test_opening.py",),
+        ("tests/integration/sessions/tokens/test_opening.py",),
     ),
     Mutant(
         "s3-reads-from-the-start",
@@ -192,6 +195,6 @@ LIBRARY: Final = (
         "s.key <= p_high",
         "s.key < p_high",
         "Seeding fails where of a chunk's keys just the last is known.",
-        ("tests/integration/test_seeding.py",),
+        ("tests/integration/seeding/test_seeding.py",),
     ),
 )

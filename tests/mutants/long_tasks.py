@@ -13,7 +13,7 @@ LONG_TASKS: Final = (
         "       and t.lease_id = p_lease\n",
         "",
         "A late attempt overwrites the checkpoint of a newer one.",
-        ("tests/integration/test_checkpoints.py",),
+        ("tests/integration/files/test_checkpoints.py",),
     ),
     Mutant(
         "progress-by-the-same-checkpoint",
@@ -21,7 +21,7 @@ LONG_TASKS: Final = (
         "        replaced := null;\n        return;\n",
         "        replaced := null;\n",
         "An attempt that saves what it was given has made progress, for ever.",
-        ("tests/integration/test_checkpoints.py",),
+        ("tests/integration/files/test_checkpoints.py",),
     ),
     Mutant(
         "out-of-time-for-ever",
@@ -29,6 +29,6 @@ LONG_TASKS: Final = (
         "+ 1 < v_most",
         "< v_most",
         "A task gets an attempt more than its campaign allows before it is too long.",
-        ("tests/integration/test_too_long.py",),
+        ("tests/integration/attempts/test_too_long.py",),
     ),
 )

@@ -6,9 +6,9 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_TOP: Final = ("tests/top/test_top.py",)
-_PAGES: Final = ("tests/gateway/test_pages.py",)
-_MOLECULES: Final = ("tests/web/test_molecules.py",)
+_TOP: Final = ("tests/integration/top/test_top.py",)
+_PAGES: Final = ("tests/integration/gateway/test_pages.py",)
+_MOLECULES: Final = ("tests/integration/web/test_molecules.py",)
 
 LOOKING: Final = (
     Mutant(
@@ -65,7 +65,7 @@ LOOKING: Final = (
         "-- @gateway manager, quiet, whole",
         "-- @gateway manager, quiet",
         "Who manages one campaign sees the gateways and the database of all.",
-        ("tests/gateway/test_presence.py",),
+        ("tests/integration/gateway/test_presence.py",),
     ),
     Mutant(
         "servers-for-any-token-on-pages",
@@ -73,7 +73,7 @@ LOOKING: Final = (
         '        if asked.viewer.may("/"):  # they',
         "        if True:  # they",
         "Who manages one campaign sees the gateways and the database of all.",
-        ("tests/web/test_access.py",),
+        ("tests/integration/web/test_access.py",),
     ),
     Mutant(
         "pictures-for-everybody",

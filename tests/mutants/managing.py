@@ -9,7 +9,10 @@ from tests.mutants.mutant import Mutant
 _PERMIT: Final = "sql/functions/permit.sql"
 _CHANGE: Final = "sql/functions/change_campaign.sql"
 _OFFERED: Final = "taskq/gateway/manager_queries.py"
-_RIGHTS: Final = ("tests/gateway/test_gateway_role.py", "tests/gateway/test_manager_queries.py")
+_RIGHTS: Final = (
+    "tests/integration/gateway/test_gateway_role.py",
+    "tests/integration/gateway/test_manager_queries.py",
+)
 
 MANAGING: Final = (
     Mutant(
@@ -106,6 +109,6 @@ MANAGING: Final = (
         "       and t.expires_at > clock_timestamp();\n",
         "       and true;\n",
         "A manager goes on with a token that has expired.",
-        ("tests/integration/tokens/test_ending.py",),
+        ("tests/integration/sessions/tokens/test_ending.py",),
     ),
 )

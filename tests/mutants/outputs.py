@@ -6,10 +6,10 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_STORED = ("tests/integration/test_outputs.py",)
-_FETCHED = ("tests/integration/test_fetching.py",)
+_STORED = ("tests/integration/files/test_outputs.py",)
+_FETCHED = ("tests/integration/files/test_fetching.py",)
 _PARTITIONS = ("tests/unit/test_partitions.py",)
-_POSES = ("tests/integration/test_poses.py",)
+_POSES = ("tests/integration/results/test_poses.py",)
 _ACCEPTED: Final = """\
 exists (
                         select

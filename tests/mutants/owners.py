@@ -6,8 +6,8 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_OWNERS: Final = ("tests/integration/test_owners.py",)
-_OVER_HTTP: Final = ("tests/gateway/test_owners.py",)
+_OWNERS: Final = ("tests/integration/campaigns/test_owners.py",)
+_OVER_HTTP: Final = ("tests/integration/gateway/test_owners.py",)
 _MODEL: Final = ("tests/property/test_quota_model.py",)
 
 OWNERS: Final = (

@@ -7,9 +7,9 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _STANDBY: Final = "taskq/db/standby.py"
-_READS: Final = ("tests/integration/test_standby_reads.py",)
+_READS: Final = ("tests/integration/database/test_standby_reads.py",)
 _PAGES: Final = "taskq/compute/frames.py"
-_RESULT_PAGES: Final = ("tests/compute/test_result_pages.py",)
+_RESULT_PAGES: Final = ("tests/integration/compute/test_result_pages.py",)
 _PLAN: Final = ("tests/unit/test_capacity.py",)
 
 READING: Final[tuple[Mutant, ...]] = (

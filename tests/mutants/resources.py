@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _LIMITS: Final = ("tests/unit/test_agent_handlers_limits.py",)
 _CONTAINERS: Final = ("tests/unit/test_agent_handlers_containers.py",)
-_QUEUE: Final = ("tests/integration/test_resources.py",)
+_QUEUE: Final = ("tests/integration/claims/test_resources.py",)
 
 RESOURCES: Final = (
     Mutant(

@@ -13,7 +13,7 @@ RIGHTS: Final = (
         "    return p_session is null\n",
         "    return true or p_session is null\n",
         "Any session may report on the attempts of every other site.",
-        ("tests/integration/test_session_rights.py",),
+        ("tests/integration/attempts/test_session_rights.py",),
     ),
     Mutant(
         "any-session-serves-any-campaign",
@@ -21,7 +21,7 @@ RIGHTS: Final = (
         "select s.campaign_id = any (c.lineage)",
         "select true",
         "A session may speak of pooled tasks of campaigns that it does not serve.",
-        ("tests/integration/leasing_ahead/test_in_hand.py",),
+        ("tests/integration/front/leasing_ahead/test_in_hand.py",),
     ),
     Mutant(
         "campaign-of-others-is-reported-on",
@@ -29,7 +29,7 @@ RIGHTS: Final = (
         "        having bool_or(r.known)\n",
         "",
         "Each campaign that a client makes up costs an exchange.",
-        ("tests/integration/test_settle_many.py",),
+        ("tests/integration/attempts/test_settle_many.py",),
     ),
     Mutant(
         "revoked-token-opens-sessions",
@@ -37,7 +37,7 @@ RIGHTS: Final = (
         "        and v_token.revoked_at is null\n",
         "",
         "A revoked token still opens sessions.",
-        ("tests/integration/tokens/test_opening.py",),
+        ("tests/integration/sessions/tokens/test_opening.py",),
     ),
     Mutant(
         "hellos-in-any-order",
@@ -45,7 +45,7 @@ RIGHTS: Final = (
         "         order by h.key\n",
         "",
         "Two gateways that hear the same hellos wait for each other.",
-        ("tests/integration/tokens/test_together.py",),
+        ("tests/integration/sessions/tokens/test_together.py",),
     ),
     Mutant(
         "revoked-token-keeps-its-sessions",
@@ -53,7 +53,7 @@ RIGHTS: Final = (
         "           set ended_at = clock_timestamp()\n",
         "           set ended_at = null\n",
         "The sessions of a revoked token work on.",
-        ("tests/integration/tokens/test_ending.py",),
+        ("tests/integration/sessions/tokens/test_ending.py",),
     ),
     Mutant(
         "key-of-another-token-opens-its-session",
@@ -61,6 +61,6 @@ RIGHTS: Final = (
         "(v_found.token_id, v_found.token_hash) is distinct from (p_token, p_token_hash)",
         "false",
         "Whoever knows the key of a session gets it, with whatever token.",
-        ("tests/integration/tokens/test_opening.py",),
+        ("tests/integration/sessions/tokens/test_opening.py",),
     ),
 )

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_SITES: Final = ("tests/integration/test_site_limits.py",)
+_SITES: Final = ("tests/integration/claims/test_site_limits.py",)
 _MODEL: Final = ("tests/property/test_site_limit_model.py",)
 
 SITE_LIMITS: Final = (

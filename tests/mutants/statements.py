@@ -6,15 +6,18 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_FENCING: Final = ("tests/integration/test_fencing.py", "tests/interleavings/test_late_words.py")
+_FENCING: Final = (
+    "tests/integration/attempts/test_fencing.py",
+    "tests/interleavings/test_late_words.py",
+)
 _CLAIMS: Final = (
     "tests/interleavings/test_claims_at_once.py",
-    "tests/integration/test_claims.py",
+    "tests/integration/claims/test_claims.py",
 )
-_ELSEWHERE: Final = ("tests/integration/test_retried_elsewhere.py",)
+_ELSEWHERE: Final = ("tests/integration/claims/test_retried_elsewhere.py",)
 _LATE: Final = (
     "tests/interleavings/test_salvage.py",
-    "tests/integration/test_late_results.py",
+    "tests/integration/attempts/test_late_results.py",
 )
 
 STATEMENTS: Final = (
@@ -24,7 +27,7 @@ STATEMENTS: Final = (
         "rows with ties  -- those of a task stay together",
         "rows only",
         "A result is passed over where a part ends between the attempts of its task.",
-        ("tests/integration/test_ranking.py",),
+        ("tests/integration/results/test_ranking.py",),
     ),
     Mutant(
         "best-results-of-a-value-in-any-order",
@@ -32,7 +35,7 @@ STATEMENTS: Final = (
         " then v.rank else -v.rank end, v.task_id\n         limit",
         " then v.rank else -v.rank end, -v.task_id\n         limit",
         "Of results with one value those seeded last are among the best.",
-        ("tests/integration/test_ranking.py",),
+        ("tests/integration/results/test_ranking.py",),
     ),
     Mutant(
         "best-of-groups-in-any-order",
@@ -40,7 +43,7 @@ STATEMENTS: Final = (
         " then v.rank else -v.rank end, v.task_id\n    )",
         " then v.rank else -v.rank end, -v.task_id\n    )",
         "Of a group's results with one value the one seeded last is chosen.",
-        ("tests/integration/test_funnel.py",),
+        ("tests/integration/results/test_funnel.py",),
     ),
     Mutant(
         "number-longer-than-an-index-holds",
@@ -48,7 +51,7 @@ STATEMENTS: Final = (
         "case when abs(v_number) < 1e309 and scale(v_number) <= 1000 then v_number end",
         "v_number",
         "A result with a number of thousands of digits keeps an index back for ever.",
-        ("tests/integration/test_result_indexes.py",),
+        ("tests/integration/results/test_result_indexes.py",),
     ),
     Mutant(
         "report-of-one-without-lease",
@@ -105,7 +108,7 @@ STATEMENTS: Final = (
         "attempt = t.attempt - (t.ctid = any (coalesce(v_unstarted, '{}')))::integer",
         "attempt = t.attempt",
         "A task that was handed back unbegun skips an attempt number.",
-        ("tests/integration/test_lifecycle.py",),
+        ("tests/integration/attempts/test_lifecycle.py",),
     ),
     Mutant(
         "late-result-changes-an-outcome",
@@ -137,7 +140,7 @@ STATEMENTS: Final = (
         "(not h.retry or h.error_class = any (v_never_retry))",
         "not h.retry",
         "A failure of a class that the campaign never retries is tried again.",
-        ("tests/integration/test_poison.py",),
+        ("tests/integration/attempts/test_poison.py",),
     ),
     Mutant(
         "poison-on-one-node",
@@ -145,7 +148,7 @@ STATEMENTS: Final = (
         "nodes := cardinality(v_hosts);",
         "nodes := cardinality(v_attempts);",
         "A broken node makes poison of good tasks.",
-        ("tests/integration/test_poison.py",),
+        ("tests/integration/attempts/test_poison.py",),
     ),
     Mutant(
         "repeated-claim-takes-more",
@@ -153,7 +156,7 @@ STATEMENTS: Final = (
         "                    limit 1), false) as answered\n",
         "                    limit 0), false) as answered\n",
         "A claim whose answer was lost takes other tasks when it is asked again.",
-        ("tests/integration/test_claims.py",),
+        ("tests/integration/claims/test_claims.py",),
     ),
     Mutant(
         "repeated-claim-of-one-takes-more",
@@ -161,7 +164,7 @@ STATEMENTS: Final = (
         "              and w.lease_id = p_lease\n",
         "              and w.lease_id is null\n",
         "The same, for the usual claim of one task on a connection that has claimed before.",
-        ("tests/integration/test_claims.py",),
+        ("tests/integration/claims/test_claims.py",),
     ),
     Mutant(
         "claim-does-not-await-its-first-asking",
@@ -186,7 +189,10 @@ STATEMENTS: Final = (
         "              and e.ended_at is null)\n",
         ")\n",
         "An agent whose session has ended still claims single tasks.",
-        ("tests/integration/test_sessions.py", "tests/integration/test_session_rights.py"),
+        (
+            "tests/integration/sessions/test_sessions.py",
+            "tests/integration/attempts/test_session_rights.py",
+        ),
     ),
     Mutant(
         "claim-without-lock",
@@ -212,7 +218,7 @@ STATEMENTS: Final = (
         "        elsif v_hinted and tasks = '{}' then\n",
         "        elsif false then\n",
         "A task that came back before the position of a connection is overlooked.",
-        ("tests/integration/test_claims.py",),
+        ("tests/integration/claims/test_claims.py",),
     ),
     Mutant(
         "failed-task-goes-to-the-same-host",
@@ -268,7 +274,7 @@ STATEMENTS: Final = (
         "                      where t.task_id not in (select e.task_id from ended e)\n",
         "                      where true\n",
         "A success is accepted as often as it is reported.",
-        ("tests/integration/test_packed.py",),
+        ("tests/integration/seeding/test_packed.py",),
     ),
     Mutant(
         "unpacked-task-stays-in-its-bundle",
@@ -276,7 +282,7 @@ STATEMENTS: Final = (
         "as u (task_id))) is not true\n",
         "as u (task_id))) is not true or true\n",
         "A task that failed is still in the hands of the agent that failed it.",
-        ("tests/integration/test_lifecycle.py",),
+        ("tests/integration/attempts/test_lifecycle.py",),
     ),
     Mutant(
         "failed-tasks-are-not-looked-for-where-others-are-too-few",
@@ -284,7 +290,7 @@ STATEMENTS: Final = (
         "    if cardinality(v_tasks) < v_wanted then\n        if v_places",
         "    if false then\n        if v_places",
         "Claims find nothing, though tasks wait that have failed elsewhere.",
-        ("tests/integration/test_claims_that_avoid.py",),
+        ("tests/integration/claims/test_claims_that_avoid.py",),
     ),
     Mutant(
         "limit-off-by-one",
@@ -292,7 +298,7 @@ STATEMENTS: Final = (
         "p_limit - (v_working - p_freed)",
         "p_limit + 1 - (v_working - p_freed)",
         "One task more runs than the campaign allows.",
-        ("tests/integration/test_limits.py",),
+        ("tests/integration/claims/test_limits.py",),
     ),
     Mutant(
         "limit-without-lock",
@@ -308,7 +314,7 @@ STATEMENTS: Final = (
         "              and a.status <> 'open')\n",
         "              and a.status = 'cancelled')\n",
         "A paused campaign still hands out single tasks.",
-        ("tests/integration/test_claims.py",),
+        ("tests/integration/claims/test_claims.py",),
     ),
     Mutant(
         "lease-of-the-pool-is-given-back-by-task",
@@ -316,7 +322,7 @@ STATEMENTS: Final = (
         "                and t.lease_id = r.lease_id\n",
         "",
         "An old entry of the front gives a task back that was leased ahead anew.",
-        ("tests/integration/leasing_ahead/test_given_back.py",),
+        ("tests/integration/front/leasing_ahead/test_given_back.py",),
     ),
     Mutant(
         "seeding-without-lock",
@@ -324,7 +330,7 @@ STATEMENTS: Final = (
         "    perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));\n",
         "",
         "Two that seed a campaign at once meet each other's keys.",
-        ("tests/interleavings/test_seeds.py", "tests/integration/test_seeding.py"),
+        ("tests/interleavings/test_seeds.py", "tests/integration/seeding/test_seeding.py"),
     ),
     Mutant(
         "another-payload-is-known",
@@ -332,7 +338,7 @@ STATEMENTS: Final = (
         "where s.payload <> t.payload",
         "where false",
         "Another payload under a known key is dropped without a word.",
-        ("tests/integration/test_key_conflicts.py",),
+        ("tests/integration/seeding/test_key_conflicts.py",),
     ),
     Mutant(
         "numbered-keys-begin-anew",
@@ -340,6 +346,6 @@ STATEMENTS: Final = (
         "where n.payload is not null",
         "where false",
         "A third payload of a key finds its number taken, and is dropped.",
-        ("tests/integration/test_key_conflicts.py", "tests/property/test_queue_model.py"),
+        ("tests/integration/seeding/test_key_conflicts.py", "tests/property/test_queue_model.py"),
     ),
 )

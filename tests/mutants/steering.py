@@ -79,7 +79,7 @@ STEERING: Final = (
         "> v_packed then v_packed",
         "> v_packed then g.first + v_size - 1",
         "What a seeded chunk has left over behind its last whole span is never claimed.",
-        ("tests/integration/test_packed.py",),
+        ("tests/integration/seeding/test_packed.py",),
     ),
     Mutant(
         "mixed-priorities-packed-as-one",
@@ -87,7 +87,7 @@ STEERING: Final = (
         "v_packed >= v_least and v_lowest = v_highest",
         "v_packed >= v_least",
         "All tasks of a seeded chunk get its lowest priority.",
-        ("tests/integration/test_packed.py",),
+        ("tests/integration/seeding/test_packed.py",),
     ),
     Mutant(
         "rows-keep-their-priority",

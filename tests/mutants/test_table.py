@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.paths import ROOT
 from tests.mutants.mutant import Mutant
 from tests.mutants.table import MUTANTS
 
-ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ("agents/", "cli/", "sql/", "taskq/")
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_TRACES: Final = ("tests/integration/test_traces.py",)
+_TRACES: Final = ("tests/integration/upkeep/test_traces.py",)
 _SPANS: Final = ("tests/unit/test_trace_spans.py",)
 
 TRACING: Final = (

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Final
 
 from tests.fixtures.servers import cheapest_folder, remove_home
+from tests.helpers.paths import ROOT
 from tests.mutants.mutant import Mutant
 from tests.mutants.witness import VARIABLE
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 #: The tests here would find out by looking at the text.
 _HERE: Final = "tests/mutants"
 _FAILED: Final = 1

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_QUEUE: Final = ("tests/integration/test_updates.py",)
+_QUEUE: Final = ("tests/integration/attempts/test_updates.py",)
 _AGENT: Final = ("tests/unit/test_agent_updates.py",)
 
 UPDATES: Final = (

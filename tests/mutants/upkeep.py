@@ -6,12 +6,12 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_SESSIONS: Final = ("tests/integration/test_sessions.py",)
+_SESSIONS: Final = ("tests/integration/sessions/test_sessions.py",)
 _EXPIRY: Final = ("tests/interleavings/test_expiry.py", *_SESSIONS)
 _SWEEPS: Final = ("tests/interleavings/test_sweeps.py",)
-_REFUSALS: Final = ("tests/integration/test_refusals.py",)
-_LIFE: Final = ("tests/integration/test_lifecycle.py",)
-_COUNTS: Final = ("tests/integration/test_counts.py",)
+_REFUSALS: Final = ("tests/integration/hosts/test_refusals.py",)
+_LIFE: Final = ("tests/integration/attempts/test_lifecycle.py",)
+_COUNTS: Final = ("tests/integration/campaigns/test_counts.py",)
 
 UPKEEP: Final = (
     Mutant(
@@ -69,7 +69,7 @@ UPKEEP: Final = (
         "if v_due > 0 and v_is.silent >= v_many and 2 * v_is.silent >= v_is.open then",
         "if false then",
         "An outage of ours hands out again what all agents are working on.",
-        ("tests/integration/test_brake.py",),
+        ("tests/integration/upkeep/test_brake.py",),
     ),
     Mutant(
         "brake-for-a-few",
@@ -77,7 +77,7 @@ UPKEEP: Final = (
         "    v_many constant integer := 10;\n",
         "    v_many constant integer := 1;\n",
         "One agent that dies is taken for an outage of ours.",
-        ("tests/integration/test_brake.py",),
+        ("tests/integration/upkeep/test_brake.py",),
     ),
     Mutant(
         "campaign-pauses-at-its-first-failures",
@@ -85,7 +85,7 @@ UPKEEP: Final = (
         "           and g.failures + g.done >= v_least\n",
         "",
         "A campaign is paused before there is anything to judge it by.",
-        ("tests/integration/test_pulse.py",),
+        ("tests/integration/campaigns/test_pulse.py",),
     ),
     Mutant(
         "later-attempts-pause-a-campaign",
@@ -93,7 +93,7 @@ UPKEEP: Final = (
         "sum(d.done) as done, sum(d.first_failures) as failures",
         "sum(d.done) as done, sum(d.failures) as failures",
         "Tasks that fail whenever they are tried stop those that nobody has tried.",
-        ("tests/integration/test_pulse.py",),
+        ("tests/integration/campaigns/test_pulse.py",),
     ),
     Mutant(
         "resumed-campaign-is-judged-late",
@@ -101,7 +101,7 @@ UPKEEP: Final = (
         "n.first_failures + coalesce(sum(d.first_failures), 0)",
         "n.failures + coalesce(sum(d.failures), 0)",
         "After a resume, as many failures count for nothing as retries had failed before.",
-        ("tests/integration/test_pulse.py",),
+        ("tests/integration/campaigns/test_pulse.py",),
     ),
     Mutant(
         "host-is-compared-with-itself",
@@ -109,7 +109,7 @@ UPKEEP: Final = (
         "select e.failed - case when s.suspect then 0 else s.failed end as failed,",
         "select e.failed as failed,",
         "A bad host hides behind its own failures.",
-        ("tests/integration/test_bad_hosts.py",),
+        ("tests/integration/hosts/test_bad_hosts.py",),
     ),
     Mutant(
         "connections-are-as-the-login-is",
@@ -133,7 +133,7 @@ UPKEEP: Final = (
         "        or p_until <> '-infinity' and p_until < v_now - interval '30 s'\n",
         "",
         "What agents hold is handed out again since the server's machine slept.",
-        ("tests/integration/test_serving.py",),
+        ("tests/integration/upkeep/test_serving.py",),
     ),
     Mutant(
         "another-keeper-begins-silence-anew",
@@ -141,7 +141,7 @@ UPKEEP: Final = (
         "p_until < v_now - interval '30 s'",
         "p_until < v_now",
         "Nobody is lost where keepers come and go.",
-        ("tests/integration/test_serving.py",),
+        ("tests/integration/upkeep/test_serving.py",),
     ),
     Mutant(
         "what-is-gone-is-not-told",
@@ -149,7 +149,7 @@ UPKEEP: Final = (
         'rows("note_set_back", known=self._known, ago_s=ago_s)',
         'rows("note_set_back", known=0, ago_s=ago_s)',
         "Nobody learns that a server took over which lacks what was acknowledged.",
-        ("tests/integration/test_set_back.py",),
+        ("tests/integration/upkeep/test_set_back.py",),
     ),
     Mutant(
         "only-a-rise-is-news",
@@ -165,7 +165,7 @@ UPKEEP: Final = (
         "case when p_at < p_now + interval '1 hour' then p_at end",
         "p_at",
         "A clock that was set back by a day stops the upkeep for a day.",
-        ("tests/integration/test_keeper.py",),
+        ("tests/integration/upkeep/test_keeper.py",),
     ),
     Mutant(
         "late-commits-are-left",
@@ -173,7 +173,7 @@ UPKEEP: Final = (
         "case when random() < 0.015 then '-infinity'",
         "case when random() < 0 then '-infinity'",
         "A task whose claim committed late stays with a session that has ended, for ever.",
-        ("tests/integration/test_keeper.py",),
+        ("tests/integration/upkeep/test_keeper.py",),
     ),
     Mutant(
         "host-is-judged-by-all-tokens",
@@ -181,7 +181,7 @@ UPKEEP: Final = (
         "select coalesce(s.token_id, 0) as token_id, s.host,",
         "select 0 as token_id, s.host,",
         "Agents slow those of another token by what they say.",
-        ("tests/gateway/test_bad_hosts.py",),
+        ("tests/integration/gateway/test_bad_hosts.py",),
     ),
     Mutant(
         "pause-of-one-campaign-stops-upkeep",
@@ -189,7 +189,7 @@ UPKEEP: Final = (
         "            for no key update skip locked;\n",
         "            for no key update;\n",
         "A campaign that somebody has locked keeps the keeper from its work.",
-        ("tests/integration/test_pulse.py",),
+        ("tests/integration/campaigns/test_pulse.py",),
     ),
     Mutant(
         "expiry-counts-released-as-lost",
@@ -237,7 +237,7 @@ UPKEEP: Final = (
         "                 and h.losses > coalesce(v_losses[2], -1)\n",
         "",
         "A task that kills its agents takes those with it that were claimed with it.",
-        ("tests/integration/test_lost_together.py",),
+        ("tests/integration/attempts/test_lost_together.py",),
     ),
     Mutant(
         "lost-together-tried-together",
@@ -245,7 +245,7 @@ UPKEEP: Final = (
         "case when p_losses >= p_last then 1 else greatest(1, p_slots >> p_losses::integer) end",
         "p_slots",
         "Tasks that were lost together are claimed together again, and none stands out.",
-        ("tests/integration/test_lost_together.py",),
+        ("tests/integration/attempts/test_lost_together.py",),
     ),
     Mutant(
         "promotion-before-its-time",
@@ -269,7 +269,7 @@ UPKEEP: Final = (
         "     where k.holder = p_holder or k.until < clock_timestamp()\n        or ",
         "     where true or ",
         "Whoever asks is the keeper.",
-        ("tests/integration/test_keeper.py",),
+        ("tests/integration/upkeep/test_keeper.py",),
     ),
     Mutant(
         "beat-forgets-what-is-younger",
@@ -349,7 +349,7 @@ UPKEEP: Final = (
         "    if taskq.status_after(p_campaign, 'waiting') = 'cancelled' then\n",
         "    if false then\n",
         "Tasks of a cancelled campaign wait again.",
-        ("tests/integration/test_campaigns.py",),
+        ("tests/integration/campaigns/test_campaigns.py",),
     ),
     Mutant(
         "retry-keeps-old-failures",
@@ -365,7 +365,7 @@ UPKEEP: Final = (
         "    if not found or taskq.serving_since() > v_due then\n",
         "    if not found then\n",
         "Time in which the server was down counts against what was leased ahead.",
-        ("tests/integration/test_serving.py",),
+        ("tests/integration/upkeep/test_serving.py",),
     ),
     Mutant(
         "sweep-leaves-behind",

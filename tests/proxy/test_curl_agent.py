@@ -12,14 +12,15 @@ import pytest
 
 from taskq import Client, RetryPolicy
 from tests.fixtures.gateways import Realm, StartGateway
-from tests.gateway.peers import Agent
-from tests.gateway.site import Site
 from tests.helpers.campaigns import servable
+from tests.helpers.paths import ROOT
 from tests.helpers.process_arguments import watched_command_lines
 from tests.helpers.slot_harness import processes_with
 from tests.helpers.waiting import wait_until
+from tests.integration.gateway.peers import Agent
+from tests.integration.gateway.site import Site
 
-SCRIPT = Path(__file__).parents[2] / "examples" / "shell-agent" / "curl-agent.sh"
+SCRIPT = ROOT / "examples" / "shell-agent" / "curl-agent.sh"
 LATER_S = 60.0
 PAYLOAD = "import json, sys; n = json.load(sys.stdin)['n']; print(json.dumps({'third': 3 // n}))"
 

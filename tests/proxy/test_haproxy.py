@@ -16,10 +16,11 @@ import trustme
 
 from taskq import Client
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
-from tests.gateway.peers import Agent, Peer, hello
+from tests.helpers.paths import ROOT
 from tests.helpers.waiting import wait_until
+from tests.integration.gateway.peers import Agent, Peer, hello
 
-CONFIGURATION = Path(__file__).parents[2] / "docs" / "haproxy.cfg"
+CONFIGURATION = ROOT / "docs" / "haproxy.cfg"
 LATER_S = 60.0
 
 

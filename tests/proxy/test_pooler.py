@@ -15,10 +15,11 @@ from benchmarks.pooler import pooled
 from taskq import CampaignSpec, Client, Handler
 from taskq.db.connections import Database
 from tests.fixtures.gateways import Realm, StartGateway
-from tests.gateway.site import PAYLOADS, Site
 from tests.helpers.command_line import CommandLine
+from tests.helpers.paths import PAYLOADS
 from tests.helpers.scripted_agent import ScriptedAgent
 from tests.helpers.worker_node import AgentResult
+from tests.integration.gateway.site import Site
 
 ROUNDS = 3
 COUNTED = "do $$ begin assert (select count(*) {} from pg_prepared_statements); end $$"

@@ -9,10 +9,11 @@ from pathlib import Path
 from taskq import Client
 from taskq.pilots.agent_file import built
 from tests.fixtures.gateways import StartGateway
+from tests.helpers.paths import ROOT
 from tests.helpers.pilot_site import PilotSite
 from tests.slurm.cluster import SlurmCluster
 
-SCRIPT = Path(__file__).resolve().parents[2] / "deploy/slurm/agents.sbatch"
+SCRIPT = ROOT / "deploy/slurm/agents.sbatch"
 TASKS = 24
 
 

@@ -19,7 +19,8 @@ import pytest
 
 from taskq_agent.protocol import DONE, RELEASED
 from tests.helpers.blob_server import BlobSource
-from tests.helpers.slot_harness import PAYLOADS, slot_in
+from tests.helpers.paths import PAYLOADS
+from tests.helpers.slot_harness import slot_in
 
 IMAGE = "vina:1.2"
 STAND_IN = f"""#!{sys.executable}

@@ -10,7 +10,8 @@ import pytest
 
 import taskq_agent
 from taskq_agent.__main__ import main
-from tests.helpers.slot_harness import PAYLOADS, command, python
+from tests.helpers.paths import PAYLOADS
+from tests.helpers.slot_harness import command, python
 
 
 def test_try_prints_how_the_attempt_ended(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,7 @@ from taskq_agent.errors import Refused, TransportFailed
 from taskq_agent.inputs import InputCache, default_cache
 from taskq_agent.protocol import Input
 from tests.helpers.blob_server import BlobSource
+from tests.helpers.paths import ROOT
 from tests.helpers.waiting import wait_until
 
 SIZE = 345_678
@@ -55,7 +56,7 @@ def fetching(
     words = [source.folder, folder, wanted.digest, wanted.size, *more]
     with subprocess.Popen(
         [sys.executable, "-m", "tests.helpers.blob_server", *map(str, words)],
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from taskq.db.catalogue import (
@@ -15,8 +13,9 @@ from taskq.db.catalogue import (
     find,
     parsed,
 )
+from tests.helpers.paths import ROOT
 
-FUNCTIONS = Path(__file__).resolve().parents[2] / "sql/functions"
+FUNCTIONS = ROOT / "sql/functions"
 FUNCTION = """-- f(path, tasks, most): does something.
 {header}
 create or replace function taskq.f(

@@ -13,8 +13,8 @@ from string import Template
 import pytest
 
 from tests.helpers.deployed_commands import agent_options, taskq_options
+from tests.helpers.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
 SBATCH = ROOT / "deploy/slurm/agents.sbatch"
 CONTAINERFILE = ROOT / "deploy/Containerfile"

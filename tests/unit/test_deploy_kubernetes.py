@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from tests.helpers.deployed_commands import agent_options, taskq_options
+from tests.helpers.paths import ROOT
 from tests.helpers.variants import rest_thorough
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy/kubernetes"
 OBJECTS = [
     (path.name, manifest)

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import taskq_agent
+from tests.helpers.paths import ROOT
 
-PAGE = Path(__file__, "../../../docs/handlers.md").resolve().read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/handlers.md").read_text(encoding="utf-8")
 SOURCES = Path(taskq_agent.__file__).parent
 # The first argument of failed(), broken() or refused(), or a refusal, when that is a text.
 GIVEN = re.compile(

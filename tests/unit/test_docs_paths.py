@@ -14,8 +14,8 @@ import pytest
 
 from benchmarks.cases import CASES, GROUPS
 from taskq_cli.main import main as program
+from tests.helpers.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     ROOT / "README.md",
     ROOT / "ARCHITECTURE.md",

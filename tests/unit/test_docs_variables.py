@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__, "../../..").resolve()
+from tests.helpers.paths import ROOT
+
 PAGE = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
 READ = re.compile(r'(?:environ(?:\.get\(|\[)|envvar=)"(\w+)"')
 NAMED = re.compile(r'(?:_VARIABLE|ENVIRONMENT)(?:: Final)? = "(TASKQ_\w+)"')

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from taskq_agent import FailForGood
+from tests.helpers.paths import ROOT
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 
 # The best of four scores per pair, in the order of published_pairs(): a run of the campaign with
 # Vina 1.2.7 and the seeds 101 to 104.

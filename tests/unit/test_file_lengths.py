@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers.paths import ROOT
+
 FOLDERS = ("agents", "benchmarks", "cli", "examples", "sql", "taskq", "tests")
 KINDS = {".py", ".sql", ".lua"}
 MOST_LINES = 400

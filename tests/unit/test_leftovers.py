@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.paths import ROOT
 from tests.helpers.waiting import wait_until
 
 PROGRAM = """
@@ -28,7 +29,7 @@ def test_processes_of_a_crashed_test_run_die_with_it(*, crashes: bool) -> None:
         [sys.executable, "-c", PROGRAM],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
         text=True,
     )
     assert tests.stdout is not None

@@ -20,11 +20,11 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler
 from tests.helpers.audit import assert_audit_is_clean
+from tests.helpers.paths import ROOT
 from tests.helpers.waiting import free_port, wait_until
 
 pytestmark = pytest.mark.thorough
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"taskq": "taskq", "sql": "taskq/sql", "agents/taskq_agent": "taskq_agent"}
 PACKAGES["cli/taskq_cli"] = "taskq_cli"
 #: Tasks that wait, as long as the farm is fed; and those that are done between two steps.

@@ -1,0 +1,203 @@
+"""The backend of joblib among the examples: its calls are tasks, and happen once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+from joblib import Parallel, delayed
+
+import taskq
+from taskq import Campaign, Client
+from taskq.model.errors import InvalidTask
+from tests.helpers.paths import ROOT
+from tests.helpers.variants import rest_thorough
+from tests.helpers.waiting import wait_until
+from tests.payloads import called
+from tests.payloads.called import BadLigand
+
+EXAMPLE = ROOT / "examples" / "joblib-backend"
+WAIT_S = 120.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def backend() -> Iterator[ModuleType]:
+    """Give the example's module, which registers the backend."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLE)
+        import taskq_joblib  # noqa: PLC0415  # after its folder
+
+        yield taskq_joblib
+
+
+@pytest.fixture
+def served(served_queue: Client) -> Iterator[Client]:
+    """Give a queue that agents serve, to which joblib's calls go."""
+    with joblib.parallel_config(backend="taskq", queue=served_queue):
+        yield served_queue
+
+
+@pytest.fixture
+def unserved(queue: Client) -> Iterator[Client]:
+    """Give a queue without agents, to which joblib's calls go."""
+    with joblib.parallel_config(backend="taskq", queue=queue):
+        yield queue
+
+
+def campaign_of(queue: Client, name: str) -> Campaign:
+    """Return the campaign of a function's calls."""
+    (found,) = [one for one in queue.campaign("/calls").children() if f"/{name}-" in one.path]
+    return found
+
+
+def test_calls_are_computed_once_whatever_the_batches(served: Client) -> None:
+    """In order, with names; asked again, in batches, only what is new."""
+    calls = [delayed(called.square)(n, power=3) for n in range(8)]
+    assert Parallel(timeout=WAIT_S)(calls[:6]) == [n**3 for n in range(6)]
+    assert Parallel(timeout=WAIT_S, batch_size=3)(calls) == [n**3 for n in range(8)]
+    assert campaign_of(served, "square").status().total == 8
+
+
+@pytest.mark.thorough
+def test_equal_calls_of_one_parallel_each_happen(served: Client) -> None:
+    """As draws without a seed; a later one finds these, and computes what is more."""
+    assert served
+
+    def draw() -> float:
+        return random.random()
+
+    first = Parallel(timeout=WAIT_S)(delayed(draw)() for _ in range(3))
+    second = Parallel(timeout=WAIT_S)(delayed(draw)() for _ in range(4))
+    assert len(set(second)) == 4
+    assert second[:3] == first
+
+
+@pytest.mark.thorough
+def test_exception_comes_back_as_itself(served: Client) -> None:
+    """With the traceback from the agent; what cannot be sent is an error as well."""
+    assert served
+    with pytest.raises(BadLigand) as raised:
+        Parallel(timeout=WAIT_S)(delayed(called.refuse)(n) for n in (2, 3, 4))
+    assert raised.value.number == 3
+    assert "in refuse" in str(raised.value.__cause__)
+    with pytest.raises(InvalidTask, match="cannot be sent"):
+        Parallel(timeout=WAIT_S)(delayed(called.same)(threading.Lock()) for _ in range(2))
+
+
+@pytest.mark.thorough
+def test_large_arguments_are_stored_once(served: Client) -> None:
+    """By place and by name; what is left over fits into a payload."""
+
+    def weighted(n: int, values: Any, m: int, *, weights: Any) -> float:
+        return float(n * m * (values * weights).sum())
+
+    many = np.ones(100_000)
+    calls = [delayed(weighted)(n, many, 3, weights=many) for n in range(3)]
+    assert Parallel(timeout=WAIT_S)(calls) == [0.0, 3e5, 6e5]
+    campaign = campaign_of(served, "weighted")
+    assert all(len(str(task.payload)) < 100 for task in campaign.tasks())
+
+
+@pytest.mark.thorough
+def test_nested_calls_stay_in_their_slot(served: Client) -> None:
+    """Though they ask for more processes."""
+    assert served
+
+    def outer(n: int) -> bool:
+        inner = Parallel(n_jobs=4)(delayed(os.getpid)() for _ in range(n))
+        return inner == [os.getpid()] * n
+
+    assert Parallel(timeout=WAIT_S)(delayed(outer)(n) for n in (2, 3)) == [True, True]
+
+
+@pytest.mark.parametrize("choice", rest_thorough([{"prefer": "threads"}, {"n_jobs": 1}]))
+def test_calls_that_shall_stay_here_do(unserved: Client, choice: dict[str, Any]) -> None:
+    """What prefers threads is small, and shares what it reads."""
+    assert Parallel(**choice)(delayed(os.getpid)() for _ in range(2)) == [os.getpid()] * 2
+    assert unserved.campaign("/").children() == []
+
+
+def test_without_agents_there_is_a_warning_and_leaving_cancels(
+    unserved: Client, backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits is told why, and leaves nothing that has not begun."""
+    monkeypatch.setattr(backend, "QUIET_S", 0.2)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        values = Parallel(return_as="generator")(delayed(called.same)(n) for n in range(3))
+        wait_until(lambda: bool(said), timeout_s=60)
+        values.close()
+    assert "no agent serves /calls/same-" in str(said[0].message)
+    status = unserved.campaign("/calls").status()
+    assert (status.waiting, status.cancelled) == (0, 3)
+
+
+def interrupted(number: int) -> Iterator[Any]:
+    """Yield calls; Ctrl-C comes when all are tasks."""
+    yield from (delayed(called.same)(n) for n in range(number))
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
+@pytest.mark.thorough
+def test_what_ctrl_c_or_a_timeout_cancels_is_computed_when_asked_again(
+    unserved: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """At once; nothing waits meanwhile."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        Parallel()(interrupted(3))
+    with pytest.raises(multiprocessing.TimeoutError):
+        Parallel(timeout=0.2)(delayed(called.same)(n) for n in range(3))
+    status = unserved.campaign("/calls").status()
+    assert (status.waiting, status.cancelled) == (0, 3)
+    with taskq.local_agents(unserved, 1, "/calls"):
+        assert Parallel(timeout=WAIT_S)(delayed(called.same)(n) for n in range(3)) == [0, 1, 2]
+
+
+@pytest.mark.thorough
+def test_python_of_the_readme_runs(
+    served: Client, near_queue: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As printed."""
+    assert served
+    monkeypatch.setenv("TASKQ_DSN", near_queue.database.dsn)
+    program = re.findall(r"```python\n(.*?)```", (EXAMPLE / "README.md").read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec("".join(program), names)  # noqa: S102  # it is ours
+    assert names["values"] == [1, 1, 2, 6, 24]
+    names["queue"].close()
+
+
+@pytest.mark.thorough
+def test_the_example_computes_once(queue: Client, tmp_path: Path) -> None:
+    """Killed, and run twice."""
+    argv = [sys.executable, str(EXAMPLE / "conformers.py")]
+    environment = os.environ | {
+        "TASKQ_DSN": queue.database.dsn,
+        "XDG_CACHE_HOME": str(tmp_path),
+    }
+    with subprocess.Popen(argv, env=environment) as killed:
+        wait_until(lambda: queue.campaign("/").status().total > 0, timeout_s=60)
+        killed.kill()
+    said = [
+        subprocess.run(argv, env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert said[0] == said[1]
+    assert len(said[0].splitlines()) == 8
+    campaign = campaign_of(queue, "strain")
+    assert campaign.status().done == campaign.status().total == 8

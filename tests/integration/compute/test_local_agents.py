@@ -1,0 +1,200 @@
+"""Agents of this machine work while a block runs, leave with it, and say why if they die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+import taskq
+from taskq import AgentsDied, Client, UsageError
+from taskq.compute.local_agents import LocalAgents
+from tests.helpers.waiting import wait_until
+from tests.payloads import called
+
+WAIT_S = 120.0
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def test_they_leave_with_the_block_and_hand_back_what_they_have(queue: Client) -> None:
+    """What ran at its end is not lost: it waits again."""
+    run = queue.map(called.sleep, [60, 60], name="/sleep")
+    with LocalAgents(queue, slots=1, grace_s=0.0) as agents:
+        assert "at work" in repr(agents)
+        wait_until(lambda: run.status().working > 0, timeout_s=WAIT_S)
+    assert "ended" in repr(agents)
+    assert queue.local_agents == []
+    assert queue.agents() == []
+    status = run.status()
+    assert (status.working, status.waiting, status.failures) == (0, 2, 0)
+
+
+@contextmanager
+def forked(first: Callable[[], object]) -> Iterator[None]:
+    """Have a forked child, which has all that was open, for the duration of the block.
+
+    first: what it does; then it waits.
+    """
+    ready, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(WAIT_S))
+        with suppress(BaseException):
+            first()
+            os.write(told, b".")
+            signal.pause()
+        os._exit(0)
+    os.close(told)
+    assert os.read(ready, 1) == b"."
+    os.close(ready)
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # since Python 3.12
+def test_they_leave_in_good_order_whoever_was_forked_meanwhile(queue: Client) -> None:
+    """A child keeps their pipe open, and need not end first; to stop them twice is harmless."""
+    agents = taskq.local_agents(queue, 1, "/")
+    agents.start()
+    with forked(agents.stop):  # which is not the child's to say
+        assert queue.submit(called.square, 7).result(WAIT_S) == 49
+        agents.stop()
+        assert "ended" in repr(agents)
+        agents.stop()
+    assert [one.exit_code for one in queue.left_agents()] == [0]
+
+
+def test_who_waits_is_told_that_they_died(queue: Client) -> None:
+    """Rather than to wait for ever; their tasks are as they were."""
+    run = queue.map(called.sleep, [60], name="/sleep")
+    future = queue.submit(called.sleep, 61)
+    agents = taskq.local_agents(queue, 2, "/")
+    agents.start()
+    wait_until(lambda: run.status().working > 0, timeout_s=WAIT_S)
+    os.kill(agents.pid, signal.SIGKILL)
+    with pytest.raises(AgentsDied, match="signal 9"):
+        run.wait(WAIT_S)
+    with pytest.raises(AgentsDied):
+        future.result(WAIT_S)
+    assert run.status().unfinished == 1
+    agents.stop()
+
+
+def test_they_say_why_they_cannot_start(queue: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the last lines that they have written."""
+    run = queue.map(called.square, [1], name="/square")
+    agents = taskq.local_agents(queue, slots=1)
+    monkeypatch.setattr(queue.database, "dsn", "postgresql:///taskq?host=/nowhere")
+    with pytest.raises(AgentsDied, match="/nowhere"), agents:
+        run.wait(WAIT_S)
+
+
+def test_a_wrong_number_of_slots_or_campaign_is_said_at_once(queue: Client) -> None:
+    """Before any process is started."""
+    for slots in (0, -1, 2.5, True):
+        with pytest.raises(UsageError, match="slots must be"):
+            taskq.local_agents(queue, slots)  # type: ignore[arg-type]
+    with pytest.raises(taskq.NotFound):
+        taskq.local_agents(queue, 1, "/nowhere")
+
+
+def test_without_a_campaign_they_serve_no_one_else(queue: Client) -> None:
+    """They would run others' code, and refuse others' tasks; one's own server is served whole."""
+    queue.create_campaign("/others")
+    stranger = Client(queue.database)
+    with pytest.raises(UsageError, match="has begun none"):
+        taskq.local_agents(stranger, 1)
+    future = stranger.submit(called.square, 3)
+    assert taskq.local_agents(stranger, 1).path == future.campaign.path
+    future.campaign.remove()
+    run = stranger.map(called.square, [1], name="/mine")
+    stranger.map(called.square, [2], name="/mine/next")
+    assert taskq.local_agents(stranger, 1).path == run.path
+    stranger.create_campaign("/mine-too")
+    with pytest.raises(UsageError, match="has begun /mine, /mine-too"):
+        taskq.local_agents(stranger, 1)
+    assert taskq.local_agents(Client(queue.database, embedded=True), 1).path == "/"
+
+
+PROGRAM = """
+import os, time
+import taskq
+
+FACTOR = 3
+
+class Pose:
+    def __init__(self, n):
+        self.n = n
+
+def dock(ligand, exhaustiveness):
+    return Pose(ligand["n"] * FACTOR * exhaustiveness)
+
+if __name__ == "__main__":
+    queue = taskq.connect()
+    run = queue.map(dock, ({"n": n} for n in range(5)), name="/dock", params={"exhaustiveness": 2})
+    with taskq.local_agents(queue, slots=2) as agents:
+        assert agents.path == "/dock"
+        print([one.n for one in run.results()])
+        {then}
+"""
+
+
+def start(dsn: str, folder: Path, then: str = "pass") -> subprocess.Popen[str]:
+    """Start a program of somebody who writes functions."""
+    program = folder / "program.py"
+    program.write_text(textwrap.dedent(PROGRAM).replace("{then}", then))
+    environment = os.environ | {"TASKQ_DSN": dsn}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, str(program)], env=environment, cwd=folder, **pipes)
+
+
+@pytest.mark.thorough
+def test_a_script_computes_with_functions_and_classes_of_its_own(dsn: str, tmp_path: Path) -> None:
+    """And again, with nothing to compute, since nothing has changed."""
+    for _ in range(2):
+        with start(dsn, tmp_path) as program:
+            said, errors = program.communicate(timeout=WAIT_S)
+        assert (said, errors, program.returncode) == ("[0, 6, 12, 18, 24]\n", "", 0)
+
+
+@pytest.mark.thorough
+def test_nobody_is_left_when_the_program_is_killed(dsn: str, queue: Client, tmp_path: Path) -> None:
+    """Its agents leave in good order."""
+    with start(dsn, tmp_path, "time.sleep(600)") as program:
+        wait_until(
+            lambda: bool(queue.agents()) and queue.campaign("/").status().done == 5,
+            timeout_s=WAIT_S,
+        )
+        program.kill()
+    wait_until(lambda: queue.agents() == [], timeout_s=WAIT_S)
+
+
+@pytest.mark.thorough
+def test_nobody_is_left_when_the_program_is_killed_but_not_its_child(
+    dsn: str, queue: Client, tmp_path: Path
+) -> None:
+    """It has the other end of the pipe that the agents read, and is not who started them."""
+    then = "child = os.fork(); child and print(child, flush=True); time.sleep(600)"
+    with start(dsn, tmp_path, then) as program:
+        assert program.stdout is not None
+        _, child = program.stdout.readline(), int(program.stdout.readline())
+        try:
+            assert queue.agents() != []
+            program.kill()
+            wait_until(lambda: queue.agents() == [], timeout_s=WAIT_S)
+        finally:
+            os.kill(child, signal.SIGKILL)

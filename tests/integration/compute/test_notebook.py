@@ -1,0 +1,86 @@
+"""The notebook runs from its first cell to the plot, again at no cost, and shows its progress."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbclient
+import nbformat
+import pytest
+
+from taskq import Client
+from tests.helpers.paths import ROOT
+
+NOTEBOOKS = ROOT / "examples/notebook"
+
+
+def outputs(notebook: Any, kind: str) -> list[str]:
+    """Return what the cells show, of one type."""
+    return [
+        output["data"][kind]
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if kind in output.get("data", {})
+    ]
+
+
+def executed(changes: dict[str, str], name: str = "ising") -> Any:
+    """Execute a notebook in a kernel of its own; return it."""
+    text = (NOTEBOOKS / f"{name}.ipynb").read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    notebook = nbformat.reads(text, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    return notebook
+
+
+@pytest.fixture
+def kernels(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let kernels use this queue, and folders of their own."""
+    monkeypatch.setenv("TASKQ_DSN", dsn)
+    for name in ("XDG_CACHE_HOME", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.filterwarnings("ignore")  # those of kernels and their sockets
+def test_the_notebook_computes_once_and_draws(queue: Client) -> None:
+    """In a kernel that is started again, nothing is computed; a changed cell is noticed."""
+    few = {"range(15, 36, 2) for s in range(2)": "range(15, 36, 10) for s in range(1)"}
+    first = executed(few)
+    (picture,) = outputs(first, "image/png")
+    assert len(picture) > 5_000
+    shown = outputs(first, "text/html")
+    assert any("3 of 3 done" in one and "<div" in one for one in shown)
+    campaign = queue.campaign("/notebook/ising")
+    assert campaign.status().done == 3
+    ended = [one.ended_at for one in campaign.results()]
+    energies = {one.payload["temperature"]: one.result["energy"] for one in campaign.results()}
+    assert energies[1.5] == pytest.approx(-1.95, abs=0.05)
+    executed(few)
+    assert [one.ended_at for one in campaign.results()] == ended
+    with pytest.raises(nbclient.exceptions.CellExecutionError, match="FunctionChanged"):
+        executed(few | {"sweeps // 4": "sweeps // 3"})
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="Vina has no wheel for this Python")
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.filterwarnings("ignore")  # those of kernels and their sockets
+def test_the_docking_funnel_has_its_second_stage_and_draws(queue: Client) -> None:
+    """The best of the first stage, and they alone, are docked again."""
+    few = {"[:12]": "[:4]", '\\"exhaustiveness\\": 8': '\\"exhaustiveness\\": 2'}
+    (picture,) = outputs(executed(few, "docking"), "image/png")
+    assert len(picture) > 5_000
+    scores = {
+        one.key: one.result["score"]
+        for one in queue.campaign("/notebook/docking").results(below=False)
+    }
+    again = queue.campaign("/notebook/docking/refined")
+    assert len(scores) == 4
+    assert {one.key for one in again.results()} >= {min(scores, key=scores.__getitem__)}
+    assert again.status().waiting == 0

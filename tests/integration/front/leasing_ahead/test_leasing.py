@@ -1,0 +1,200 @@
+"""Leasing tasks to the pool: what is leased ahead, under which leases, by whom."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from taskq import Campaign, CampaignSpec, Client, Seed
+from taskq.db.connections import Database
+from taskq_agent.protocol import FAILED, RELEASED
+from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import TRUE, servable
+from tests.helpers.postgres import Postgres, promote, statuses, task_row, value
+from tests.helpers.scripted_agent import report_of
+from tests.helpers.scripted_pool import ScriptedPool
+from tests.helpers.waiting import wait_until
+from tests.integration.front.leasing_ahead.support import say
+
+pytestmark = pytest.mark.usefixtures("true_counts")
+
+
+def test_task_is_leased_to_the_pool_before_anybody_learns_of_it(
+    pool: ScriptedPool, postgres: Postgres, hire: Hire
+) -> None:
+    """An entry carries a right that PostgreSQL knows already; nobody else can claim the task."""
+    leased = pool.lease(4)
+    assert [one.payload["n"] for one in leased] == [0, 1, 2, 3]
+    for one in leased:
+        row = task_row(postgres, one.task)
+        assert (row["status"], row["session_id"], row["attempt"]) == ("working", 0, 1)
+        assert str(row["lease_id"]) == one.lease
+    assert [one.payload["n"] for one in hire().claim(10)] == [4, 5, 6, 7, 8, 9]
+    assert pool.lease(1) == []
+
+
+def test_leases_of_the_pool_are_unlike_and_in_the_order_of_time(pool: ScriptedPool) -> None:
+    """Each task has a lease of its own, so that who has one entry cannot speak of another task."""
+    first, second = pool.lease(3), pool.lease(3)
+    assert len({one.lease for one in [*first, *second]}) == 6
+    assert max(one.lease[:13] for one in first) <= min(one.lease[:13] for one in second)
+
+
+def test_higher_priority_is_leased_before_lower_ones_in_the_pool(
+    pool: ScriptedPool, campaign: Campaign
+) -> None:
+    """Overtakers are told of, and are leased without what else waits."""
+    pool.lease(2)
+    assert pool.keep((pool.campaign, 2, 0))["overtaken"] is None
+    campaign.submit({"n": "urgent"}, priority=7)
+    assert pool.keep((pool.campaign, 2, 0))["overtaken"] == [pool.campaign]
+    assert [one.payload["n"] for one in pool.lease(5, before=0)] == ["urgent"]
+    assert pool.keep((pool.campaign, 3, 0))["overtaken"] is None
+
+
+def test_failed_task_is_leased_ahead_only_where_any_host_may_have_it(
+    pool: ScriptedPool, hire: Hire, postgres: Postgres
+) -> None:
+    """Who pops may be on the host where it failed; after a while that one may have it as well."""
+    failing, other = hire(host="a"), hire(host="b")
+    one, two = failing.claim(2)
+    for task in (one, two):
+        failing.fail(task)
+    promote(postgres)
+    assert [leased.payload["n"] for leased in pool.lease(3)] == [2, 3, 4]
+    assert other.claim(1)[0].task == one.task
+    past = "update taskq.task set due_at = due_at - interval '3 min' where task_id = %s"
+    postgres.execute(past, [two.task])
+    assert two.task in {leased.task for _ in range(6) for leased in pool.lease(1)}
+
+
+def test_task_that_no_entry_can_hold_is_left_to_postgresql(
+    pool: ScriptedPool, campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """Whoever pops drops entries beyond 1 MiB: the task would never be handed out."""
+    campaign.seed([Seed({}, "large", priority=5), Seed({"n": 10}, "10")])
+    large = '{"n": [' + ", ".join(["1e308"] * 5_000) + "]}"  # 309 digits each when stored
+    postgres.execute("update taskq.spec set payload = %s where key = 'large'", [large])
+    assert pool.lease(1) == []
+    leased = pool.lease(100)
+    assert [one.payload["n"] for one in leased] == list(range(11))
+    assert statuses(postgres)["large"] == "waiting"
+    (claimed,) = hire().claim(1)
+    assert claimed.payload == {"n": [10**308] * 5_000}
+
+
+def test_what_the_front_has_lost_once_is_not_leased_ahead_again(
+    database: Database, campaign: Campaign, postgres: Postgres, hire: Hire
+) -> None:
+    """Who empties the lists again and again cannot keep tasks from being claimed."""
+    pool = ScriptedPool(database, campaign.campaign_id, pool_s=1.0)
+    lost = pool.lease(4)
+    wait_until(lambda: value(postgres, "select taskq.expire_ahead()") == 4)
+    assert {one.task for one in pool.lease(10)}.isdisjoint(one.task for one in lost)
+    agent = hire()
+    agent.forget_position()
+    assert {one.task for one in agent.claim(10)} == {one.task for one in lost}
+
+
+@pytest.mark.parametrize("outcome", [FAILED, RELEASED])
+def test_what_an_agent_has_tried_may_be_leased_ahead_again(
+    outcome: str, pool: ScriptedPool, hire: Hire, postgres: Postgres
+) -> None:
+    """An attempt that was reported before any beat has named it is no entry that got lost."""
+    agent = hire()
+    (tried,) = pool.lease(1)
+    assert say(agent, report_of(tried, outcome)) == ["accepted"]
+    postgres.execute("update taskq.task set due_at = now() where status = 'delayed'")
+    postgres.execute("select taskq.promote()")
+    wait_until(lambda: tried.task in {one.task for one in pool.lease(10)})
+
+
+def test_shares_do_not_count_what_waits_in_the_lists(
+    pool: ScriptedPool, queue: Client, database: Database
+) -> None:
+    """A campaign that is leased ahead runs no more tasks for that; it lacks its share as before."""
+    servable(queue, "/other").seed([{"n": 1}])
+    pool.lease(8)
+    pool.keep((pool.campaign, 8, 0))
+    rows = database.rows("servable", path="/", lifetime_s=None, offers=[], most=9)
+    assert {row["desire"] for row in rows} == {0.5}
+
+
+def test_new_epoch_leases_under_a_new_secret_and_ends_the_old_one(pool: ScriptedPool) -> None:
+    """Entries of another epoch do not authenticate, and a refiller that is late leases nothing."""
+    before, old = pool.state, pool.entries(1)
+    assert pool.begin() == before["epoch"] + 1
+    assert pool.entries(1, epoch=before["epoch"]) == []
+    with pytest.raises(AssertionError):
+        pool.read(old[0])
+    assert pool.lease(1)
+
+
+def test_campaign_that_is_closed_or_limited_is_not_leased_ahead(
+    pool: ScriptedPool, queue: Client, campaign: Campaign
+) -> None:
+    """Paused, cancelled above, limited or kept from the front: told once, and leased no more."""
+    stocked = (pool.campaign, 5, 0)
+    assert pool.keep(stocked)["closed"] is None
+    campaign.pause()
+    assert (pool.keep(stocked)["closed"], pool.lease(1)) == ([pool.campaign], [])
+    campaign.resume()
+    for spec in (
+        CampaignSpec("/c", handler=TRUE, max_running=5),
+        CampaignSpec("/c", handler=TRUE, front=False),
+    ):
+        campaign.change(spec)
+        assert (pool.keep(stocked)["closed"], pool.lease(1)) == ([pool.campaign], [])
+    campaign.change(CampaignSpec("/c", handler=TRUE))
+    assert pool.keep(stocked)["closed"] is None
+    queue.campaign("/").pause()
+    assert (pool.keep(stocked)["closed"], pool.lease(1)) == ([pool.campaign], [])
+
+
+def test_one_refiller_acts_and_another_takes_over(pool: ScriptedPool, postgres: Postgres) -> None:
+    """As for keepers: within a term of the first's last round."""
+    other = str(uuid.uuid4())
+    assert pool.keep()["acting"]
+    assert not pool.keep(holder=other)["acting"]
+    postgres.execute("update taskq.front_refiller set until = clock_timestamp()")
+    assert pool.keep(holder=other)["acting"]
+    assert not pool.keep()["acting"]
+
+
+def test_last_tasks_of_a_campaign_are_claimable_while_they_are_in_the_pool(
+    pool: ScriptedPool, database: Database
+) -> None:
+    """Agents choose the campaign, and idle ones are woken, although nothing waits in the table."""
+
+    def chosen() -> list[int]:
+        rows = database.rows("servable", path="/", lifetime_s=None, offers=[], most=9)
+        return [row["campaign_id"] for row in rows]
+
+    pool.lease(10)
+    assert chosen() == []
+    pool.keep((pool.campaign, 10, 0))
+    assert chosen() == [pool.campaign]
+    servings = '[{"path":"/c","lifetime_s":null,"offers":[]}]'
+    for front, claimable in ((True, [[[0], 10]]), (False, [])):
+        told = database.row("claimable", servings=servings, front=front)
+        assert told is not None
+        assert told["claimable"] == claimable, "whom no list serves is not woken for what is in it"
+    pool.keep()
+    assert chosen() == []
+
+
+def test_misformed_arguments_are_refused_and_change_nothing(
+    pool: ScriptedPool, database: Database
+) -> None:
+    """What the refiller cannot have meant is told, in the queue's words."""
+    (one,) = pool.lease(1)
+    for most in (-1, 1_001):
+        with pytest.raises(Exception, match="0 to 1000"):
+            pool.lease(most)
+    with pytest.raises(Exception, match="arrays of one length"):
+        database.value("return_ahead", campaigns=[1], tasks=[None], leases=[one.lease], lost=False)
+    for stocked in ('{"a": 1}', "[[1]]", "[[1, 2, 3], [1, 2, 3]]"):
+        with pytest.raises(Exception, match="stocked must be an array"):
+            database.row("keep_front", holder=pool.holder, term_s=10.0, stocked=stocked, look=True)
+    assert pool.give_back([one]) == 1
