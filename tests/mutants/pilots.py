@@ -136,9 +136,17 @@ PILOTS: Final = (
     Mutant(
         "held-job-was-cancelled",
         "taskq/pilots/drivers/htcondor.py",
-        '    if not by_rule:\n        return "cancelled"\n',
-        '    if True:\n        return "cancelled"\n',
+        "elif status == _REMOVED and not str(words).startswith(_BY_RULE):",
+        "elif status == _REMOVED:",
         "Jobs that HTCondor holds one after the other never pause their pilot.",
+        ("tests/integration/pilots/test_htcondor_driver.py",),
+    ),
+    Mutant(
+        "memory-hold-has-no-reason",
+        "taskq/pilots/drivers/htcondor.py",
+        'return None if part == _DISK else "memory"',
+        "return None",
+        "Tasks whose job HTCondor holds for its memory are said to be lost for no reason.",
         ("tests/integration/pilots/test_htcondor_driver.py",),
     ),
     Mutant(

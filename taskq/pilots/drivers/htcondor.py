@@ -28,12 +28,18 @@ _NUMBER = re.compile(r"\d{1,18}")
 #: The job attribute that holds the job's name.
 _NAME: Final = "TaskqJob"
 _ATTRIBUTES: Final = (
-    _NAME, "ClusterId", "JobStatus", "LastJobStatus", "HoldReason", "LastHoldReason",
-    "RemoveReason", "ExitCode",
+    _NAME, "ClusterId", "JobStatus", "LastJobStatus", "HoldReason", "HoldReasonCode",
+    "HoldReasonSubCode", "LastHoldReason", "LastHoldReasonCode", "LastHoldReasonSubCode",
+    "VacateReasonCode", "VacateReasonSubCode", "RemoveReason", "ExitCode",
 )  # fmt: skip
 _IDLE, _RUNNING, _REMOVED, _COMPLETED, _HELD = 1, 2, 3, 4, 5
 _STATES: Final = {_IDLE: "IDLE", _RUNNING: "RUNNING", _REMOVED: "REMOVED", _COMPLETED: "COMPLETED"}
 _BY_RULE: Final = "The job attribute PeriodicRemove"
+#: Codes of holds and of evictions: JobOutOfResources, which is memory unless its subcode is that of
+#: disk; policies of the job, the machine and the pool, which say by a subcode or in words what they
+#: are about; durations that the pool allows; ReconnectFailed and StartdException.
+_OUT_OF_RESOURCES, _POLICIES, _TOO_LONG, _NODE_LOST = 34, {3, 21, 26}, {46, 47}, {1008, 1012}
+_MEMORY, _DISK = 102, 104
 #: Seconds for which the queue keeps jobs that have ended: longer than a loop is away.
 _KNOWN_S: Final = 3_600
 #: Seconds that a job may run beyond its end, which its agent knows.
@@ -165,7 +171,9 @@ class HTCondor:
         try:
             ads += json.loads(said or "[]")  # if there are no jobs it says nothing
             known = all(
-                isinstance(ad[_NAME], str) and type(ad["ClusterId"]) is type(ad["JobStatus"]) is int
+                isinstance(ad[_NAME], str)
+                and type(ad["ClusterId"]) is type(ad["JobStatus"]) is int
+                and type(ad.get("LastJobStatus", 0)) is int
                 for ad in ads
             )
         except (ValueError, RecursionError, TypeError, KeyError):
@@ -187,23 +195,35 @@ def _seen(ad: Mapping[str, Any]) -> SeenJob:
         state = "ended"
     # Our rule removes jobs that are held or overdue, and jobs that somebody has sent away.
     before = ad.get("LastJobStatus") if status == _REMOVED else None
-    held = _HELD in {status, before}
-    words = ad.get(
-        "HoldReason" if status == _HELD else "LastHoldReason" if held else "RemoveReason"
-    )
-    by_rule = str(ad.get("RemoveReason", "")).startswith(_BY_RULE)
+    held = "Hold" if status == _HELD else "LastHold" if before == _HELD else None
+    words = ad.get(f"{held}Reason" if held else "RemoveReason")
+    reason: EndReason | None = None
+    if held:
+        reason = _by_code(ad, f"{held}Reason")
+    elif status == _REMOVED and not str(words).startswith(_BY_RULE):
+        reason = "cancelled"
+    elif before == _RUNNING:
+        reason = "time"
+    elif before == _IDLE:
+        reason = _by_code(ad, "VacateReason") or "preempted"
     code = ad.get("ExitCode")
     return SeenJob(
         number,
         state,
         ": ".join(filter(None, ("HELD" if held else _STATES.get(status, f"{status}"), words))),
         exit_code=code if state == "ended" and type(code) is int else None,
-        reason=_reason(before, by_rule=by_rule) if status == _REMOVED else None,
+        reason=reason,
     )
 
 
-def _reason(before: int | None, *, by_rule: bool) -> EndReason | None:
-    """Return why a job was removed. before: its status until then; by_rule: by a rule of ours."""
-    if not by_rule:
-        return "cancelled"
-    return "preempted" if before == _IDLE else "time" if before == _RUNNING else None
+def _by_code(ad: Mapping[str, Any], attribute: str) -> EndReason | None:
+    """Return why a job was held or sent away, by the code next to this attribute."""
+    code, part = ad.get(f"{attribute}Code"), ad.get(f"{attribute}SubCode")
+    if code == _OUT_OF_RESOURCES:
+        return None if part == _DISK else "memory"
+    if code in _POLICIES:
+        named = "memory" in str(ad.get(attribute)).lower()
+        return "memory" if part == _MEMORY or (named and part != _DISK) else None
+    if code in _TOO_LONG:
+        return "time"
+    return "node" if code in _NODE_LOST else None

@@ -33,8 +33,13 @@ _STATES: Final = {
 _QUEUED: Final = "HQTW"
 #: The substate of a job that somebody has deleted.
 _TERMINATED: Final = "91"
-#: Exit statuses by which PBS says why it has killed a job: walltime and memory.
-_KILLED: Final[Mapping[str, EndReason]] = {"-29": "time", "-27": "memory"}
+#: Exit statuses by which PBS says why it has ended a job: walltime and CPU time; memory of each
+#: kind; a node whose daemon was started anew, cannot be reached, or does not know the job any more.
+_KILLED: Final[Mapping[str, EndReason]] = {
+    **dict.fromkeys(("-29", "-28"), "time"),
+    **dict.fromkeys(("-27", "-26", "-31"), "memory"),
+    **dict.fromkeys(("-4", "-5", "-6", "-14", "-20", "-32"), "node"),
+}
 _MAX_CODE: Final = 255
 #: Jobs of one qstat: about 3 kB each, far below the limit of a program's output.
 _AT_ONCE: Final = 500

@@ -135,6 +135,38 @@ def test_what_is_no_number_of_a_job_is_an_error(programs: Programs, said: str) -
                 None,
                 "time",
             ),
+            # Of a node that went down: the server ends the job, and leaves the comment as it was.
+            (
+                {"job_state": "F", "substate": 93, "Exit_status": -20, "comment": RUN},
+                "ended",
+                f"FINISHED: {RUN}",
+                None,
+                "node",
+            ),
+            (
+                {
+                    "job_state": "F",
+                    "substate": 93,
+                    "Exit_status": -4,
+                    "comment": f"{RUN} and failed",
+                },
+                "ended",
+                f"FINISHED: {RUN} and failed",
+                None,
+                "node",
+            ),
+            (
+                {
+                    "job_state": "F",
+                    "substate": 93,
+                    "Exit_status": -27,
+                    "comment": f"{RUN} and exceeded resource mem",
+                },
+                "ended",
+                f"FINISHED: {RUN} and exceeded resource mem",
+                None,
+                "memory",
+            ),
             ({"job_state": "H"}, "queued", "HELD", None, None),
             ({"job_state": "E", "substate": 51}, "running", "EXITING", None, None),
             ({"job_state": "y"}, "running", "y", None, None),
