@@ -17,6 +17,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Iterable, Iterator, Optional
 
+#: What a task's folder contains: its result, if it is large; the progress of the attempt; the
+#: checkpoint and the output files, if the campaign keeps them.
+RESULT_FILE = "taskq-result.json"
+PROGRESS_FILE = "taskq-progress"
+CHECKPOINT_FOLDER = "taskq-checkpoint"
+OUTPUT_FOLDER = "taskq-out"
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINK = _FOLDER | os.O_NOFOLLOW
 

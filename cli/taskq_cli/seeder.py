@@ -23,7 +23,7 @@ from taskq.model.errors import (
 )
 from taskq.model.words import counted, duration
 from taskq.results.feeder import Fed, Feeder
-from taskq_agent.handlers.placeholders import inputs_of
+from taskq_agent.handlers.definition import inputs_of
 from taskq_cli.display.output import write_record
 from taskq_cli.display.progress import ProgressText, chunk_display, progress_display
 from taskq_cli.display.text import one_line

@@ -24,7 +24,7 @@ from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
 from taskq.model.errors import TaskqError
 from taskq.model.handler import Handler
 from taskq.model.seed import Seed
-from taskq_agent.handlers.function import ARCHIVE
+from taskq_agent.handlers.resident import ARCHIVE
 from taskq_agent.protocol import Input
 
 CHUNK: Final = 1_000

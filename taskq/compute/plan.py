@@ -25,7 +25,7 @@ from taskq.model.errors import Conflict, Forbidden, FunctionChanged, UsageError
 from taskq.model.handler import Handler
 from taskq.model.seed import check_path, derived_key
 from taskq_agent import typed
-from taskq_agent.handlers.function import ARCHIVE
+from taskq_agent.handlers.resident import ARCHIVE
 from taskq_agent.protocol import Input
 
 #: What happens to a campaign whose function, parameters or inputs have changed.

@@ -11,7 +11,7 @@ from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import InvalidCampaign
 from taskq.model.handler import Handler
 from taskq.model.words import beginning
-from taskq_agent.handlers.checks import check_handler
+from taskq_agent.handlers.definition import check_handler
 from taskq_agent.protocol import Input
 
 _MOST_BYTES: Final = 1 << 20

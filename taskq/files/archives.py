@@ -13,7 +13,7 @@ from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
 from taskq.model.errors import NotFound, ResultLost, TaskqError, UsageError
 from taskq_agent.archive import CHECKPOINT, OUTPUT, ArchiveRefused, Member, heading, members
-from taskq_agent.handlers.outputs import check_name
+from taskq_agent.handlers.kept_files import check_name
 from taskq_agent.protocol import Held, Input
 from taskq_agent.transport import MAX_BLOB_BYTES
 

@@ -101,10 +101,10 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ),
         ("_MAX_DEPTH", "depth of these folders", "not kept; `output-refused`"),
     ),
-    "taskq_agent.handlers.answers": (
+    "taskq_agent.handlers.results": (
         ("_MAX_EXCEPTION_BYTES", "exception that is kept of an attempt", "not kept; its text is"),
     ),
-    "taskq_agent.handlers.channel": (
+    "taskq_agent.handlers.processes": (
         ("MAX_LINE_BYTES", "line of a payload process", "the attempt has failed"),
     ),
     "taskq.gateway.messages": (

@@ -13,7 +13,7 @@ _QUEUE: Final = ("tests/integration/claims/test_resources.py",)
 RESOURCES: Final = (
     Mutant(
         "only-the-child-itself-counts",
-        "agents/taskq_agent/handlers/meter.py",
+        "agents/taskq_agent/handlers/limits.py",
         "            pids = procfs.family(self._pid)\n",
         "            pids = [self._pid]\n",
         "A shell that starts others may occupy any amount of memory.",
@@ -29,7 +29,7 @@ RESOURCES: Final = (
     ),
     Mutant(
         "peak-of-an-earlier-task",
-        "agents/taskq_agent/handlers/meter.py",
+        "agents/taskq_agent/handlers/limits.py",
         "                procfs.forget_peak(self._pid)\n",
         "",
         "A resident child tells the largest size of all its tasks as that of each.",
@@ -37,7 +37,7 @@ RESOURCES: Final = (
     ),
     Mutant(
         "small-parts-pass-a-large-one",
-        "agents/taskq_agent/handlers/watch.py",
+        "agents/taskq_agent/handlers/limits.py",
         "self._queue[0] is not turn or ",
         "",
         "Who needs much memory waits for ever while others need little.",

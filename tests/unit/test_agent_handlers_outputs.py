@@ -10,11 +10,12 @@ import pytest
 
 from taskq_agent.archive import MAX_ENTRIES, OUTPUT, heading, members
 from taskq_agent.errors import Refused, TransportFailed
-from taskq_agent.handlers import Ended, outputs
+from taskq_agent.handlers import Ended
 from taskq_agent.handlers.base import done
-from taskq_agent.handlers.environment import OUTPUT_FOLDER
+from taskq_agent.handlers.kept_files import make_output_folder, with_output_files
 from taskq_agent.local_blobs import LocalBlobs
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Held, Input, Task
+from taskq_agent.scratch import OUTPUT_FOLDER
 from tests.helpers.open_files import room_for
 from tests.helpers.slot_harness import SlotHarness, python, shell, slot_in, talker
 
@@ -131,10 +132,10 @@ def test_files_that_are_refused_fail_the_attempt_for_good(
 
 def test_node_that_is_out_of_files_costs_an_attempt_at_most(tmp_path: Path) -> None:
     """Another one may find the files."""
-    outputs.begin(str(tmp_path))
+    make_output_folder(str(tmp_path))
     (tmp_path / OUTPUT_FOLDER / "pose").touch()
     with room_for(0):
-        ended = outputs.packed(done({}), str(tmp_path), Task(1, 1, 7, "a", 1, "b", {}), MOST)
+        ended = with_output_files(done({}), str(tmp_path), Task(1, 1, 7, "a", 1, "b", {}), MOST)
     assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, "output-refused", True)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from taskq_agent.handlers.channel import MAX_LINE_BYTES, Channel
-from taskq_agent.handlers.watch import ChildWatch
+from taskq_agent.handlers.limits import ChildWatch
+from taskq_agent.handlers.processes import MAX_LINE_BYTES, Channel
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.helpers.slot_harness import SlotHarness, slot_in, talker, wait_for_exit
 from tests.helpers.variants import rest_thorough

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq_agent.handlers import check_handler, placeholders
+from taskq_agent.handlers import check_handler
+from taskq_agent.handlers.definition import fill
 from taskq_agent.handlers.live import Tail
 from taskq_agent.handlers.results import BadResult, encoded
 from taskq_agent.text import clean
@@ -76,13 +77,13 @@ def test_sound_handler_passes(handler: dict[str, Any]) -> None:
 @given(NAMES, st.text())
 def test_placeholder_becomes_exactly_its_value(name: str, value: str) -> None:
     """Nothing in a value is looked at again, and the text around it stays."""
-    assert placeholders.fill([f"<{{{name}}}>"], params={}, payload={name: value}) == [f"<{value}>"]
+    assert fill([f"<{{{name}}}>"], params={}, payload={name: value}) == [f"<{value}>"]
 
 
 @given(st.text())
 def test_doubled_braces_stand_for_any_text(text: str) -> None:
     escaped = text.replace("{", "{{").replace("}", "}}")
-    assert placeholders.fill([escaped], params={}) == [text]
+    assert fill([escaped], params={}) == [text]
 
 
 @given(st.lists(st.binary()), st.integers(1, 40))

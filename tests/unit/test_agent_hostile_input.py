@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from taskq_agent.core.reports import fence, line, parsed
 from taskq_agent.errors import TransportError
-from taskq_agent.handlers import answers, results
-from taskq_agent.handlers.answers import BadAnswer
+from taskq_agent.handlers import results
 from taskq_agent.handlers.base import Ended
+from taskq_agent.handlers.results import BadAnswer
 from taskq_agent.http.refusals import error_of
 from taskq_agent.http.wire import decoded
 from taskq_agent.protocol import (
@@ -150,7 +150,7 @@ def test_answer_of_a_payload_process_ends_the_attempt_or_is_refused(answer: obje
         return
     with tempfile.TemporaryDirectory() as folder:
         try:
-            ended = answers.ended(answer, 1, folder)
+            ended = results.ended_by(answer, 1, folder)
         except BadAnswer:
             return
     assert isinstance(ended, Ended)

@@ -3,8 +3,7 @@
     runner = make_runner(0, RunnerSettings())
     ended = runner.run(task, campaign)
 
-`command`, `python`, `process` and `function` document the kinds of handlers, and what each
-guarantees to payload code.
+`command` and `resident` document the kinds of handlers, and what each guarantees to payload code.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ import signal
 from typing import Optional
 
 from taskq_agent.handlers.base import Ended, Runner, RunnerSettings
-from taskq_agent.handlers.checks import check_handler
+from taskq_agent.handlers.definition import check_handler
+from taskq_agent.handlers.limits import MemoryRoom
 from taskq_agent.handlers.slot import SlotRunner
-from taskq_agent.handlers.watch import MemoryRoom
 from taskq_agent.transport import TaskBlobs
 
 __all__ = ["Ended", "MemoryRoom", "Runner", "RunnerSettings", "check_handler", "make_runner"]

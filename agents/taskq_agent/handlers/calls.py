@@ -26,7 +26,7 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Opti
 from taskq_agent import arrays, raised, typed
 from taskq_agent.errors import NodeBroken
 from taskq_agent.handlers import results
-from taskq_agent.handlers.function import ARCHIVE
+from taskq_agent.handlers.resident import ARCHIVE
 from taskq_agent.payload import input_path
 
 FUNCTION = "function.pickle"

@@ -1,4 +1,4 @@
-"""Resident child that runs Python callables; its other end is in `python`.
+"""Resident child that runs Python callables; its other end is in `resident`.
 
 For its messages it uses copies of its standard input and output, made before any payload code is
 imported. For payload code, standard output is the pipe of standard error, and standard input is
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Callable, Dict, Optional, Tuple
 
 from taskq_agent.errors import Continue, FailForGood, HandlerError, NodeBroken
-from taskq_agent.handlers import answers, calls, results
+from taskq_agent.handlers import calls, results
 from taskq_agent.protocol import MAX_ERROR_CHARS
 from taskq_agent.text import clean
 from taskq_agent.transport import MAX_BLOB_BYTES
@@ -75,7 +75,7 @@ def _prepare(order: Dict[str, Any]) -> Tuple[Optional[Function], Any, str]:
         prepare = _found(order["prepare"]) if order["prepare"] else None
     except BaseException as error:  # noqa: BLE001 - importing runs payload code
         traceback.print_exc()
-        return None, None, _refusal(error, answers.NODE_BROKEN, "handler-not-found")
+        return None, None, _refusal(error, results.NODE_BROKEN, "handler-not-found")
     try:
         shared = order["params"] if prepare is None else prepare(order["params"])
         return function, shared, f'{{"id":{order["id"]},"result":{{}}}}'
@@ -83,7 +83,7 @@ def _prepare(order: Dict[str, Any]) -> Tuple[Optional[Function], Any, str]:
         return None, None, _refusal(error, _verdict(error))
     except BaseException as error:  # noqa: BLE001 - payload code may raise anything
         traceback.print_exc()
-        return None, None, _refusal(error, answers.NODE_BROKEN, "prepare-failed")
+        return None, None, _refusal(error, results.NODE_BROKEN, "prepare-failed")
 
 
 def _attempt(function: Function, shared: Any, question: Dict[str, Any], *, describe: bool) -> str:
@@ -100,12 +100,12 @@ def _attempt(function: Function, shared: Any, question: Dict[str, Any], *, descr
         Path(question["env"]["TASKQ_RESULT"]).write_bytes(data)
         return f'{{"id":{number},"result_file":true}}'
     except results.BadResult as error:
-        return _refusal(error, answers.FAIL, "bad-result", number=number)
+        return _refusal(error, results.FAIL, "bad-result", number=number)
     except HandlerError as error:
         return _refusal(error, _verdict(error), number=number, describe=describe)
     except BaseException as error:  # noqa: BLE001 - payload code may raise anything
         print(_own_traceback(error), file=sys.stderr, end="")  # noqa: T201 - the attempt's log
-        return _refusal(error, answers.RETRY, number=number, describe=describe)
+        return _refusal(error, results.RETRY, number=number, describe=describe)
 
 
 def _found(name: str) -> Function:
@@ -119,10 +119,10 @@ def _found(name: str) -> Function:
 
 def _verdict(error: HandlerError) -> str:
     if isinstance(error, FailForGood):
-        return answers.FAIL
+        return results.FAIL
     if isinstance(error, Continue):
-        return answers.CONTINUE
-    return answers.NODE_BROKEN if isinstance(error, NodeBroken) else answers.RETRY
+        return results.CONTINUE
+    return results.NODE_BROKEN if isinstance(error, NodeBroken) else results.RETRY
 
 
 def _refusal(

@@ -1,6 +1,6 @@
 """Handler `{"kind": "command", "argv": [...]}`: a program started anew for each task.
 
-Its arguments may contain placeholders, see `placeholders`. Its working folder is the scratch
+Its arguments may contain placeholders, see `definition`. Its working folder is the scratch
 folder. `exits` defines its exit codes. The result is the first of:
 
 - the JSON object in the file that `$TASKQ_RESULT` names, if there is one: the only way for a result
@@ -18,12 +18,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Dict, Mapping, Optional
 
-from taskq_agent.handlers import containers, environment, exits, placeholders, results
+from taskq_agent.handlers import containers, environment, exits, results
 from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
 from taskq_agent.handlers.containers import removed
-from taskq_agent.handlers.context import KindContext
-from taskq_agent.handlers.group import Group
+from taskq_agent.handlers.definition import PlaceholderMissing, fill
+from taskq_agent.handlers.environment import KindContext
 from taskq_agent.handlers.live import Tail
+from taskq_agent.handlers.processes import Group
 from taskq_agent.protocol import MAX_RESULT_BYTES, MAX_TAIL_BYTES, Task
 from taskq_agent.text import clean
 
@@ -41,14 +42,14 @@ class CommandKind:
         context = self._context
         values = {"task.key": task.key, "task.attempt": task.attempt, "scratch": folder}
         try:
-            argv = placeholders.fill(
+            argv = fill(
                 context.campaign.handler["argv"],
                 params=context.campaign.params,
                 inputs=context.inputs,
                 payload=task.payload,
                 task=values,
             )
-        except placeholders.PlaceholderMissing as error:
+        except PlaceholderMissing as error:
             return error.ended()
         env = environment.of_task(task, folder)
         try:
@@ -100,7 +101,7 @@ def _success(folder: str, stdout: Tail) -> Ended:
             result = _from_stdout(stdout.bytes().strip())
     except results.BadResult as error:
         return failed("bad-result", str(error), retry=False)
-    return results.ended(result)
+    return results.ended_with(result)
 
 
 def _from_stdout(text: bytes) -> Mapping[str, Any]:

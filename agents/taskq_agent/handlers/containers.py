@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence
 
 from taskq_agent import reaper
-from taskq_agent.handlers import placeholders
 from taskq_agent.handlers.base import AttemptOver, Ended, refused
-from taskq_agent.handlers.context import KindContext
+from taskq_agent.handlers.definition import PlaceholderMissing, fill
+from taskq_agent.handlers.environment import KindContext
 
 OWN_PROCESSES = ("apptainer", "singularity")
 RUNTIMES = ("podman", "docker", *OWN_PROCESSES)
@@ -97,10 +97,10 @@ def contained(
     if "container" not in handler:
         return None
     try:
-        (image,) = placeholders.fill(
+        (image,) = fill(
             [handler["container"]], params=context.campaign.params, inputs=context.inputs
         )
-    except placeholders.PlaceholderMissing as error:
+    except PlaceholderMissing as error:
         raise _unusable(f"the container: {error}") from None
     if image.startswith("/") and not os.path.exists(image):  # noqa: PTH110  # see `exits`
         raise _unusable(f"there is no container {image!r} on this node")

@@ -1,24 +1,19 @@
-"""Environment variables of payload code."""
+"""Context of a handler, and the environment variables of payload code."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Mapping
+from typing import Dict, Mapping, Optional, Tuple
 
+from taskq_agent.handlers.limits import ChildWatch
+from taskq_agent.handlers.live import LiveAttempt
 from taskq_agent.protocol import CampaignTerms, Task
 from taskq_agent.resources import Resources
-
-RESULT_FILE = "taskq-result.json"
-#: In the scratch folder, if the campaign keeps checkpoints.
-CHECKPOINT_FOLDER = "taskq-checkpoint"
-#: In the scratch folder, if the campaign keeps output files.
-OUTPUT_FOLDER = "taskq-out"
-
-#: In the scratch folder, with the progress of the attempt.
-PROGRESS_FILE = "taskq-progress"
+from taskq_agent.scratch import CHECKPOINT_FOLDER, OUTPUT_FOLDER, PROGRESS_FILE, RESULT_FILE
 
 # The agent's own settings and libpq's, which hold secrets; PGI belongs to a compiler.
 _WITHHELD = re.compile(r"TASKQ_\w*|PG(?!I$)[A-Z]+")
@@ -71,3 +66,27 @@ def of_task(task: Task, folder: str) -> Dict[str, str]:
         if (path := Path(folder, inside)).is_dir():
             variables[name] = str(path)
     return variables
+
+
+@dataclass(frozen=True)
+class KindContext:
+    """inputs: paths by name, which are links. input_files: their original targets.
+
+    folder: lasts as long as the handler, in the folder of the slot. env: of its children. own_env:
+    the part of it that is about the campaign and the slot. cores: the cores that tasks are bound
+    to, if any. live: the running attempt, for those who watch it. grace_s, python_path,
+    container_runtime: as for `RunnerSettings`.
+    """
+
+    campaign: CampaignTerms
+    inputs: Mapping[str, str]
+    folder: str
+    watch: ChildWatch
+    live: LiveAttempt
+    env: Mapping[str, str]
+    own_env: Mapping[str, str]
+    cores: Tuple[int, ...]
+    grace_s: float
+    input_files: Tuple[str, ...] = ()
+    python_path: Tuple[str, ...] = ()
+    container_runtime: Optional[str] = None

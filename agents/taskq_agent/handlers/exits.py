@@ -2,7 +2,7 @@
 
 It follows sysexits.h. 0 is success. 75 (EX_TEMPFAIL) asks for another attempt, 65 (EX_DATAERR) for
 none. 69 (EX_UNAVAILABLE) means that this node cannot run such tasks: it refuses the campaign. 85
-means that another attempt goes on, if the campaign keeps checkpoints; see `checkpoints`. Any other
+means that another attempt goes on, if the campaign keeps checkpoints; see `kept_files`. Any other
 code, and a signal, is a transient failure.
 
 `why_not_executable` finds out why an existing program cannot start: the kernel only says that a

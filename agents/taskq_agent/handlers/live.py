@@ -14,9 +14,8 @@ import threading
 from contextlib import suppress
 from typing import Container, Optional, Tuple
 
-from taskq_agent.handlers.environment import PROGRESS_FILE
 from taskq_agent.protocol import Held
-from taskq_agent.scratch import opened
+from taskq_agent.scratch import PROGRESS_FILE, opened
 from taskq_agent.task_messages import MAX_NOTE_CHARS, Update
 from taskq_agent.text import clean
 

@@ -1,17 +1,21 @@
-"""Base of the handler kinds whose child stays for many tasks."""
+"""Handler kinds whose child stays for many tasks: `process`, `python` and `function`."""
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from taskq_agent.handlers import answers, containers, exits, placeholders
-from taskq_agent.handlers.base import AttemptOver, Ended, failed, timed
-from taskq_agent.handlers.channel import Channel, ChildExited
+import taskq_agent
+from taskq_agent.handlers import containers, environment, exits, results
+from taskq_agent.handlers.base import AttemptOver, Ended, failed, refused, timed
 from taskq_agent.handlers.containers import Container
-from taskq_agent.handlers.context import KindContext
-from taskq_agent.protocol import Task
+from taskq_agent.handlers.definition import PlaceholderMissing, fill
+from taskq_agent.handlers.environment import KindContext
+from taskq_agent.handlers.processes import Channel, ChildExited
+from taskq_agent.protocol import DONE, Task
 
 
 class ResidentKind(ABC):
@@ -41,13 +45,13 @@ class ResidentKind(ABC):
             with timed(phases, "run_s"):
                 self._asked += 1
                 question = {"id": self._asked, **self._question(task, folder)}
-                ended = answers.ended(child.ask(question), self._asked, folder)
+                ended = results.ended_by(child.ask(question), self._asked, folder)
         except AttemptOver as over:
             if child is not None:
                 child.group.terminate(self._context.grace_s)
             ended = over.ended
             self._end()
-        except answers.BadAnswer as error:
+        except results.BadAnswer as error:
             self._end()
             ended = failed("bad-answer", f"the handler's process {error}", retry=True)
         except ChildExited:
@@ -82,7 +86,7 @@ class ResidentKind(ABC):
     def _start(self) -> Channel:
         try:
             argv = self._argv()
-        except placeholders.PlaceholderMissing as error:
+        except PlaceholderMissing as error:
             raise AttemptOver(error.ended()) from None
         context = self._context
         own_env = {**context.own_env, "TMPDIR": context.folder}
@@ -104,3 +108,132 @@ class ResidentKind(ABC):
         finally:
             if box is not None:
                 box.remove()
+
+
+#: Members of a task's message, and the equivalent variables of other kinds of handlers.
+_PLACES = {"checkpoint": "TASKQ_CHECKPOINT", "out": "TASKQ_OUT", "progress": "TASKQ_PROGRESS"}
+
+
+class ProcessKind(ResidentKind):
+    """Handler `{"kind": "process", "argv": [...]}`: a resident program that runs many tasks.
+
+    It starts once per slot and exchanges lines of JSON. It reads them from its standard input, and
+    for each task writes one line, and nothing else, to its standard output. First comes
+        {"prepare": <parameters of the campaign>, "campaign": "/path", "inputs": {"name": "/file"}}
+
+    which needs no answer, then for one task after the other
+
+        {"id": 1, "task": {"key": "a", "attempt": 1, "campaign": "/path", "scratch": "/folder",
+         "progress": "/folder/file"}, "payload": {...}}
+
+    with an answer as `results` describes it. It must exit at the end of its input. Standard error
+    is kept as output. If it exits instead of answering, its exit code counts like a command's. If
+    it writes anything else, the attempt fails with the class `bad-answer`. In both cases the next
+    task gets a new process. Its arguments may contain parameters and inputs of the campaign,
+    `{params.name}` and `{inputs.name}`, but nothing of a task.
+    """
+
+    def _argv(self) -> List[str]:
+        campaign = self._campaign
+        return fill(campaign.handler["argv"], params=campaign.params, inputs=self._context.inputs)
+
+    def _prepare(self, child: Channel) -> None:
+        campaign, inputs = self._campaign, self._context.inputs
+        child.send({"prepare": campaign.params, "campaign": campaign.path, "inputs": inputs})
+
+    def _question(self, task: Task, folder: str) -> Dict[str, Any]:
+        variables = environment.of_task(task, folder)
+        places = {name: variables[its] for name, its in _PLACES.items() if its in variables}
+        about = {"key": task.key, "attempt": task.attempt, "campaign": self._campaign.path}
+        return {"task": {**about, "scratch": folder, **places}, "payload": task.payload}
+
+
+_ROOT = str(Path(taskq_agent.__file__).absolute().parents[1])
+
+# Not -m, which searches the working folder before the standard library. The package's own root
+# may be a site-packages, so it comes first only while the package is imported.
+_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); import taskq_agent; "
+    "sys.path[:] = [*filter(None, sys.path[1:]), sys.argv[1]]; "
+    "from taskq_agent.handlers import child; child.main()"
+)
+
+
+class PythonKind(ResidentKind):
+    """Handler `{"kind": "python", "target": "module:function", "prepare": "module:function"}`.
+
+    `shared = prepare(params)` runs once in a resident child with the agent's own interpreter,
+    `function(payload, shared)` for each task; without `prepare`, `shared` is the parameters
+    themselves. The function returns the result as a dict (None counts as an empty one), or raises:
+    `Retry`, `FailForGood` and `NodeBroken` of `taskq_agent` decide what follows, anything else is a
+    transient failure. If `prepare` fails with any other exception, or the module cannot be
+    imported, no task of the campaign can run here, and the node refuses it, as for `NodeBroken`.
+    The time for preparing counts towards the time limit of the task that waits for it. The working
+    folder is the scratch folder of the task; during `prepare` it is a folder that lasts as long as
+    the child.
+    """
+
+    def _argv(self) -> List[str]:
+        # -u also keeps compiled code from holding output back until a later task
+        return [sys.executable, "-u", "-c", _BOOT, _ROOT]
+
+    def _preparation(self) -> Dict[str, Any]:
+        """Return what to call, and with what; describe: whether exceptions are kept whole."""
+        handler = self._campaign.handler
+        return {
+            "target": handler["target"],
+            "prepare": handler.get("prepare"),
+            "params": self._campaign.params,
+            "describe": False,
+        }
+
+    def _prepare(self, child: Channel) -> None:
+        path = [str(Path(folder).absolute()) for folder in self._context.python_path]
+        question = {"id": 0, "python_path": path, **self._preparation()}
+        try:
+            ended = results.ended_by(child.ask(question), 0, self._context.folder)
+        except results.BadAnswer as error:
+            raise AttemptOver(refused("prepare-failed", f"the child {error}")) from None
+        except ChildExited:
+            how = exits.of_code(child.group.end())
+            text = f"while preparing: {how.error if how else 'exited with 0'}"
+            raise AttemptOver(refused("prepare-failed", text)) from None
+        if ended.outcome != DONE:
+            raise AttemptOver(ended)
+
+    def _question(self, task: Task, folder: str) -> Dict[str, Any]:
+        return {
+            "env": environment.of_task(task, folder),
+            "folder": folder,
+            "payload": task.payload,
+        }
+
+
+ARCHIVE = "taskq-function.zip"
+
+
+class FunctionKind(PythonKind):
+    """Handler `{"kind": "function", ...}`: a function given to the queue as it is written.
+
+        {"kind": "function", "name": "dock.dock", "target": "dock:dock"}
+        {"kind": "function", "name": "dock", "archive": "<SHA-256>", "python": "3.11",
+         "seal": "<hex>"}
+
+    With a target alone it is called by name, and only JSON and the types of `taskq_agent.typed` go
+    in and out. An archive is an input of the campaign, `ARCHIVE`: the pickled function, the module
+    that reads it, and the source text for tracebacks. The child unpickles it after checking its
+    digest, and also unpickles arguments that carry a seal: an HMAC under the campaign's own key.
+
+    The function is called as `function(argument, **params)`; `calls` says how its result or
+    exception is stored. If this node cannot get the function, since a module is missing or Python
+    differs, no task of the campaign can run here, and the node refuses it, as with `prepare` of a
+    Python handler.
+    """
+
+    def _preparation(self) -> Dict[str, Any]:
+        return {
+            "target": "taskq_agent.handlers.calls:call",
+            "prepare": "taskq_agent.handlers.calls:prepare",
+            "params": {"handler": self._campaign.handler, "params": self._campaign.params},
+            "describe": True,
+        }

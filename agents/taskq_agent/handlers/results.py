@@ -1,7 +1,20 @@
-"""Validation of results: JSON objects that PostgreSQL's jsonb can store, of bounded size.
+"""Results of payloads, from answers and files: JSON objects that PostgreSQL's jsonb can store.
 
 A result of more than `MAX_RESULT_BYTES` as compact JSON is large. It goes from the payload to its
 agent in a file, and from there to the blob store. The queue then has a reference to it.
+
+A resident child answers each task with a JSON object on one line:
+
+    {"id": 1, "result": {...}}
+    {"id": 1, "result_file": true}
+    {"id": 1, "error": "text", "error_class": "name", "verdict": "retry" | "fail" | ...}
+
+`id` repeats the id of the task; otherwise a superfluous line would count as the result of the next
+task. `result_file`: the result is in the file `taskq-result.json` in the scratch folder of the
+task; a large result must be there. `error_class` and `verdict` may be omitted; the verdict is then
+`retry`. `node-broken`: no task of the campaign can run here. `continue`: another attempt goes on
+from the checkpoint. An error may have `exception`, an object with the parts of a Python exception,
+which is kept in the result of the attempt.
 """
 
 from __future__ import annotations
@@ -10,15 +23,14 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Mapping
-from typing import Any, Dict, Union
+from dataclasses import replace
+from typing import Any, Dict, Mapping, Optional, Union
 
 from taskq_agent import json_text
-from taskq_agent.handlers.base import Ended, done, failed
-from taskq_agent.handlers.environment import RESULT_FILE
+from taskq_agent.handlers.base import Ended, done, failed, refused
 from taskq_agent.protocol import DONE, MAX_DEPTH, MAX_RESULT_BYTES, RESULT_REFERENCE
-from taskq_agent.scratch import opened
-from taskq_agent.text import has_nul_escape
+from taskq_agent.scratch import RESULT_FILE, opened
+from taskq_agent.text import clean, has_nul_escape
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 _TOO_DEEP = f"the result is nested more than {MAX_DEPTH} deep"
@@ -75,7 +87,7 @@ def reference(digest: str, size: int) -> Dict[str, Any]:
     return {RESULT_REFERENCE: {"digest": digest, "size": size}}
 
 
-def ended(result: Any) -> Ended:
+def ended_with(result: Any) -> Ended:
     """Return a success with this result, large or not, or a failure if it is not valid."""
     try:
         text = encoded(result, MAX_BLOB_BYTES).encode()
@@ -120,3 +132,58 @@ def _content(folder: str) -> bytes:
     if (size := max(status.st_size, len(text))) > MAX_BLOB_BYTES:
         raise BadResult(f"the result file has {size} bytes; {MAX_BLOB_BYTES} at most")
     return text
+
+
+RETRY = "retry"
+FAIL = "fail"
+NODE_BROKEN = "node-broken"
+CONTINUE = "continue"
+
+_MAX_CLASS_CHARS = 100
+_MAX_EXCEPTION_BYTES = 65_536
+
+
+class BadAnswer(Exception):
+    """The child violates the protocol; none of its further output can be trusted."""
+
+
+def ended_by(answer: Mapping[str, Any], question_id: int, folder: str) -> Ended:
+    """Return the end of the attempt in an answer; BadAnswer if the answer is not understood.
+
+    folder: the scratch folder of the task.
+    """
+    if answer.get("id") != question_id:
+        raise BadAnswer(f"answered with id {answer.get('id')!r} to a task with id {question_id}")
+    if "result" in answer:
+        return ended_with(answer["result"])
+    if answer.get("result_file") is True:
+        try:
+            return ended_with(from_file(folder))
+        except (BadResult, FileNotFoundError) as error:
+            return failed("bad-result", str(error), retry=False)
+    if "error" not in answer:
+        raise BadAnswer(f"answered with neither result nor error, but {sorted(answer)!r}")
+    error_class = clean(str(answer.get("error_class") or "error"))[:_MAX_CLASS_CHARS]
+    text, verdict = str(answer["error"]), answer.get("verdict", RETRY)
+    if verdict == NODE_BROKEN:
+        return refused(error_class, text)
+    if verdict == CONTINUE:
+        return replace(failed(error_class, text, retry=False), continues=True)
+    if verdict not in (RETRY, FAIL):
+        known = "retry, fail, continue or node-broken"
+        raise BadAnswer(f"gave the verdict {verdict!r}; it must be {known}")
+    exception = _exception(answer)
+    end = replace(failed(error_class, text, retry=verdict == RETRY), raised=True)
+    return replace(end, result={"exception": exception}) if exception is not None else end
+
+
+def _exception(answer: Mapping[str, Any]) -> Optional[Mapping[str, Any]]:
+    """Return the parts of an exception, if they can be stored."""
+    parts = answer.get("exception")
+    try:
+        if isinstance(parts, dict):
+            encoded({"exception": parts}, _MAX_EXCEPTION_BYTES)
+            return parts
+    except BadResult:
+        pass
+    return None

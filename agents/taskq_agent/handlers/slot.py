@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Callable, Container, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from taskq_agent import reaper, scratch
-from taskq_agent.handlers import checks, environment, exits, outputs
+from taskq_agent.handlers import environment, exits
 from taskq_agent.handlers.base import (
     AttemptOver,
     Ended,
@@ -19,15 +19,18 @@ from taskq_agent.handlers.base import (
     refused,
     timed,
 )
-from taskq_agent.handlers.checkpoints import without_checkpoint
 from taskq_agent.handlers.command import CommandKind
-from taskq_agent.handlers.context import KindContext
-from taskq_agent.handlers.function import FunctionKind
+from taskq_agent.handlers.definition import COMMAND, FUNCTION, PROCESS, PYTHON, check_handler
+from taskq_agent.handlers.environment import KindContext
+from taskq_agent.handlers.kept_files import (
+    make_output_folder,
+    with_output_files,
+    without_checkpoint,
+)
+from taskq_agent.handlers.limits import ChildWatch, MemoryRoom, own_cores
 from taskq_agent.handlers.live import LiveAttempt
-from taskq_agent.handlers.process import ProcessKind
-from taskq_agent.handlers.python import PythonKind
+from taskq_agent.handlers.resident import FunctionKind, ProcessKind, PythonKind
 from taskq_agent.handlers.transfers import FetchedInput, Transfers
-from taskq_agent.handlers.watch import ChildWatch, MemoryRoom, own_cores
 from taskq_agent.protocol import OUT_OF_MEMORY, CampaignTerms, Held, Task
 from taskq_agent.task_messages import Update
 from taskq_agent.text import in_bytes
@@ -38,10 +41,10 @@ _SHOWN_WAIT_S = 0.05
 _OF_MEMORY = (MemoryError.__name__, "signal-SIGKILL", "exit-137")
 
 _KINDS: Dict[str, Callable[[KindContext], Kind]] = {
-    checks.COMMAND: CommandKind,
-    checks.PROCESS: ProcessKind,
-    checks.PYTHON: PythonKind,
-    checks.FUNCTION: FunctionKind,
+    COMMAND: CommandKind,
+    PROCESS: ProcessKind,
+    PYTHON: PythonKind,
+    FUNCTION: FunctionKind,
 }
 
 
@@ -154,7 +157,7 @@ class SlotRunner:
                 return replace(over.ended, started=False)
         if campaign.output_bytes is not None:
             try:
-                outputs.begin(folder)
+                make_output_folder(folder)
             except OSError as error:
                 text = f"no folder can be made for output files: {error}"
                 return replace(broken("scratch-unusable", text), started=False)
@@ -166,7 +169,7 @@ class SlotRunner:
                 checkpoint.leave()
             raise
         if campaign.output_bytes is not None:
-            ended = outputs.packed(ended, folder, task, campaign.output_bytes)
+            ended = with_output_files(ended, folder, task, campaign.output_bytes)
         return without_checkpoint(ended) if checkpoint is None else checkpoint.end(ended)
 
     def stop(self) -> None:
@@ -198,7 +201,7 @@ class SlotRunner:
         current = (campaign.campaign, campaign.revision)
         if self._kind is None or self._current != current:
             self._drop_kind()
-            checks.check_handler(campaign.handler, campaign.params)
+            check_handler(campaign.handler, campaign.params)
             resident = self._keep(folder, "resident")
             inputs: Dict[str, FetchedInput] = {}
             if campaign.inputs:

@@ -26,8 +26,8 @@ from taskq_agent.handlers.base import (
     refused,
     timed,
 )
-from taskq_agent.handlers.checkpoints import TaskCheckpoint
-from taskq_agent.handlers.watch import ChildWatch
+from taskq_agent.handlers.kept_files import TaskCheckpoint
+from taskq_agent.handlers.limits import ChildWatch
 from taskq_agent.inputs import InputCache, default_cache
 from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, CampaignTerms, Held, Input, Task
 from taskq_agent.text import clean

@@ -19,7 +19,7 @@ from taskq import CampaignSpec, Client, Handler
 from taskq.files.blobs import open_blobs
 from taskq.model.errors import Forbidden
 from taskq_agent.handlers import RunnerSettings, calls, make_runner
-from taskq_agent.handlers.function import ARCHIVE
+from taskq_agent.handlers.resident import ARCHIVE
 from taskq_agent.local_blobs import LocalBlobs
 from taskq_agent.protocol import CampaignTerms, Task
 from tests.fixtures.logins import Staff

@@ -1,8 +1,12 @@
-"""Checkpoints of attempts: restored before the payload begins, uploaded while it runs and after it.
+"""Files that are kept of an attempt: its checkpoint, and the output files of a successful one.
 
-The folder is `CHECKPOINT_FOLDER` in the scratch folder of the task. It is uploaded every
-`checkpoint_every_s` of the campaign, in case this agent is lost, and once more when the attempt is
-stopped or its handler says that another attempt goes on.
+The checkpoint is the folder `CHECKPOINT_FOLDER` in the scratch folder of the task. It is restored
+before the payload begins. It is uploaded every `checkpoint_every_s` of the campaign, in case this
+agent is lost, and once more when the attempt is stopped or its handler says that another attempt
+goes on.
+
+The output files are those in `OUTPUT_FOLDER`. They form one archive, which is uploaded before the
+attempt is reported: an accepted result has its files.
 """
 
 from __future__ import annotations
@@ -21,10 +25,10 @@ from taskq_agent import archive
 from taskq_agent.archive import ArchiveRefused, ArchiveUnreadable
 from taskq_agent.errors import Refused, TransportError, TransportFailed
 from taskq_agent.handlers.base import AttemptOver, Ended, broken, failed
-from taskq_agent.handlers.environment import CHECKPOINT_FOLDER
 from taskq_agent.handlers.exits import EX_CONTINUE
 from taskq_agent.protocol import (
     CONTINUED,
+    DONE,
     MAX_ERROR_CHARS,
     RELEASED,
     CampaignTerms,
@@ -32,6 +36,7 @@ from taskq_agent.protocol import (
     Input,
     Task,
 )
+from taskq_agent.scratch import CHECKPOINT_FOLDER, OUTPUT_FOLDER
 from taskq_agent.text import clean
 from taskq_agent.transport import MAX_BLOB_BYTES, TaskBlobs
 
@@ -205,3 +210,31 @@ def without_checkpoint(ended: Ended) -> Ended:
 def _with_text(ended: Ended, text: str) -> Ended:
     before = f"{ended.error}; " if ended.error else ""
     return replace(ended, error=clean(before + text)[:MAX_ERROR_CHARS])
+
+
+def make_output_folder(scratch: str) -> None:
+    """Make the folder; OSError if that fails."""
+    Path(scratch, OUTPUT_FOLDER).mkdir(0o700)
+
+
+def with_output_files(ended: Ended, scratch: str, task: Task, most: int) -> Ended:
+    """Return the end of an attempt with its output files, or a failure if they are refused."""
+    if ended.outcome != DONE:
+        return ended
+    folder = f"{scratch}/{OUTPUT_FOLDER}"
+    head = archive.heading(archive.OUTPUT, task.campaign, task.task)
+    try:
+        for name, *_ in archive.signature(folder):
+            check_name(name)
+        data: Optional[bytes] = archive.packed(folder, head, min(most, MAX_BLOB_BYTES))
+    except ArchiveRefused as error:
+        retry = isinstance(error, ArchiveUnreadable)
+        over = failed("output-refused", f"the output files are not kept: {error}", retry=retry)
+        return replace(over, phases=ended.phases, tail=ended.tail)
+    return replace(ended, output=data)
+
+
+def check_name(name: str) -> None:
+    """Raise `ArchiveRefused` if a name has characters that no terminal should show."""
+    if not name.isprintable():
+        raise ArchiveRefused(f"it holds the name {name!a:.100}")

@@ -1,0 +1,198 @@
+"""Definition of a campaign's handler: its fields, and the placeholders in its arguments.
+
+`{name}` becomes a value, never more than one argument: a field of the payload. `{params.name}` is a
+parameter of the campaign, `{inputs.name}` the path of one of its inputs, `{task.key}` and
+`{task.attempt}` belong to the task, `{scratch}` is its folder. `{{` and `}}` stand for braces. A
+string is inserted unchanged, any other value as JSON; null counts as no value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from types import MappingProxyType
+from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Sequence, Set
+
+from taskq_agent.handlers.base import Ended, failed, refused
+
+COMMAND = "command"
+PYTHON = "python"
+PROCESS = "process"
+FUNCTION = "function"
+
+_FIELDS: Dict[str, FrozenSet[str]] = {
+    COMMAND: frozenset({"kind", "argv", "container"}),
+    PYTHON: frozenset({"kind", "target", "prepare"}),
+    PROCESS: frozenset({"kind", "argv", "container"}),
+    FUNCTION: frozenset({"kind", "name", "target", "archive", "python", "seal", "fingerprint"}),
+}
+_HEX = re.compile("[0-9a-f]{64}")
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+def check_handler(handler: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+    """Raise ValueError unless tasks could run with this handler and these parameters.
+
+    It does not check whether the program or function exists: that differs between nodes. A node
+    that lacks it refuses the campaign, as `command-not-found` or `handler-not-found`, and the tasks
+    stay as they are.
+    """
+    kind = handler.get("kind")
+    if not isinstance(kind, str) or kind not in _FIELDS:
+        raise ValueError(f"handler kind is {kind!r}; it must be one of {', '.join(_FIELDS)}")
+    if unknown := set(handler) - _FIELDS[kind]:
+        raise ValueError(
+            f"a {kind} handler has no {min(unknown)!r}; it has {', '.join(sorted(_FIELDS[kind]))}"
+        )
+    if kind == PYTHON:
+        _check_function("target", handler.get("target"))
+        if handler.get("prepare") is not None:
+            _check_function("prepare", handler["prepare"])
+    elif kind == FUNCTION:
+        _check_sent_function(handler)
+    else:
+        _check_argv(kind, handler.get("argv"), params)
+        if "container" in handler:
+            _check_container(handler["container"], params)
+
+
+def _check_function(field: str, name: object) -> None:
+    if not isinstance(name, str) or not _FUNCTION.fullmatch(name):
+        raise ValueError(f"handler {field} is {name!r}; it must look like module:function")
+
+
+def _check_sent_function(handler: Mapping[str, Any]) -> None:
+    if odd := [field for field in sorted(handler) if not isinstance(handler[field], str)]:
+        raise ValueError(f"handler {odd[0]} is {handler[odd[0]]!r:.80}; it must be text")
+    if "target" in handler:
+        _check_function("target", handler["target"])
+    elif "archive" not in handler:
+        raise ValueError("a function handler needs a target, an archive, or both")
+    for field in ("archive", "seal"):
+        if field in handler and not _HEX.fullmatch(handler[field]):
+            raise ValueError(f"handler {field} must have 64 digits, 0-9 and a-f")
+    if "seal" in handler and "archive" not in handler:
+        raise ValueError("a function handler with a seal needs an archive")
+
+
+def _check_container(image: object, params: Mapping[str, Any]) -> None:
+    if not isinstance(image, str) or not image or image.startswith("-") or "\0" in image:
+        raise ValueError(f"handler container is {image!r:.80}; it must be the name of an image")
+    check_placeholders([image], params, per_task=False)
+
+
+def _check_argv(kind: str, argv: object, params: Mapping[str, Any]) -> None:
+    if not isinstance(argv, (list, tuple)) or not argv:
+        raise ValueError(f"handler argv is {argv!r}; it must be a list of a program and arguments")
+    for argument in argv:
+        if not isinstance(argument, str) or "\0" in argument:
+            raise ValueError(f"handler argv: {argument!r} is not a string without NUL")
+    if not argv[0]:
+        raise ValueError("handler argv: the name of the program is empty")
+    check_placeholders(argv[:1], params, per_task=False)
+    check_placeholders(argv[1:], params, per_task=kind == COMMAND)
+
+
+TASK_NAMES = frozenset({"task.key", "task.attempt", "scratch"})
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+_PARAMS = "params."
+_INPUTS = "inputs."
+_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+class PlaceholderMissing(ValueError):
+    """A placeholder has no value. is_input: the campaign is at fault, not a task."""
+
+    def __init__(self, text: str, *, is_input: bool) -> None:
+        super().__init__(text)
+        self.is_input = is_input
+
+    def ended(self) -> Ended:
+        """Return how the attempt ends: a campaign without an input is refused, a task fails."""
+        if self.is_input:
+            return refused("no-such-input", f"{self}: `taskq input add` gives it one")
+        return failed("placeholder-missing", str(self), retry=False)
+
+
+def inputs_of(argv: Iterable[str]) -> Set[str]:
+    """Return the names of the campaign's inputs that occur in arguments."""
+    names = {name for argument in argv for name in _names(argument)}
+    return {name[len(_INPUTS) :] for name in names if name.startswith(_INPUTS)}
+
+
+def check_placeholders(argv: Sequence[str], params: Mapping[str, Any], *, per_task: bool) -> None:
+    """Raise ValueError for a placeholder that can have no value in any task.
+
+    per_task: whether the arguments are filled for each task, or once for all.
+    """
+    for argument in argv:
+        for name in _names(argument):
+            if name.startswith(_PARAMS):
+                if params.get(name[len(_PARAMS) :]) is None:
+                    raise ValueError(
+                        f"{{{name}}} in argument {argument!r}: the campaign's parameters have no "
+                        f"value for {name[len(_PARAMS) :]!r}"
+                    )
+            elif name.startswith(_INPUTS):
+                continue  # they come and go
+            elif not per_task:
+                raise ValueError(
+                    f"{{{name}}} in argument {argument!r}: this argument is the same for all "
+                    "tasks, so only {params.name} and {inputs.name} can stand in it"
+                )
+            elif name.startswith("task.") and name not in TASK_NAMES:
+                raise ValueError(
+                    f"{{{name}}} in argument {argument!r}: of a task there are only "
+                    "{task.key} and {task.attempt}"
+                )
+
+
+def fill(
+    argv: Sequence[str],
+    *,
+    params: Mapping[str, Any],
+    inputs: Mapping[str, str] = _NOTHING,
+    payload: Mapping[str, Any] = _NOTHING,
+    task: Mapping[str, Any] = _NOTHING,
+) -> List[str]:
+    """Return the arguments with all placeholders replaced.
+
+    task: values for `TASK_NAMES`. PlaceholderMissing names the first placeholder without a value.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if not name:
+            return match[0][0]
+        if name.startswith(_PARAMS):
+            found, place = params.get(name[len(_PARAMS) :]), "the campaign's parameters"
+        elif name.startswith(_INPUTS):
+            found, place = inputs.get(name[len(_INPUTS) :]), "the campaign's inputs"
+        elif name in TASK_NAMES:
+            found, place = task.get(name), "the task"
+        else:
+            found, place = payload.get(name), "the payload"
+        if found is None:
+            raise PlaceholderMissing(
+                f"the placeholder {{{name}}} has no value in {place}",
+                is_input=name.startswith(_INPUTS),
+            )
+        return _shown(found)
+
+    return [_TOKEN.sub(value, argument) for argument in argv]
+
+
+def _names(argument: str) -> Iterator[str]:
+    for match in _TOKEN.finditer(argument):
+        if match[0] in ("{", "}", "{}"):
+            raise ValueError(
+                f"argument {argument!r}: the {match[0]!r} at character {match.start() + 1} is no "
+                "placeholder; write {name}, or {{ and }} for braces"
+            )
+        if match[1]:
+            yield match[1]
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
