@@ -239,8 +239,8 @@ def reading(dsn: str) -> str:
     libpq then goes through the hosts twice, and takes the primary if no standby answers.
     """
     usual = {"target_session_attrs": "prefer-standby", "connect_timeout": READ_TIMEOUT_S}
-    said = psycopg.conninfo.conninfo_to_dict(dsn)
-    missing: dict[str, Any] = {one: usual[one] for one in usual if one not in said}
+    given = psycopg.conninfo.conninfo_to_dict(dsn)
+    missing: dict[str, Any] = {one: usual[one] for one in usual if one not in given}
     return psycopg.conninfo.make_conninfo(dsn, **missing)
 
 
@@ -272,11 +272,11 @@ def await_start(dsn: str, say: Callable[[], None]) -> None:
 
     say: called once, before the wait.
     """
-    said = False
+    announced = False
     while is_starting(dsn):
-        if not said:
+        if not announced:
             say()
-            said = True
+            announced = True
         time.sleep(START_POLL_S)
 
 

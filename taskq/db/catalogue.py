@@ -273,7 +273,7 @@ class _Header:
 
     file: str
     text: str
-    _said: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _lines: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for number, line in enumerate(_head(self.text), 1):
@@ -283,13 +283,13 @@ class _Header:
             key, value = found.groups()
             if key not in _KEYS:
                 raise self._wrong(number, f"@{key} is not known: {', '.join(sorted(_KEYS))}")
-            if key in self._said:
+            if key in self._lines:
                 raise self._wrong(number, f"@{key} is there twice")
-            self._said[key] = (number, value)
+            self._lines[key] = (number, value)
 
     def words(self, key: str, known: frozenset[str], *, needed: bool = True) -> frozenset[str]:
         """Return the words of a line; none if it need not be there and is not."""
-        if not needed and key not in self._said:
+        if not needed and key not in self._lines:
             return frozenset()
         number, value = self._taken(key, needed=True) or (0, "")
         if not value:
@@ -312,33 +312,33 @@ class _Header:
         if value == "no":
             return None
         kind, *options = value.split(", ")
-        said: dict[str, object] = {}
+        settings: dict[str, object] = {}
         for option in options:
             found = _OPTION.fullmatch(option)
             if found is None or found.lastgroup is None:
                 raise self._wrong(number, f"@gateway does not know {option!r}")
             word = found[found.lastgroup]
             if found.lastgroup == "flag":
-                said[word] = True
+                settings[word] = True
             else:
-                said[found.lastgroup] = int(word) if word.isdecimal() else word
+                settings[found.lastgroup] = int(word) if word.isdecimal() else word
         if kind not in {"manager", "submitter"}:
             raise self._wrong(number, f"@gateway is manager, submitter or no, not {kind!r}")
-        if "hint" in self._said:
-            said["hint"] = self._said.pop("hint")[1]
-        return Offer(kind, **said)  # type: ignore[arg-type]  # as matched
+        if "hint" in self._lines:
+            settings["hint"] = self._lines.pop("hint")[1]
+        return Offer(kind, **settings)  # type: ignore[arg-type]  # as matched
 
     def has_no_more(self) -> None:
         """Raise `BadStatement` for a line that means nothing for such a statement."""
-        for key, (number, _) in self._said.items():
+        for key, (number, _) in self._lines.items():
             raise self._wrong(number, f"@{key} does not apply to such a statement")
 
     def _taken(self, key: str, *, needed: bool) -> tuple[int, str] | None:
         if not needed:
             return None
-        if key not in self._said:
+        if key not in self._lines:
             raise self._wrong(1, f"@{key} is missing")
-        return self._said.pop(key)
+        return self._lines.pop(key)
 
     def _wrong(self, number: int, what: str) -> BadStatement:
         return BadStatement(f"{self.file}, line {number}: {what}")

@@ -59,18 +59,18 @@ class _Hello:
             family, self._peer = known.family, known.getpeername()
         self._socket = socket.socket(family, socket.SOCK_STREAM)
         self._socket.setblocking(False)
-        self._is_said = False
+        self._is_sent = False
 
     def is_answered(self) -> bool | None:
         """Tell whether the server has answered: None means not yet, False that nobody listens."""
         try:
-            if not self._is_said:
+            if not self._is_sent:
                 state = self._socket.connect_ex(self._peer)
                 if state in _UNDER_WAY:
                     return None
                 # There is room for eight bytes. This raises any refusal but to wait.
                 self._socket.send(_HELLO)
-                self._is_said = True
+                self._is_sent = True
             return bool(self._socket.recv(1))
         except BlockingIOError:
             return None

@@ -103,8 +103,8 @@ def failing_why(error_class: str, message: str) -> str:
 
     It leaves out characters that a terminal would not show, since the message came from a node.
     """
-    said = " ".join("".join(one if one.isprintable() else " " for one in message).split())
-    why = ": ".join(filter(None, (error_class, said))) or "attempts fail"
+    text = " ".join("".join(one if one.isprintable() else " " for one in message).split())
+    why = ": ".join(filter(None, (error_class, text))) or "attempts fail"
     return why if len(why) <= _WHY_CHARS else f"{why[: _WHY_CHARS - 3]}..."
 
 

@@ -25,7 +25,7 @@ def faults(facts: Facts) -> Iterator[Reason]:
     yield from _slow(facts, facts.findings)
 
 
-def told(facts: Facts, verdicts: Sequence[FailureVerdict]) -> str:
+def fault_clauses(facts: Facts, verdicts: Sequence[FailureVerdict]) -> str:
     """Return whose fault each class of failures is, as clauses of a sentence."""
     return "; ".join(
         f"{one.error_class or '(none)'}"
@@ -64,7 +64,7 @@ def _failed(facts: Facts) -> Iterator[Reason]:
     text = f"{counted(failed, 'task')} failed for good"
     if not failed:
         text = "Attempts fail, though no task has failed for good"
-    text += f"; {told(facts, verdicts)}." if verdicts else "."
+    text += f"; {fault_clauses(facts, verdicts)}." if verdicts else "."
     if any(one.remedy for one in verdicts):
         text += " They fail again until that is repaired; retry them after that."
     yield Reason(
@@ -84,7 +84,7 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
     sites = [one for one in findings.sites if one.is_failing]
     theirs = {one.name for one in sites}
     hosts = [one for one in findings.hosts if one.is_failing and one.site not in theirs]
-    told_so = {kind.banned[1] for kind in facts.agents if kind.banned}
+    known_banned = {kind.banned[1] for kind in facts.agents if kind.banned}
     for one in [*sites[:_MOST_SHOWN], *hosts[:_MOST_SHOWN]]:
         views = command(f"{one.kind}s", "list", path)
         if one.ban is None:
@@ -96,7 +96,7 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
                 commands=[*([one.proposal] if one.proposal else []), views],
                 figures=_figures(one),
             )
-        elif one.name not in told_so:
+        elif one.name not in known_banned:
             yield Reason(
                 f"banned-{one.kind}",
                 f"{one.kind.capitalize()} {one.ban}: {one.ban.why}. Lift the ban after the repair.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskq.diagnosis.facts import CampaignFacts, Facts
-from taskq.diagnosis.faults import faults, repairs, told, verdicts_on_failed
+from taskq.diagnosis.faults import fault_clauses, faults, repairs, verdicts_on_failed
 from taskq.diagnosis.obstacles import obstacles
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
 from taskq.diagnosis.speed import speed
@@ -79,7 +79,7 @@ def _ended(facts: Facts) -> Iterator[Reason]:
         commands = []
         if status.failed:
             verdicts = verdicts_on_failed(facts)
-            text += f" {told(facts, verdicts)}." if verdicts else ""
+            text += f" {fault_clauses(facts, verdicts)}." if verdicts else ""
             commands = [command("failures", path), *repairs(verdicts)]
             if any(one.remedy for one in verdicts):
                 text += " They fail again until that is repaired; retry them after that."

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from taskq.diagnosis.facts import Facts
-from taskq.diagnosis.faults import repairs, told
+from taskq.diagnosis.faults import fault_clauses, repairs
 from taskq.diagnosis.reasons import Explanation, Reason, brief, failure, some
 from taskq.diagnosis.rules import explain_campaign
 from taskq.model.campaign_spec import RetryPolicy
@@ -100,7 +100,7 @@ def _given_up(task: TaskView, last: Attempt, retry: str, facts: Facts) -> Reason
     found = () if facts.findings is None else facts.findings.failures
     for one in found:
         if one.remedy and (one.campaign, one.error_class) == (path, last.error_class):
-            text += f" {told(facts, [one])}: it fails again until that is repaired."
+            text += f" {fault_clauses(facts, [one])}: it fails again until that is repaired."
             commands = [commands[0], *repairs([one])]
     return Reason("failed", text, 1, commands=commands)
 

@@ -206,13 +206,13 @@ def rotated(log: Path) -> int:
     return 0
 
 
-def said_since(log: Path, begin: int) -> str:
+def read_since(log: Path, begin: int) -> str:
     """Return the log's content from a position on."""
     with log.open("rb") as file:
         file.seek(begin)
         return file.read(65_536).decode(errors="replace")
 
 
-def last_lines(said: str) -> str:
+def last_lines(output: str) -> str:
     """Return the last lines of log output, as part of a message."""
-    return "\n".join(f"  {line}" for line in said.strip().splitlines()[-5:])
+    return "\n".join(f"  {line}" for line in output.strip().splitlines()[-5:])

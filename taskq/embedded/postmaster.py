@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from taskq.embedded.account import Account, last_lines, launch, rotated, said_since
+from taskq.embedded.account import Account, last_lines, launch, read_since, rotated
 from taskq.model.errors import ServerUnsuitable, Unavailable
 
 POLL_S: Final = 0.01
@@ -118,7 +118,7 @@ def start(args: Sequence[str | Path], account: Account, data_dir: Path, log: Pat
         found = wait_until_ready(data_dir, log, process)
         if found is not None:
             return found
-        said = said_since(log, begin)
+        said = read_since(log, begin)
         if "is still in use" not in said or time.monotonic() > deadline:
             raise Unavailable(f"PostgreSQL did not start. It said (in {log}):\n{last_lines(said)}")
         time.sleep(0.1)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from taskq.embedded.account import Account, last_lines, launch, rotated, said_since, server_account
+from taskq.embedded.account import Account, last_lines, launch, read_since, rotated, server_account
 from taskq.embedded.home import Home, default_home, make_directory, read_state, write_file
 from taskq.model.errors import Conflict, ServerUnsuitable, Unavailable
 from taskq_agent.release import DISTRIBUTION
@@ -68,10 +68,10 @@ def runnable(program: Path, account: Account, home: Home) -> RedisProgram:
 
     The caller holds the home's lock.
     """
-    said = _version_said(program, account)
+    said = _version_text(program, account)
     if said is None and account.is_other:
         program = _copy(program, home.redis_runtime)
-        said = _version_said(program, account)
+        said = _version_text(program, account)
     found = None if said is None else _VERSION.search(said)
     if found is None:
         raise ServerUnsuitable(
@@ -80,7 +80,7 @@ def runnable(program: Path, account: Account, home: Home) -> RedisProgram:
     return RedisProgram(program, f"{found[1]} {found[2]}")
 
 
-def _version_said(program: Path, account: Account) -> str | None:
+def _version_text(program: Path, account: Account) -> str | None:
     try:
         return account.run([program, "--version"], timeout_s=_ANSWER_S).stdout.strip()
     except PermissionError:
@@ -200,7 +200,7 @@ class RedisServer:
             if running is not None and running.pid == process.pid:
                 return replace(running, started_now=True)
             if ended or time.monotonic() > deadline:
-                said = last_lines(said_since(self.home.redis_log, begin))
+                said = last_lines(read_since(self.home.redis_log, begin))
                 process.kill()
                 process.wait()
                 raise Unavailable(

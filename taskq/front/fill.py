@@ -11,7 +11,7 @@ from typing import Final
 from taskq.db.catalogue import array
 from taskq.front.lease_returns import LeaseReturns, Rows
 from taskq.front.levels import Levels
-from taskq.front.lists import Lists, parts
+from taskq.front.lists import Lists, push_chunks
 from taskq.front.redis import FrontDown
 
 #: Least seconds between surveys, however often a gateway signals.
@@ -143,7 +143,7 @@ class Filler:
     async def _push(
         self, campaign: int, low_water: int, entries: Sequence[bytes], *, first: bool
     ) -> None:
-        left = parts(entries)
+        left = push_chunks(entries)
         if first:
             left.reverse()
         pushed = False

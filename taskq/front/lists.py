@@ -70,7 +70,7 @@ class Lists:
     ) -> bool:
         """Add entries in the order of their pops; return False if Redis has another epoch.
 
-        first: before all others. See `parts` for how many to add in one call.
+        first: before all others. See `push_chunks` for how many to add in one call.
         """
         keys = [self._keys.state, self._keys.tasks(campaign)]
         side = "left" if first else "right"
@@ -129,8 +129,8 @@ class Lists:
         raise FrontDown("another process keeps writing to the front while it is emptied")
 
 
-def parts(entries: Iterable[bytes]) -> list[list[bytes]]:
-    """Divide entries, 1000 at most, into parts that can each be pushed within the time limit."""
+def push_chunks(entries: Iterable[bytes]) -> list[list[bytes]]:
+    """Divide entries, 1000 at most, into chunks that can each be pushed within the time limit."""
     made: list[list[bytes]] = []
     room = 0
     for entry in entries:

@@ -142,7 +142,7 @@ class Pool:
             self._hand_out(session, lease, share, [callback])
             if buffer.is_low():
                 self._popper.soon()
-        elif self._popper.closing or not self._health.offers(campaign, now):
+        elif self._popper.is_closed or not self._health.offers(campaign, now):
             self.counters.misses += 1
             return False
         else:

@@ -39,7 +39,7 @@ class Popper:
     ) -> None:
         """free: the connections without a pop under way; each pop takes one and puts it back."""
         self.served: dict[int, Buffer] = {}
-        self.closing = False
+        self.is_closed = False
         self._state_cache = state_cache
         self._health = health
         self._free = free
@@ -61,7 +61,7 @@ class Popper:
 
     async def close(self) -> None:
         """Answer waiting claims without tasks, and finish pops under way."""
-        self.closing = True
+        self.is_closed = True
         self._dismiss()
         if self._under_way:
             await asyncio.wait(self._under_way)
@@ -69,7 +69,7 @@ class Popper:
     def _go(self) -> None:
         self._due = False
         state = self._state_cache.state
-        if state is None or not self._health.breaker.closed or self.closing:
+        if state is None or not self._health.breaker.closed or self.is_closed:
             self._dismiss()
             return
         missing = {campaign: one.missing() for campaign, one in self.served.items()}

@@ -97,8 +97,8 @@ def beginning(text: str, chars: int) -> str:
 def given_up(failures: int, losses: int) -> str:
     """Return the attempts after which a task was given up: `given up after 3 failures`; or ""."""
     ends = ((failures, "failure"), (losses, "lost agent"))
-    told = " and ".join(counted(number, what) for number, what in ends if number)
-    return f"given up after {told}" if told else ""
+    text = " and ".join(counted(number, what) for number, what in ends if number)
+    return f"given up after {text}" if text else ""
 
 
 def end_before_command(text: str, chars: int) -> int:

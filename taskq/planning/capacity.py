@@ -11,7 +11,7 @@ from taskq.dispatch.fair_share import MOST_IN_BATCH
 from taskq.model.errors import UsageError
 
 DAY_S: Final = 86_400
-BEAT_S: Final = LEASE_S / 4
+HEARTBEAT_S: Final = LEASE_S / 4
 AMGA_ACCESSES: Final = 10
 """Catalogue accesses for a docking in the study with AMGA, each a separate request."""
 AGENTS_OF_GATEWAY: Final = 10_000
@@ -27,7 +27,7 @@ class Costs:
     """Microseconds of the server's CPU, bytes of log and disk.
 
     A statement of n exchanges with b tasks each takes
-    `statement_us + n * exchange_us + n * b * task_us`, a heartbeat `beat_us` among 1,000 of them.
+    `statement_us + n * exchange_us + n * b * task_us`, a heartbeat among 1,000 `heartbeat_us`.
     A task's whole life in claims of b takes `log_task + log_claim / b` bytes of log, and of disk
     accordingly. sync_us: how long a commit waits for the disk. vacuum_mb_s: speed of a vacuum over
     the rows that a campaign leaves.
@@ -36,11 +36,11 @@ class Costs:
     statement_us: float
     exchange_us: float
     task_us: float
-    beat_us: float
+    heartbeat_us: float
     sync_us: float
     log_task: float
     log_claim: float
-    log_beat: float
+    log_heartbeat: float
     disk_task: float
     disk_claim: float
     vacuum_mb_s: float
@@ -66,11 +66,11 @@ SEEN: Final = Costs(
     statement_us=85.0,
     exchange_us=7.0,
     task_us=16.0,
-    beat_us=12.0,
+    heartbeat_us=12.0,
     sync_us=120.0,
     log_task=623.0,
     log_claim=802.0,
-    log_beat=150.0,
+    log_heartbeat=150.0,
     disk_task=497.0,
     disk_claim=244.0,
     vacuum_mb_s=100.0,
@@ -100,25 +100,25 @@ class Need:
 class Capacity:
     """Result of the computation.
 
-    together: exchanges that share a statement. exchange_cores, beat_cores: cores of the server at
-    work for exchanges and heartbeats; share: of all its cores. most_agents: agents at which half of
+    together: exchanges that share a statement. exchange_cores, heartbeat_cores: cores of the server
+    at work for these; share: of all its cores. most_agents: agents at which half of
     the cores are at work. amga_per_s: requests that the same agents would make to AMGA. disk_bytes:
     of the campaign when it has ended; vacuum_s, backup_s: seconds for so many bytes.
     """
 
     tasks_per_s: float
     exchanges_per_s: float
-    beats_per_s: float
+    heartbeats_per_s: float
     amga_per_s: float
     gateways: int
     together: float
     exchange_cores: float
-    beat_cores: float
+    heartbeat_cores: float
     share: float
     most_agents: int
     duration_s: float
     log_bytes_per_s: float
-    log_beat_share: float
+    log_heartbeat_share: float
     disk_bytes: float
     vacuum_s: float
     backup_s: float
@@ -128,31 +128,31 @@ def capacity(need: Need, costs: Costs) -> Capacity:
     """Return the capacity that meets a need on a server with these costs."""
     tasks_per_s = need.agents / need.task_s
     exchanges_per_s = tasks_per_s / need.batch
-    beats_per_s = need.agents / BEAT_S
+    heartbeats_per_s = need.agents / HEARTBEAT_S
     gateways = math.ceil(need.agents / AGENTS_OF_GATEWAY)
     together = costs.together(exchanges_per_s / gateways, need.batch)
     statements_us = costs.exchanges_us(together, need.batch)
     exchange_cores = exchanges_per_s / together * statements_us / 1e6
-    beat_cores = beats_per_s * costs.beat_us / 1e6
-    share = (exchange_cores + beat_cores) / need.cores
+    heartbeat_cores = heartbeats_per_s * costs.heartbeat_us / 1e6
+    share = (exchange_cores + heartbeat_cores) / need.cores
     log_tasks = tasks_per_s * (costs.log_task + costs.log_claim / need.batch)
-    log_beats = beats_per_s * costs.log_beat
+    log_heartbeats = heartbeats_per_s * costs.log_heartbeat
     tasks = tasks_per_s * DAY_S if need.tasks is None else need.tasks
     disk_bytes = tasks * (costs.disk_task + costs.disk_claim / need.batch)
     return Capacity(
         tasks_per_s=tasks_per_s,
         exchanges_per_s=exchanges_per_s,
-        beats_per_s=beats_per_s,
+        heartbeats_per_s=heartbeats_per_s,
         amga_per_s=tasks_per_s * AMGA_ACCESSES,
         gateways=gateways,
         together=together,
         exchange_cores=exchange_cores,
-        beat_cores=beat_cores,
+        heartbeat_cores=heartbeat_cores,
         share=share,
         most_agents=int(need.agents * COMFORTABLE / share),
         duration_s=tasks / tasks_per_s,
-        log_bytes_per_s=log_tasks + log_beats,
-        log_beat_share=log_beats / (log_tasks + log_beats),
+        log_bytes_per_s=log_tasks + log_heartbeats,
+        log_heartbeat_share=log_heartbeats / (log_tasks + log_heartbeats),
         disk_bytes=disk_bytes,
         vacuum_s=disk_bytes / (costs.vacuum_mb_s * 1e6),
         backup_s=disk_bytes / (BACKUP_MB_S * 1e6),

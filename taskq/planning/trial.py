@@ -36,7 +36,7 @@ MOST_TASKS: Final = 50_000
 TASKS: Final = 320_000
 #: Statements before a measurement begins, so that plans are cached.
 WARM: Final = 20
-BEATS: Final = 1_000
+HEARTBEATS: Final = 1_000
 LEASE_S: Final = 86_400.0
 #: Exchanges in a statement, and tasks of each: three sizes fit the model, the others check it.
 ALONE: Final = (1, 1)
@@ -57,17 +57,17 @@ class StatementCost:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The CPU time of a statement by the model (`said_us`), and as measured (`seen_us`)."""
+    """The CPU time of a statement by the model (`model_us`), and as measured (`seen_us`)."""
 
     together: int
     batch: int
-    said_us: float
+    model_us: float
     seen_us: float
 
     @property
     def error(self) -> float:
         """The excess of the model, as a share of the measured time."""
-        return self.said_us / self.seen_us - 1
+        return self.model_us / self.seen_us - 1
 
 
 def measured_costs(server: Database) -> tuple[Costs, list[Check]]:
@@ -87,7 +87,7 @@ def measured_costs(server: Database) -> tuple[Costs, list[Check]]:
         seeded = [(after[n] - before[n]) / TASKS for n in range(2)]
         database.execute("vacuum")  # so that autovacuum does not start during a measurement
         seen = {size: _run(database, size) for size in (ALONE, CROWD, BATCH, *CHECKED)}
-        beat = _beats(database)
+        beat = _heartbeats(database)
         began = time.perf_counter()
         database.execute("vacuum")
         vacuum_mb_s = _written(database)[1] / (time.perf_counter() - began) / 1e6
@@ -129,11 +129,11 @@ def _fitted(
         statement_us=alone.cpu_us - further_us,
         exchange_us=max(0.0, further_us - task_us),
         task_us=task_us,
-        beat_us=beat.cpu_us / BEATS,
+        heartbeat_us=beat.cpu_us / HEARTBEATS,
         sync_us=alone.waits_us,
         log_task=seeded[0] + log[0] - log_claim,
         log_claim=log_claim,
-        log_beat=beat.log / BEATS,
+        log_heartbeat=beat.log / HEARTBEATS,
         disk_task=seeded[1] + disk[0] - disk_claim,
         disk_claim=disk_claim,
         vacuum_mb_s=vacuum_mb_s,
@@ -185,9 +185,9 @@ def _request(session: int, tasks: tuple[Task, ...], want: int, lease: str) -> Re
     return Request(session, reports=reports, want=want, lease=lease)
 
 
-def _beats(database: Database) -> StatementCost:
+def _heartbeats(database: Database) -> StatementCost:
     """Send heartbeats for a thousand agents at a time, each with a task."""
-    sessions = _sessions(database, BEATS)
+    sessions = _sessions(database, HEARTBEATS)
     held = asyncio.run(_claimed(database, sessions))
     beats = [
         {"session": session, "held": [(one.campaign, one.task, one.lease) for one in tasks]}

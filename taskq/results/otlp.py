@@ -74,26 +74,26 @@ class Receiver:
         except (OSError, HTTPException) as error:
             words = self._shown(str(error) or repr(error))
             raise Unavailable(f"{self} cannot be reached: {words}") from None
-        said = self._shown(answer.decode("utf-8", "backslashreplace"))
+        text = self._shown(answer.decode("utf-8", "backslashreplace"))
         if status == _TOO_LARGE and len(traces) > 1:
             half = len(traces) // 2
             return "; ".join(filter(None, map(self.send, (traces[:half], traces[half:]))))
         if status == _TOO_LARGE:
             return f"a trace of {len(traces[0].spans):,} spans is too large for it, and left out"
         if status in _LATER:
-            raise Unavailable(f"{self} answered {status}: {said!r}")
+            raise Unavailable(f"{self} answered {status}: {text!r}")
         if status != _OK:
             raise UsageError(
-                f"{self} answered {status}: {said!r}; is it a receiver of OTLP over HTTP, and does "
+                f"{self} answered {status}: {text!r}; is it a receiver of OTLP over HTTP, and does "
                 "OTEL_EXPORTER_OTLP_HEADERS have what it requires?"
             )
         return self._shown(_complaint(answer))
 
-    def _shown(self, said: str) -> str:
+    def _shown(self, text: str) -> str:
         """Return the beginning of a receiver's words, without the secrets that it may repeat."""
         for secret in self._secrets:
-            said = said.replace(secret, "...")
-        return said[:_SHOWN_CHARS]
+            text = text.replace(secret, "...")
+        return text[:_SHOWN_CHARS]
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
         connection = self._dialer.dial(self._address)
@@ -149,15 +149,15 @@ def _headers(text: str) -> dict[str, str]:
 
 
 def _complaint(answer: bytes) -> str:
-    told = ExportTraceServiceResponse()
+    response = ExportTraceServiceResponse()
     try:
-        told.ParseFromString(answer)
+        response.ParseFromString(answer)
     except DecodeError:
         return ""  # it took them; some answer with nothing, or with JSON
-    refused = told.partial_success.rejected_spans
-    if not refused and not told.partial_success.error_message:
+    refused = response.partial_success.rejected_spans
+    if not refused and not response.partial_success.error_message:
         return ""
-    return f"{refused:,} spans refused: {told.partial_success.error_message!r}"
+    return f"{refused:,} spans refused: {response.partial_success.error_message!r}"
 
 
 def _request(traces: Iterable[Trace]) -> ExportTraceServiceRequest:

@@ -108,13 +108,13 @@ def as_sdf(records: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
     for record in records:
         given = record.get("molblock")
         found = given if isinstance(given, Molecule) else checked(str(given or ""))
-        told = {
+        own = {
             name: value
             for name, value in record.items()
             if name != "molblock" and value is not None
         }
         fields: dict[str, Any] = {}
-        for name, value in (told | {**found.fields, **told}).items():
+        for name, value in (own | {**found.fields, **own}).items():
             fields[_name(name, fields)] = value
         parts = (f"> <{name}>\n{_value(value)}\n" for name, value in fields.items())
         yield f"{found.block}{''.join(parts)}$$$$\n".encode()

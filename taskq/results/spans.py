@@ -94,10 +94,10 @@ def _of_attempt(trace_id: bytes, root_id: bytes, one: Attempt) -> Iterator[Trace
     span_id = _span_id(trace_id, "attempt", one.attempt)
     begin_ns = _ns(one.claimed_at)
     end_ns = max(begin_ns, _ns(one.ended_at))
-    said: Mapping[str, object] = one.phases or {}
+    phases: Mapping[str, object] = one.phases or {}
     measured = {
         name: float(value)
-        for name, value in said.items()
+        for name, value in phases.items()
         if isinstance(value, (int, float)) and 0 < value < _MOST
     }
     facts = {

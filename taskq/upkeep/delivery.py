@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from taskq.upkeep.channels import PASSWORD_VARIABLE, Channels, Target
-from taskq.upkeep.texts import said
+from taskq.upkeep.texts import harmless
 from taskq_agent.handlers.environment import own
 
 DEADLINE_S: Final = 20.0
@@ -43,7 +43,7 @@ class MessageDelivery:
         where = Target.parsed(target)
         self._is_program = where.channel == "command"
         argv, words, environment = _prepared(where, message, channels)
-        self._said: IO[bytes] = tempfile.TemporaryFile(prefix="taskq-notify-")  # noqa: SIM115  # until closed
+        self._output: IO[bytes] = tempfile.TemporaryFile(prefix="taskq-notify-")  # noqa: SIM115  # until closed
         try:
             # A file, not a pipe: a program that does not read holds up nobody.
             with tempfile.TemporaryFile(prefix="taskq-notify-") as given:
@@ -52,13 +52,13 @@ class MessageDelivery:
                 self._process = subprocess.Popen(
                     argv,
                     stdin=given,
-                    stdout=subprocess.DEVNULL if self._is_program else self._said,
+                    stdout=subprocess.DEVNULL if self._is_program else self._output,
                     cwd="/",
                     env=environment,
                     start_new_session=True,  # Ctrl-C is for the keeper; and all of it can be killed
                 )
         except BaseException:
-            self._said.close()
+            self._output.close()
             raise
         self._deadline = time.monotonic() + DEADLINE_S
 
@@ -77,15 +77,15 @@ class MessageDelivery:
             return f"not delivered within {DEADLINE_S:g} s"
         if self._is_program:
             return f"the program ended with code {code}"
-        self._said.seek(0)
-        words = self._said.read(_MAX_WORDS).decode("utf-8", "replace")
-        return said(words) or f"its process ended with code {code}"
+        self._output.seek(0)
+        words = self._output.read(_MAX_WORDS).decode("utf-8", "replace")
+        return harmless(words) or f"its process ended with code {code}"
 
     def close(self) -> None:
         """End the process and all processes that it started, if it still runs."""
         if self._process.poll() is None:
             self._kill()
-        self._said.close()
+        self._output.close()
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError, PermissionError):

@@ -23,7 +23,7 @@ from taskq.model.errors import ServerUnsuitable, TaskqError
 from taskq.model.words import counted
 from taskq.upkeep.channels import Channels
 from taskq.upkeep.delivery import MessageDelivery
-from taskq.upkeep.texts import message, said
+from taskq.upkeep.texts import harmless, message
 
 #: Messages under way at a time.
 MOST: Final = 8
@@ -112,7 +112,7 @@ class Sender:
             one = MessageDelivery(row["rule"], row["target"], whole, self._channels)
         except (TaskqError, OSError) as error:
             ids = [event["event_id"] for event in events]
-            self._outcomes.append(_Outcome(row["rule"], ids, said(error)))
+            self._outcomes.append(_Outcome(row["rule"], ids, harmless(error)))
         else:
             self._under_way.append(one)
 

@@ -15,7 +15,7 @@ _IDS: Final = uuid.UUID("8f7c6e0c-4d1b-5f0e-9a55-0f6f9a3b1d27")
 _HARMLESS: Final = str.maketrans("<>", "()")
 
 
-def said(text: object) -> str:
+def harmless(text: object) -> str:
     """Return the beginning of a text from outside, as one harmless line."""
     line = " ".join(str(text).split()).translate(_HARMLESS)
     line = "".join(c if c.isprintable() else "?" for c in line)
@@ -27,7 +27,7 @@ def sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
     try:
         return _sentence(event, subject, figures)
     except (KeyError, TypeError, ValueError):  # of another release
-        return f"{subject}: {said(event)}."
+        return f"{subject}: {harmless(event)}."
 
 
 def _sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
@@ -37,7 +37,7 @@ def _sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
     if event == "paused":
         if figures["why"] is None:
             return f"{subject} was paused by an operator."
-        return f"{subject} has paused itself: {said(figures['why'])}."
+        return f"{subject} has paused itself: {harmless(figures['why'])}."
     if event == "no-agents":
         number, campaigns, first = (figures[name] for name in ("waiting", "campaigns", "first"))
         where = first if campaigns == 1 else f"{counted(campaigns, 'campaign')}, such as {first}"
@@ -51,11 +51,10 @@ def _sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
         return f"{subject} has become slow: {ended} ended in 15 minutes, {usual:,} were usual."
     if event == "disk":
         free, size = figures["free"] / GB, figures["size"] / GB
-        return (
-            f"The disk of {said(subject)} is nearly full: {free:,.1f} of {size:,.0f} GB are free."
-        )
+        disk = harmless(subject)
+        return f"The disk of {disk} is nearly full: {free:,.1f} of {size:,.0f} GB are free."
     if event == "test":
-        return f"This is a test, asked for by {said(figures['login'])}. Nothing has happened."
+        return f"This is a test, asked for by {harmless(figures['login'])}. Nothing has happened."
     raise ValueError(event)
 
 
@@ -103,7 +102,7 @@ def message(
     lines = []
     for one in entries:
         lines += [one["text"], *(f"  $ {words}" for words in one["commands"]), ""]
-    lines += [f"Sent by taskq's rule {rule}, from {said(host)}; this removes the rule:", ""]
+    lines += [f"Sent by taskq's rule {rule}, from {harmless(host)}; this removes the rule:", ""]
     lines += [f"  $ {command('notify', 'rm', rule)}"]
     return {
         "id": str(uuid.uuid5(_IDS, " ".join(ids))),

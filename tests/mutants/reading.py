@@ -80,7 +80,7 @@ READING: Final[tuple[Mutant, ...]] = (
     Mutant(
         "plan-without-heartbeats",
         "taskq/planning/capacity.py",
-        "share = (exchange_cores + beat_cores) / need.cores",
+        "share = (exchange_cores + heartbeat_cores) / need.cores",
         "share = exchange_cores / need.cores",
         "A server is planned without the heartbeats of its agents.",
         _PLAN,

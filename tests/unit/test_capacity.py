@@ -12,11 +12,11 @@ COSTS = Costs(
     statement_us=90.0,
     exchange_us=5.0,
     task_us=15.0,
-    beat_us=10.0,
+    heartbeat_us=10.0,
     sync_us=110.0,
     log_task=600.0,
     log_claim=800.0,
-    log_beat=150.0,
+    log_heartbeat=150.0,
     disk_task=500.0,
     disk_claim=250.0,
     vacuum_mb_s=100.0,
@@ -37,7 +37,7 @@ def test_a_million_agents_are_counted_together() -> None:
     found = capacity(MILLION, COSTS)
     assert (found.gateways, found.together) == (100, 1.0)
     assert found.exchange_cores == pytest.approx(3_333.3 * 110e-6, rel=1e-4)
-    assert found.beat_cores == pytest.approx(1 / 3)
+    assert found.heartbeat_cores == pytest.approx(1 / 3)
     assert found.share == pytest.approx((0.36667 + 1 / 3) / 16, rel=1e-4)
     assert found.most_agents == pytest.approx(8e6 / (0.36667 + 1 / 3), rel=1e-4)
     assert found.log_bytes_per_s == pytest.approx(3_333.3 * 1_400 + 33_333.3 * 150, rel=1e-4)

@@ -141,7 +141,7 @@ def list_(invocation: Invocation, *, path: str, left: bool, limit: int | None) -
     ]
     write_records(invocation.output, map(as_record, found), columns, limit=limit)
     if invocation.output == "table":
-        _tell_troubles([as_record(one) for one in found[:most]])
+        _write_troubles([as_record(one) for one in found[:most]])
     if departed and invocation.output == "table":
         click.echo(summarize_left_agents(departed))
 
@@ -191,15 +191,15 @@ def _why(agent: Record) -> Iterator[str]:
         yield f"draining: {agent['banned']}"
 
 
-def _tell_troubles(agents: Sequence[Record]) -> None:
+def _write_troubles(agents: Sequence[Record]) -> None:
     """Say below the table why agents are slowed or drain, each reason once."""
     whom: dict[str, list[str]] = {}
     for agent in agents:
         for why in _why(agent):
             whom.setdefault(why, []).append(agent["agent"])
     for why, names in [*whom.items()][:MAX_REASONS]:
-        told = one_line(f"{some(names)} {why}.")
-        sys.stdout.write(f"\n{render.as_text(render.paragraph('', told))}")
+        text = one_line(f"{some(names)} {why}.")
+        sys.stdout.write(f"\n{render.as_text(render.paragraph('', text))}")
     if (more := len(whom) - MAX_REASONS) > 0:
         click.echo(f"\nand {counted(more, 'reason')} more; --output jsonl has them.")
 
@@ -255,12 +255,12 @@ def drain(
     path = path or "/"
     with invocation.client() as client:
         some = {what: it or None for what, it in wanted.items()}
-        drain_them = partial(
+        drain_agents = partial(
             client.drain_agents, path, site=some["site"], name=some["name"], host=some["host"]
         )
-        if not (dry_run or yes or any(wanted.values())) and (found := drain_them(dry_run=True)):
+        if not (dry_run or yes or any(wanted.values())) and (found := drain_agents(dry_run=True)):
             confirm(f"Drain {counted(found, 'agent')} of {path} and all below it?", yes=yes)
-        drained = drain_them(dry_run=dry_run)
+        drained = drain_agents(dry_run=dry_run)
         why = (
             None
             if drained

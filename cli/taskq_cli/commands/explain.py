@@ -69,16 +69,16 @@ def _text(explanation: Explanation) -> str:
     parts = [render.as_text(render.paragraph("", one_line(f"{what}  {explanation.headline}")))]
     for number, reason in enumerate(explanation.reasons, 1):
         mark = f"{number}. "
-        told = render.as_text(render.paragraph(mark, one_line(reason.text)))
+        text = render.as_text(render.paragraph(mark, one_line(reason.text)))
         commands = "".join(f"{' ' * len(mark)}$ {one_line(one)}\n" for one in reason.commands)
-        parts.append(told + commands)
+        parts.append(text + commands)
     if explanation.key is None:
         views = (["failures"], ["hosts", "list"], ["sites", "list"])
         there = {one for reason in explanation.reasons for one in reason.commands}
         shown = [command(*view, names=[explanation.path]) for view in views]
-        told = "".join(f"$ {one_line(one)}\n" for one in shown if one not in there)
-        if told:
-            parts.append(f"Tasks, hosts and sites that fail or take longer than others:\n{told}")
+        more = "".join(f"$ {one_line(one)}\n" for one in shown if one not in there)
+        if more:
+            parts.append(f"Tasks, hosts and sites that fail or take longer than others:\n{more}")
     return "\n".join(parts)
 
 
@@ -163,16 +163,16 @@ def _write_verdicts(
     """Write whose fault each class of failures is, the evidence, an example, and commands."""
     for number, one in enumerate(verdicts):
         if not number:
-            told = render.paragraph("", f"Whose fault it is, as shown by {one.sample}:")
-            sys.stdout.write(f"\n{render.as_text(told)}")
+            intro = render.paragraph("", f"Whose fault it is, as shown by {one.sample}:")
+            sys.stdout.write(f"\n{render.as_text(intro)}")
         where = "" if one.campaign == path else f" in {one.campaign}"
         texts = [f"{one.error_class or '(none)'}{where}: {one.fault}: {one.why}."]
         texts += [f"{ban}: {ban.why}." for ban in one.bans[:VERDICTS]]
         commands = [one.proposal] if one.proposal else []
         if example := examples.get((one.campaign, one.error_class)):
             key = example["example_key"]
-            said = " | ".join(filter(None, (example["example_error"], example["example_line"])))
-            texts += [f"Such as {key}: {said}"] if said else []
+            error = " | ".join(filter(None, (example["example_error"], example["example_line"])))
+            texts += [f"Such as {key}: {error}"] if error else []
             commands.append(command("logs", names=[one.campaign, key]))
         folded = "".join(render.as_text(render.paragraph("", one_line(text))) for text in texts)
         sys.stdout.write(f"\n{folded}" + "".join(f"  $ {one_line(text)}\n" for text in commands))
@@ -210,8 +210,8 @@ def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> No
     if invocation.output == "table":
         _write_verdicts(verdicts, path, {})
         if places:
-            told = render.paragraph("", one_line(sample_line(places[0].sample)))
-            sys.stdout.write(f"\n{render.as_text(told)}")
+            line = render.paragraph("", one_line(sample_line(places[0].sample)))
+            sys.stdout.write(f"\n{render.as_text(line)}")
         if departed:
             click.echo(f"\nAgents: {summarize_left_agents(departed)}.")
 

@@ -110,7 +110,7 @@ def _follow(invocation: Invocation, path: str, key: str) -> None:
             if invocation.output == "jsonl":
                 write_records("jsonl", [_as_record(part)], ())
             else:
-                for line in _said(part):
+                for line in _notices(part):
                     click.echo(line, err=True)
                 sys.stdout.write(printable(part.text))
                 if part.ended and part.text and not part.text.endswith("\n"):
@@ -124,8 +124,8 @@ def _as_record(part: OutputPart) -> dict[str, Any]:
     return as_record(part) | {"ended": part.ended and part.ended.outcome}
 
 
-def _said(part: OutputPart) -> Iterator[str]:
-    """Yield what people are told before a part of the output."""
+def _notices(part: OutputPart) -> Iterator[str]:
+    """Yield the notices for people before a part of the output."""
     if part.skipped:
         yield f"[{part.skipped:,} bytes before this were not kept]"
     if part.text or part.ended or part.skipped:

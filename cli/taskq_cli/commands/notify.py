@@ -150,13 +150,13 @@ def show(invocation: Invocation, name: str, limit: int | None) -> None:
         rule = client.notifications.rule(name)
         found = list(client.notifications.events(name, limit=limit or _SHOWN))
     if invocation.output != "table":
-        record = as_record(rule) | {"latest": [as_record(one) for one in map(_told, found)]}
+        record = as_record(rule) | {"latest": [as_record(one) for one in map(_event_record, found)]}
         write_record(invocation.output, record, "")
         return
-    write_record("table", {}, _described(rule))
+    write_record("table", {}, _rule_text(rule))
     if found:
         write_record("table", {}, "")
-        write_records("table", map(_told, found), _EVENTS)
+        write_records("table", map(_event_record, found), _EVENTS)
 
 
 @notify.command()
@@ -228,7 +228,7 @@ def _wait(client: Client, name: str, event_id: str, wait_s: float) -> str:
         time.sleep(_LOOK_S)
 
 
-def _told(one: NotifyEvent) -> dict[str, Any]:
+def _event_record(one: NotifyEvent) -> dict[str, Any]:
     return as_record(one) | {"text": sentence(one.event, one.subject, one.figures)}
 
 
@@ -241,7 +241,7 @@ def _state(rule: NotifyRule) -> str:
     return "" if rule.reached else "no keeper sends it"
 
 
-def _described(rule: NotifyRule) -> str:
+def _rule_text(rule: NotifyRule) -> str:
     """Return a rule as names and values."""
     sent = rule.sent_from and f", from {one_line(rule.sent_from)}"
     pairs: dict[str, object] = {

@@ -149,12 +149,12 @@ def show(invocation: Invocation, *, name: str, dry_run: bool) -> None:
     write_record(invocation.output, as_record(pilot), described(pilot))
 
 
-def _steer(invocation: Invocation, name: str, status: PilotStatus, said: str) -> None:
+def _steer(invocation: Invocation, name: str, status: PilotStatus, outcome: str) -> None:
     with invocation.client() as client:
         live = client.pilots.set_status(name, status)
     jobs = f"; {counted(live, 'job')} still to end" if live else ""
     record = {"pilot": name, "status": status, "live": live}
-    write_record(invocation.output, record, f"The pilot {name} {said}{jobs}.")
+    write_record(invocation.output, record, f"The pilot {name} {outcome}{jobs}.")
 
 
 @pilots.command()
@@ -203,8 +203,8 @@ def rm(invocation: Invocation, *, name: str, dry_run: bool, yes: bool) -> None:
         write_record(invocation.output, {"pilot": name, "live": pilot.live, "dry_run": True}, would)
         return
     confirm(f"Remove the pilot {name} with {jobs}?", yes=yes)
-    said = "is being removed" if pilot.live else "is removed"
-    _steer(invocation, name, "removed", said)
+    outcome = "is being removed" if pilot.live else "is removed"
+    _steer(invocation, name, "removed", outcome)
 
 
 @pilots.command()

@@ -244,10 +244,10 @@ def _show(invocation: Invocation, kind: PlaceKind, name: str, path: str) -> None
     if invocation.output != "table":
         write_record(invocation.output, record | {"sessions": here}, "")
         return
-    told = {one.title: one.text(record) for one in place_columns(kind)}
+    texts = {one.title: one.text(record) for one in place_columns(kind)}
     if (ban := found[0].ban) is not None:
-        told["state"] = ban.about
-    write_record("table", record, facts(told))
+        texts["state"] = ban.about
+    write_record("table", record, facts(texts))
     _write_verdicts(kind, path, found)
     if here:
         click.echo()
@@ -277,25 +277,25 @@ def _write_verdicts(kind: PlaceKind, path: str, places: Sequence[Place]) -> None
         if kind == "site" and one.choice:
             parts.append(one.loss)
             shown = [command("hosts", "list", names=[path]), one.choice]
-        told = "; ".join(filter(None, parts))
+        text = "; ".join(filter(None, parts))
         if kind == "site" and one.choice:
-            told += ". Look at its hosts first; ban it only if you can do without it"
-        _write_told(f"{one.name}: {told}.", [text for text in shown if text])
+            text += ". Look at its hosts first; ban it only if you can do without it"
+        _write_paragraph(f"{one.name}: {text}.", [one for one in shown if one])
     if kind == "site":
         for one in [one for one in places if one.remark and not one.verdict][:_MOST_VERDICTS]:
-            _write_told(f"{one.name}: {one.remark}.", [])
+            _write_paragraph(f"{one.name}: {one.remark}.", [])
     if kind == "host" and any(one.choice for one in places):
-        told = one_line(command("sites", "list", names=[path]))
-        sys.stdout.write(f"\nWhether whole sites are slow:\n  $ {told}\n")
+        look = one_line(command("sites", "list", names=[path]))
+        sys.stdout.write(f"\nWhether whole sites are slow:\n  $ {look}\n")
     if apart := sorted({host for one in places for host in one.apart}):
-        told = one_line(command("hosts", "list", names=[path]))
+        look = one_line(command("hosts", "list", names=[path]))
         named = one_line(some(apart))
-        sys.stdout.write(f"\nNot their sites' fault, but that of hosts ({named}):\n  $ {told}\n")
+        sys.stdout.write(f"\nNot their sites' fault, but that of hosts ({named}):\n  $ {look}\n")
     if places:
-        _write_told(sample_line(places[0].sample), [])
+        _write_paragraph(sample_line(places[0].sample), [])
 
 
-def _write_told(text: str, commands: Sequence[str]) -> None:
+def _write_paragraph(text: str, commands: Sequence[str]) -> None:
     folded = render.as_text(render.paragraph("", one_line(text)))
     sys.stdout.write(f"\n{folded}" + "".join(f"  $ {one_line(text)}\n" for text in commands))
 

@@ -111,7 +111,7 @@ def plan(
 
 def _as_text(need: Need, found: Capacity, costs: Costs, checks: Sequence[Check]) -> str:
     tasks = need.tasks or round(found.tasks_per_s * 86_400)
-    busy = found.exchange_cores + found.beat_cores
+    busy = found.exchange_cores + found.heartbeat_cores
     ends = "comfortable" if found.share <= COMFORTABLE else "too much to be comfortable"
     together = "alone" if found.together == 1 else f"{found.together:.1f} in a statement"
     return facts(
@@ -120,16 +120,16 @@ def _as_text(need: Need, found: Capacity, costs: Costs, checks: Sequence[Check])
             "tasks": f"{_number(found.tasks_per_s)}/s, {found.tasks_per_s * 86_400:,.0f} a day",
             "exchanges": f"{_number(found.exchanges_per_s)}/s, each reports and claims "
             f"{need.batch}; {together}",
-            "heartbeats": f"{_number(found.beats_per_s)}/s",
+            "heartbeats": f"{_number(found.heartbeats_per_s)}/s",
             "with AMGA": f"{_number(found.amga_per_s)} requests/s, {AMGA_ACCESSES} for each task",
             "gateways": f"{found.gateways:,}, of {AGENTS_OF_GATEWAY:,} agents each",
             "server": f"{busy:.3g} cores at work: {found.exchange_cores:.3g} for exchanges, "
-            f"{found.beat_cores:.3g} for heartbeats",
+            f"{found.heartbeat_cores:.3g} for heartbeats",
             "of its cores": f"{100 * found.share:,.1f} % of {need.cores}; "
             f"{'more than it can' if found.share > 1 else ends}",
             "it carries": f"{found.most_agents:,} such agents with half of its cores",
             "log": f"{_size(found.log_bytes_per_s)}/s, {_size(found.log_bytes_per_s * 86_400)} a "
-            f"day; {100 * found.log_beat_share:.0f} % of it for heartbeats",
+            f"day; {100 * found.log_heartbeat_share:.0f} % of it for heartbeats",
             "campaign": f"{counted(tasks, 'task')} in {duration(found.duration_s)}",
             "disk": f"{_size(found.disk_bytes)} for it when it has ended, until it is removed",
             "vacuum": f"{duration(found.vacuum_s)} to go through all of that at "
@@ -150,7 +150,7 @@ def _measured(costs: Costs, checks: Sequence[Check]) -> str:
     )
     return (
         f"an exchange alone {costs.exchanges_us(1, 1):,.0f} µs, a task in batches "
-        f"{costs.task_us:,.1f} µs, a heartbeat {costs.beat_us:,.1f} µs; {found}"
+        f"{costs.task_us:,.1f} µs, a heartbeat {costs.heartbeat_us:,.1f} µs; {found}"
     )
 
 

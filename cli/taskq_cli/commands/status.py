@@ -23,8 +23,8 @@ from taskq_cli.display.overview import (
     counts,
     percent_final,
     read_overview,
+    shown_state,
     status_record,
-    told_state,
 )
 from taskq_cli.invocation import Invocation, needs
 from taskq_cli.options.shared import below_option, limit_option, path_argument, reading_options
@@ -81,7 +81,7 @@ _COLUMNS = [
 def _shown(one: Status, name: str) -> dict[str, Any]:
     return {
         "campaign": name,
-        "state": told_state(one),
+        "state": shown_state(one),
         "tasks": f"{one.total:,}",
         "final": percent_final(one),
         "paused itself": one.paused_why,

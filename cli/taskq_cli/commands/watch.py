@@ -28,7 +28,7 @@ from taskq_cli.display.overview import (
     percent_final,
     read_overview,
     resume_commands,
-    told_state,
+    shown_state,
 )
 from taskq_cli.display.progress import RateMeter
 from taskq_cli.display.text import one_line
@@ -83,7 +83,7 @@ class Progress:
         parts = [
             instant(self.at),
             status.path,
-            told_state(status),
+            shown_state(status),
             f"{final(status)}/{status.total}",
             percent_final(status),
             *(f"{name} {n}" for name, n in counts(status).items() if n),

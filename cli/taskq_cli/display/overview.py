@@ -32,7 +32,7 @@ def percent_final(status: Status) -> str:
     return f"{final(status) * 1000 // status.total / 10:.1f} %"
 
 
-def told_state(status: Status) -> str:
+def shown_state(status: Status) -> str:
     """Return the state for people: of an open campaign whose tasks have all ended, `finished`."""
     return "finished" if status.state == "open" and status.finished else status.state
 
@@ -98,7 +98,7 @@ class Overview:
         status = self.status
         tasks = counted(status.total, "task")
         far = f"{percent_final(status)} of {tasks}" if status.total else "no tasks yet"
-        return f"{status.path}  {told_state(status)}  {far}"
+        return f"{status.path}  {shown_state(status)}  {far}"
 
     def lines(self) -> list[str]:
         """Return the lines below the title: agents, failures, refusals, pauses."""

@@ -49,7 +49,7 @@ def lease_option(least_s: float) -> Decorator:
 def check_tls(host: str, cert: Path | None, key: Path | None, *, plain: bool, agents: bool) -> None:
     """Raise `UsageError` if tokens would cross the network in the clear, or half a pair is given.
 
-    agents: whether agents, too, would have to be told to accept that.
+    agents: whether agents, too, need an option to accept that.
     """
     if (cert is None) != (key is None):
         raise UsageError("--tls-cert and --tls-key belong together")

@@ -24,13 +24,20 @@ from taskq.model.errors import TaskqError
 from taskq.model.words import counted, duration
 from taskq_cli.display.text import one_line
 from taskq_cli.top.panels import Opening, Panels, Subject, tree_line, tree_panel
-from taskq_cli.top.screens import KeysScreen, LineScreen, OpenedScreen, QuestionScreen, Rows, Told
+from taskq_cli.top.screens import (
+    KeysScreen,
+    LineScreen,
+    OpenedScreen,
+    QuestionScreen,
+    Rows,
+    TextBox,
+)
 
-#: Seconds after which a tree that has not come is told, and after which upkeep is read again.
+#: Seconds after which a missing tree is reported, and after which upkeep is read again.
 LATE_S: Final = 3.0
 UPKEEP_S: Final = 10.0
-#: Seconds for which it is told what a key has done.
-TOLD_S: Final = 15.0
+#: Seconds for which the outcome of a key is shown.
+NOTICE_S: Final = 15.0
 
 
 class TopApp(App[None]):
@@ -87,19 +94,19 @@ class TopApp(App[None]):
         self._tree = Tree()
         self._levels: int | None = None
         self._trouble = ""
-        self._told = ""
-        self._told_at = float("-inf")
+        self._notice = ""
+        self._noticed_at = float("-inf")
         self._upkeep: Found | None = None
         self._servers = ""
         self._panels = Panels(client, lambda: self._tree)
 
     def compose(self) -> ComposeResult:
         """Return the parts of the first screen."""
-        yield Told("", id="head", classes="title", markup=False)
-        yield Told("", id="servers", markup=False)
+        yield TextBox("", id="head", classes="title", markup=False)
+        yield TextBox("", id="servers", markup=False)
         yield Rows("tree")
-        yield Told("", id="about", markup=False)
-        yield Told("", classes="message", markup=False)
+        yield TextBox("", id="about", markup=False)
+        yield TextBox("", classes="message", markup=False)
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
@@ -185,20 +192,20 @@ class TopApp(App[None]):
         if behind_s is not None:
             parts.append(f"a standby, {duration(behind_s)} behind at most,")
         parts.append(self._client.queries.server)
-        first.query_one("#head", Told).tell(one_line("  ".join(parts)))
-        first.query_one("#servers", Told).tell(one_line(self._servers))
-        told = self._told if time.monotonic() < self._told_at + TOLD_S else ""
+        first.query_one("#head", TextBox).show_text(one_line("  ".join(parts)))
+        first.query_one("#servers", TextBox).show_text(one_line(self._servers))
+        notice = self._notice if time.monotonic() < self._noticed_at + NOTICE_S else ""
         trouble = f"{self._trouble}; trying again" if self._trouble else ""
-        text = one_line(" - ".join(filter(None, (told, trouble))))
+        text = one_line(" - ".join(filter(None, (notice, trouble))))
         for screen in self.screen_stack:
-            for message in screen.query(".message").results(Told):
-                message.tell(text, folded=True, fixed=False)
+            for message in screen.query(".message").results(TextBox):
+                message.show_text(text, folded=True, fixed=False)
 
     @on(DataTable.RowHighlighted, "#tree")
     def _show_about(self) -> None:
         node = self._chosen()
-        about = self.screen_stack[0].query_one("#about", Told)
-        about.tell("" if node is None else tree_line(node), folded=True)
+        about = self.screen_stack[0].query_one("#about", TextBox)
+        about.show_text("" if node is None else tree_line(node), folded=True)
 
     def _chosen(self) -> CampaignNode | None:
         row = self.screen_stack[0].query_one("#tree", Rows).chosen
@@ -212,12 +219,12 @@ class TopApp(App[None]):
         return Subject(self._path if node is None else node.status.path)
 
     def _open(self, opening: Opening) -> None:
-        self._told = ""  # it was about what is left here
+        self._notice = ""  # it was about what is left here
         self.push_screen(OpenedScreen(opening, self._readings))
         self._refresh_head()
 
-    def _tell(self, text: str) -> None:
-        self._told, self._told_at = text, time.monotonic()
+    def _note(self, text: str) -> None:
+        self._notice, self._noticed_at = text, time.monotonic()
         self._refresh_head()
 
     # Keys
@@ -230,7 +237,7 @@ class TopApp(App[None]):
 
     def action_leave(self) -> None:
         """Go back to what was open before."""
-        self._told = ""
+        self._notice = ""
         self.pop_screen()
         self._refresh_head()
 
@@ -270,14 +277,14 @@ class TopApp(App[None]):
             try:
                 found = await in_thread(partial(self._panels.find_task, path, key))
             except TaskqError as error:
-                self._tell(f"not found: {error}")
+                self._note(f"not found: {error}")
                 return
             if len(found) == 1:
                 self._open(self._panels.task(found[0], key))
             elif found:
-                self._tell(f"{key} is a task of {', '.join(found)}: choose one of them, then t")
+                self._note(f"{key} is a task of {', '.join(found)}: choose one of them, then t")
             else:
-                self._tell(f"no task {key} in {path} or below it")
+                self._note(f"no task {key} in {path} or below it")
 
         def answered(key: str | None) -> None:
             if key:
@@ -309,7 +316,7 @@ class TopApp(App[None]):
             return
         status = node.status
         if status.state == "open" and status.finished:
-            self._tell(f"{path} is finished: no task is left to be paused")
+            self._note(f"{path} is finished: no task is left to be paused")
         elif status.state == "open":
             tasks = (
                 counted(status.unfinished, "unfinished task") if status.total else "no tasks yet"
@@ -332,7 +339,7 @@ class TopApp(App[None]):
         path, key = subject.path, subject.key
         node = self._tree.nodes.get(path)
         if key is None and (node is None or not node.status.failed):
-            self._tell(f"no task of {path} has failed")
+            self._note(f"no task of {path} has failed")
             return
         failed = 1 if key is not None or node is None else node.status.failed
         what = f"the task {key}" if key is not None else f"{counted(failed, 'failed task')} of"
@@ -343,16 +350,16 @@ class TopApp(App[None]):
             lambda moved: f"{counted(moved, 'task')} of {path} will be tried again",
         )
 
-    def _ask(self, question: str, act: Callable[[], int], told: Callable[[int], str]) -> None:
+    def _ask(self, question: str, act: Callable[[], int], report: Callable[[int], str]) -> None:
         """Act in a thread if the answer is yes, and say what was done."""
 
         async def work() -> None:
-            self._tell("at work ...")
+            self._note("at work ...")
             try:
-                text = told(await in_thread(act))
+                text = report(await in_thread(act))
             except TaskqError as error:
                 text = f"not done: {error}"
-            self._tell(text)
+            self._note(text)
             # By itself, the tree may be read much later where a statement takes long.
             with suppress(TaskqError):  # the ticker says why
                 self._tree = await self._ticker.tree(anew=True)
@@ -362,7 +369,7 @@ class TopApp(App[None]):
             if yes:
                 self.run_worker(work())
             else:
-                self._tell("nothing was changed")
+                self._note("nothing was changed")
 
         self.push_screen(QuestionScreen(question), answered)
 

@@ -19,7 +19,7 @@ from taskq.model.views import AgentView, Attempt, FailureCause
 from taskq.model.words import as_json, command, counted, duration, instant, progress, rate
 from taskq_cli.display import render
 from taskq_cli.display.fleet import place_columns, place_record, sample_line
-from taskq_cli.display.overview import counts, told_state
+from taskq_cli.display.overview import counts, shown_state
 from taskq_cli.display.text import one_line
 
 #: Rows and characters that are shown, and campaigns whose failed tasks are.
@@ -154,9 +154,9 @@ class Panels:
     def _servers(self) -> Panel:
         found = read_servers(self._client.queries)
         facts = [] if found.database is None else found.database.facts()
-        told = [f"{title:<15}  {text}" for title, text in facts]
+        lines = [f"{title:<15}  {text}" for title, text in facts]
         if not found.gateways:
-            told.append("No gateway is known here; each reports every 10 s.")
+            lines.append("No gateway is known here; each reports every 10 s.")
         titles = ["gateway", "release", "sessions", "exchanges", "state"]
         rows = [
             Row(
@@ -168,14 +168,14 @@ class Panels:
             )
             for one in found.gateways[:MOST_ROWS]
         ]
-        return Panel(_paragraphs(told), titles if rows else (), rows)
+        return Panel(_paragraphs(lines), titles if rows else (), rows)
 
     def _owners(self, path: str) -> Panel:
         owners = self._client.owners.list(path)
         texts = [one.texts() for one in owners[:MOST_ROWS]]
-        told = f"{counted(len(owners), 'owner')}, each with what all of its campaigns have."
+        line = f"{counted(len(owners), 'owner')}, each with what all of its campaigns have."
         rows = [Row(one["owner"], _safe(one.values())) for one in texts]
-        return Panel(_paragraphs([told]), [*texts[0]] if texts else (), rows)
+        return Panel(_paragraphs([line]), [*texts[0]] if texts else (), rows)
 
     def _campaign(self, path: str) -> Panel:
         campaign = self._client.campaign(path)
@@ -190,7 +190,7 @@ class Panels:
             lines.append(f"owner      {one_line(owner)}")
         if status.failures or status.losses:
             lines.append(f"attempts   {status.failures:,} failed, {status.losses:,} lost")
-        title = f"{one_line(path)}  {told_state(status)}"
+        title = f"{one_line(path)}  {shown_state(status)}"
         pictures = [render.campaign(title, counts(status), lines), *_reasons(campaign.explain())]
         return Panel(pictures, *self._failed_tasks(path))
 
@@ -216,18 +216,18 @@ class Panels:
         for campaign in [*dict.fromkeys(one.campaign for one in verdicts)][:MOST_CAMPAIGNS]:
             for cause in self._client.campaign(campaign).failure_causes(MOST_CAUSES, below=False):
                 examples.setdefault((campaign, cause.error_class), cause)
-        told = []
+        lines = []
         for one in verdicts:
-            told.append(
+            lines.append(
                 f"{one.error_class or '(none)'} in {one.campaign}: "
                 f"{counted(one.attempts, 'attempt')}; {one.fault}: {one.why}"
                 f"{''.join(f'; {ban}' for ban in one.bans)}."
             )
             if (found := examples.get((one.campaign, one.error_class))) is not None:
-                said = " | ".join(filter(None, (found.example_error, found.example_line)))
-                told += [f"Such as {found.example_key}: {said}"] if said else []
-        told += [f"Seen: {one.sample}." for one in verdicts[:1]]
-        pictures = _paragraphs(told or ["No attempt in the sample of the latest has failed."])
+                error = " | ".join(filter(None, (found.example_error, found.example_line)))
+                lines += [f"Such as {found.example_key}: {error}"] if error else []
+        lines += [f"Seen: {one.sample}." for one in verdicts[:1]]
+        pictures = _paragraphs(lines or ["No attempt in the sample of the latest has failed."])
         return Panel(pictures, *self._failed_tasks(path))
 
     def _task(self, path: str, key: str) -> Panel:
@@ -237,8 +237,8 @@ class Panels:
             f"{task.status}, priority {task.priority}, {counted(len(attempts), 'attempt')} ended",
             f"payload  {as_json(task.payload)[:MOST_CHARS]}",
         ]
-        if told := progress(task.progress, task.progress_note):
-            facts.insert(1, told)
+        if far := progress(task.progress, task.progress_note):
+            facts.insert(1, far)
         if attempts:
             facts += _of_attempt(attempts[-1])
         rows = [
@@ -257,10 +257,10 @@ class Panels:
         ranked = [shown[name] for name in dict.fromkeys([*first, *shown])]
         records = [place_record(one) for one in places[:MOST_ROWS]]
         columns = [column for column in ranked if any(map(column.text, records))]
-        told = [_verdict(one) for one in places if one.verdict or one.ban][:MOST_VERDICTS]
+        lines = [_verdict(one) for one in places if one.verdict or one.ban][:MOST_VERDICTS]
         seen = _paragraphs([sample_line(one.sample) for one in places[:1]])
         return Panel(
-            [*chain(*(told or [_paragraphs([f"No {kind} stands out."])])), *seen],
+            [*chain(*(lines or [_paragraphs([f"No {kind} stands out."])])), *seen],
             [one.title for one in columns],
             [
                 Row(
@@ -281,8 +281,8 @@ class Panels:
             for column in columns
             if (text := column.text(place_record(one)))
         ]
-        told = [_verdict(one) for one in places]
-        pictures = [*chain(*told), *_paragraphs(facts)]
+        lines = [_verdict(one) for one in places]
+        pictures = [*chain(*lines), *_paragraphs(facts)]
         agents = self._client.agents(path, limit=MOST_AGENTS)
         here = [one for one in agents if one.host == name]
         return Panel(pictures, _AGENTS, self._agent_rows(path, here))
@@ -290,9 +290,9 @@ class Panels:
     def _agents(self, path: str) -> Panel:
         agents = self._client.agents(path, limit=MOST_ROWS)
         left = self._client.left_agents(path, limit=MOST_ROWS)
-        told = [f"{counted(len(agents), 'agent')} at work, {len(left):,} left within the hour."]
-        told += [f"{one.agent} on {one.host} left: {one.reason or 'lost'}." for one in left[:3]]
-        return Panel(_paragraphs(told), _AGENTS, self._agent_rows(path, agents))
+        lines = [f"{counted(len(agents), 'agent')} at work, {len(left):,} left within the hour."]
+        lines += [f"{one.agent} on {one.host} left: {one.reason or 'lost'}." for one in left[:3]]
+        return Panel(_paragraphs(lines), _AGENTS, self._agent_rows(path, agents))
 
     def _agent_rows(self, path: str, agents: Iterable[AgentView]) -> list[Row]:
         rows = []
@@ -314,7 +314,7 @@ def tree_panel(nodes: Sequence[CampaignNode], width: int, opens: Callable[[str],
     for node in nodes:
         texts = dict(node_texts(node))
         if node.why or node.status.finished:
-            texts["eta"] = told_state(node.status)
+            texts["eta"] = shown_state(node.status)
         others.append([texts[name] for name in names])
     widths = [max(map(len, column)) for column in zip(_titles(names), *others, strict=True)]
     room = max(width - sum(widths) - _PADDING * (len(widths) + 1), render.MIN_WIDTH)
@@ -334,7 +334,7 @@ def _titles(names: Sequence[str]) -> list[str]:
 def tree_line(node: CampaignNode) -> str:
     """Return more about the campaign that is chosen in the tree."""
     status = node.status
-    parts = [f"{status.path}  {told_state(status)}", f"{counted(status.total, 'task')}"]
+    parts = [f"{status.path}  {shown_state(status)}", f"{counted(status.total, 'task')}"]
     parts += [f"{status.delayed:,} delayed"] if status.delayed else []
     if node.pace is not None and status.unfinished and not node.why:
         parts.append(f"ETA {node.pace.eta()}")
@@ -354,17 +354,17 @@ def _reasons(explanation: Explanation) -> list[render.Picture]:
 
 def _verdict(one: Place) -> list[render.Picture]:
     """Return what is the matter with a host or site, and what can be done."""
-    told, commands = [], [one.proposal]
+    lines, commands = [], [one.proposal]
     if (ban := one.ban) is not None:
-        told.append(f"{ban.name} is {ban.about}.")
+        lines.append(f"{ban.name} is {ban.about}.")
         commands = [command(f"{one.kind}s", "unban", names=[one.name])]
     if one.verdict:
-        told.append(f"{one.name}: {one.verdict}.")
+        lines.append(f"{one.name}: {one.verdict}.")
     if one.kind == "site" and one.choice:  # slow hosts are more often their site's
         why = "; ".join(filter(None, (one.verdict, one.loss)))
-        told[-1:] = [f"{one.name}: {why}. Ban it only if you can do without it."]
+        lines[-1:] = [f"{one.name}: {why}. Ban it only if you can do without it."]
         commands.append(one.choice)
-    return [*_paragraphs(told), *_commands(filter(None, commands))]
+    return [*_paragraphs(lines), *_commands(filter(None, commands))]
 
 
 def _of_attempt(one: Attempt) -> list[str]:

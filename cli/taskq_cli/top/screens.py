@@ -23,12 +23,12 @@ from taskq_cli.top.panels import Opening, Panel, Row, Subject
 LEAST_WIDTH: Final = 16
 
 
-class Told(Static):
+class TextBox(Static):
     """A text of a few lines. To lay out a screen takes longer than anything else that it does."""
 
     _text = ""
 
-    def tell(self, text: str, *, folded: bool = False, fixed: bool = True) -> None:
+    def show_text(self, text: str, *, folded: bool = False, fixed: bool = True) -> None:
         """Show a text. fixed: however long it is, it has as much room; less only if empty."""
         if text != self._text:
             layout = not (fixed and text and self._text)
@@ -159,7 +159,7 @@ class OpenedScreen(Screen[None]):
         with VerticalScroll(id="text"):
             yield Static("reading ...", id="pictures", markup=False)
         yield Rows("rows")
-        yield Told("", classes="message", markup=False)
+        yield TextBox("", classes="message", markup=False)
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:

@@ -188,10 +188,10 @@ def _damage_in(gunzip: Gunzip) -> Damage | None:
         return None
     first, last = gunzip.verified + 1, gunzip.lines
     uncertain = (first, last) if first <= last else None
-    said = gunzip.damage
+    reason = gunzip.damage
     if uncertain is not None:
-        said += f"; no checksum vouches for lines {first:,} to {last:,}"
-    return Damage(gunzip.lines + 1, said, "", uncertain)
+        reason += f"; no checksum vouches for lines {first:,} to {last:,}"
+    return Damage(gunzip.lines + 1, reason, "", uncertain)
 
 
 class _Counted(Some):

@@ -22,7 +22,14 @@ def test_plan_measures_the_server(database: Database, monkeypatch: pytest.Monkey
     line = CommandLine(database.dsn)
     told = line.json(*words)
     assert set(told["costs"]) == set(trial.Costs.__dataclass_fields__)
-    for name in ("statement_us", "task_us", "beat_us", "log_task", "log_beat", "vacuum_mb_s"):
+    for name in (
+        "statement_us",
+        "task_us",
+        "heartbeat_us",
+        "log_task",
+        "log_heartbeat",
+        "vacuum_mb_s",
+    ):
         assert told["costs"][name] > 0, name
     sizes = [(one["together"], one["batch"]) for one in told["checks"]]
     assert sizes == [*trial.CHECKED]
