@@ -1,0 +1,21 @@
+"""What the tutorials have their readers type works as it stands, and prints what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.tutorial import TUTORIALS, readers_shell
+
+
+@pytest.mark.thorough
+def test_a_library_is_docked_on_a_laptop(tmp_path: Path) -> None:
+    with readers_shell(tmp_path) as shell:
+        assert shell.follow(TUTORIALS / "laptop.md") == 14
+
+
+@pytest.mark.thorough
+def test_a_program_with_an_executor_is_moved(tmp_path: Path) -> None:
+    with readers_shell(tmp_path) as shell:
+        assert shell.follow(TUTORIALS / "executors.md") == 5

@@ -1,0 +1,23 @@
+"""What the tutorial for Slurm has its readers type works as it stands."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+from tests.helpers.tutorial import TUTORIALS, File, readers_shell, steps
+from tests.slurm.cluster import SlurmCluster
+
+LIGANDS = "CCO ethanol\nc1ccccc1 benzene\nCC(=O)O acid\nCCN amine\n"
+
+
+def test_a_library_is_docked_by_jobs_of_slurm(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """With the files of the tutorial for a laptop, and a shorter library."""
+    with gzip.open(tmp_path / "ligands.smi.gz", "wt") as library:
+        library.write(LIGANDS)
+    with readers_shell(tmp_path, slurm.environment) as shell:
+        for step in steps(TUTORIALS / "laptop.md"):
+            if isinstance(step, File):
+                (tmp_path / step.name).write_text(step.text)
+        assert shell.run("python receptor.py") == ""
+        assert shell.follow(TUTORIALS / "slurm.md") == 16
