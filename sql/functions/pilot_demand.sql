@@ -4,8 +4,8 @@
 -- Result: a row for each campaign with unfinished tasks, most claimable first.
 --     claimable: tasks that could be claimed now, those in the lists of the front among them; 0 unless it is
 --     open with all above it, has a handler and is below its limit of running tasks. working: working tasks.
---     usual_s: how long its latest attempts took on average, of the hundred campaigns in which most can be
---     claimed; null: none has ended. tags_suit, time_suits: whether the tags are those that it requires, and
+--     usual_s: how long its attempts take on average, see usual_run(), of the hundred campaigns in which most can
+--     be claimed; null: none has ended. tags_suit, time_suits: whether the tags are those that it requires, and
 --     its time limit is no longer than the lifetime.
 -- Error TQ404: no such campaign.
 --

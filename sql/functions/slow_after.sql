@@ -2,8 +2,8 @@
 -- the time within which nine of ten of the campaign's latest successes had ended. Null: fewer than 20 are
 -- known. A part of hedge(), which pins the settings; not for clients.
 --
--- Reads 400 attempts of the tasks that were seeded last among those with an attempt: see usual_run(). `python
--- -m benchmarks.hedging` compares such limits. Index: attempt_pkey.
+-- Reads 400 attempts of the tasks that were seeded last among those with an attempt: claims go in that order.
+-- `python -m benchmarks.hedging` compares such limits. Index: attempt_pkey.
 create or replace function taskq.slow_after(p_campaign bigint)
 returns double precision
 language plpgsql stable

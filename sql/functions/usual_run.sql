@@ -1,9 +1,16 @@
--- usual_run(campaign, most): the mean run time of a campaign's latest attempts, from claim to end.
+-- usual_run(campaign, most): how long an attempt of a campaign takes, from claim to end, on average.
 --
--- attempts: how many of them were done or failed. mean_s: seconds from claim to end, on average; null:
---     there are none.
--- Reads `most` attempts, those of the tasks that were seeded last among those with an attempt: claims go
--- in that order. Plans: see tasks(). Index: attempt_pkey.
+-- attempts: how many of those looked at were done or failed. mean_s: seconds; null: none was.
+--
+-- Attempts that end first are the short ones. So what still runs counts too, and what was cut off, by a lost agent
+-- or the end of its job: it lasts longer than it has lasted so far. mean_s is the area below the estimate of
+-- Kaplan and Meier (J. Am. Stat. Assoc. 53, 1958), up to the longest time seen. It is right as soon as agents have
+-- worked for longer than the longest attempt takes, and too small before, never too large.
+--
+-- Looks at `most` tasks, evenly taken from those claimed last, which are more and more until nine of ten have
+-- ended: among the latest of many in work only the shortest have. Claims go in the order of ids. Reads 200,000
+-- entries of spec_pkey at most, and the tasks looked at by key; entries of the front's lists do not count. Plans:
+-- see tasks(). Index: attempt_pkey, bundle_task, task_pkey, spec_pkey, span_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager
@@ -16,16 +23,78 @@ create or replace function taskq.usual_run(
 )
 language plpgsql stable
 as $$
+declare
+    v_entries constant integer := 100000;
+    v_now constant timestamptz := clock_timestamp();
+    v_last bigint := greatest(
+        (select a.task_id
+           from taskq.attempt a
+          where a.campaign_id = p_campaign
+          order by a.campaign_id desc, a.task_id desc
+          limit 1),
+        (select (select max(k.task_id) from unnest(b.tasks) as k (task_id))
+           from taskq.bundle b
+          where b.campaign_id = p_campaign
+          order by b.campaign_id desc, b.first_id desc
+          limit 1));
+    v_each integer := 1;
+    v_tasks bigint;
+    v_runs double precision[];
+    v_ended boolean[];
+    v_seen integer;
+    v_alive double precision := 1;
+    v_before double precision := 0;
 begin
-    select count(*), avg(extract(epoch from r.ended_at - r.claimed_at))
-      into attempts, mean_s
-      from (
-          select a.outcome, a.claimed_at, a.ended_at
-            from taskq.attempt a
-           where a.campaign_id = p_campaign
-           order by a.campaign_id desc, a.task_id desc, a.attempt desc
-           limit p_most
-      ) r
-     where r.outcome in ('done', 'failed');
+    loop
+        select count(distinct s.task_id),
+               array_agg(o.run_s order by o.run_s, o.ended desc) filter (where o.run_s is not null),
+               array_agg(o.ended order by o.run_s, o.ended desc) filter (where o.run_s is not null),
+               count(*) filter (where o.ended), count(o.run_s)
+          into v_tasks, v_runs, v_ended, attempts, v_seen
+          from (
+              select s.task_id, row_number() over (order by s.task_id desc) as place
+                from (
+                    select s.task_id
+                      from taskq.spec s
+                     where s.campaign_id = p_campaign
+                       and s.task_id <= v_last
+                     order by s.campaign_id desc, s.task_id desc
+                     limit p_most::bigint * v_each
+                ) s
+          ) s
+          left join lateral (
+              select extract(epoch from a.ended_at - a.claimed_at) as run_s,
+                     a.outcome in ('done', 'failed') as ended
+                from taskq.attempt a
+               where a.campaign_id = p_campaign
+                 and a.task_id = s.task_id
+              offset 0
+          ) a on true
+          left join lateral (
+              select extract(epoch from v_now - t.claimed_at) as run_s
+                from taskq.stand(p_campaign, s.task_id) t
+               where a.run_s is null
+                 and t.session_id <> 0
+              offset 0
+          ) t on true
+         cross join lateral (
+              select coalesce(a.run_s, t.run_s)::double precision as run_s,
+                     coalesce(a.ended, false) as ended
+          ) o
+         where s.place % v_each = 0;
+        exit when attempts * 10 >= v_seen * 9 or v_tasks < p_most or p_most::bigint * v_each * 2 > v_entries;
+        v_each := v_each * 2;
+    end loop;
+    if attempts = 0 then
+        return;
+    end if;
+    mean_s := 0;
+    for n in 1 .. v_seen loop
+        mean_s := mean_s + v_alive * (v_runs[n] - v_before);
+        v_before := v_runs[n];
+        if v_ended[n] then
+            v_alive := v_alive * (v_seen - n) / (v_seen - n + 1);
+        end if;
+    end loop;
 end
 $$;

@@ -397,10 +397,12 @@ class Campaign:
         return reading.failure_causes(self._subtree, limit, below=below)
 
     def usual_run_s(self) -> float | None:
-        """Return the mean seconds from claim to report of recent attempts; None if none has ended.
+        """Return how many seconds an attempt takes on average; None if none was done or failed.
 
-        The mean is over the campaign alone, since others may take longer. It takes the 1,000 last
-        seeded tasks with an attempt, and of their attempts those that were done or failed.
+        Of the campaign alone, since others may take longer, and of 1,000 of the tasks that were
+        claimed last. What still runs counts as well, so that the first to end do not make tasks
+        seem short: the estimate of Kaplan and Meier, which is too small until agents have worked
+        for as long as the longest attempt takes.
         """
         (row,) = self._subtree.database.rows("usual_run", campaign=self.campaign_id, most=1_000)
         mean_s: float | None = row["mean_s"]

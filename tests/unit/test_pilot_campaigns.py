@@ -20,7 +20,7 @@ PERIOD_S = 10
 START_S = 2
 SETTLING_S = 15
 LATELY_S = 60
-#: Of how many attempts the mean is told, see usual_run().
+#: The plan gets the mean of so many attempts that ended last.
 LATEST = 100
 
 
