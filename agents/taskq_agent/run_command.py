@@ -15,12 +15,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Optional
 
-from taskq_agent.batch_end import within_batch_job
 from taskq_agent.http.connections import Dialer, tls_context
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import LONGEST_WAIT_S, HttpTransport, is_sendable
 from taskq_agent.loop import run_agent
 from taskq_agent.release import release
+from taskq_agent.resources import within_batch_job
 from taskq_agent.run_options import add_options, settings
 from taskq_agent.self_test import TOKEN_VARIABLE, Node, Unfit, check_node, unfit
 from taskq_agent.settings import AgentSettings

@@ -22,9 +22,9 @@ from taskq_agent.core.core import EXIT_NODE_BROKEN
 from taskq_agent.handlers import environment
 from taskq_agent.handlers.exits import why_not_executable
 from taskq_agent.handlers.live import Tail
+from taskq_agent.http.answers import wrong_scheme
 from taskq_agent.http.connections import Connections, Dialer, HttpRequest, read_all
 from taskq_agent.http.gateways import GatewayList
-from taskq_agent.http.refusals import wrong_scheme
 from taskq_agent.loop import AgentSummary
 from taskq_agent.protocol import MAX_TAIL_BYTES
 from taskq_agent.scratch import SlotFolder

@@ -1,8 +1,15 @@
-"""Text from outside, cleaned for storage and display, and sizes and times in words."""
+"""Text from outside: cleaned for storage and display, limits of JSON, sizes and times in words.
+
+The limits of JSON are checked on its bytes before anything reads or expands it. PostgreSQL keeps
+`1e131000` in a few bytes and writes 131,001 digits, of which Python reads 4,300 at most. So a size
+counts with all numbers written out, and the digits of each are limited. Any double can be written.
+`sql/functions/json_fault.sql` checks the same for JSON sent to PostgreSQL directly.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import Optional
 
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # control sequences (ECMA-48): colours, cursor
@@ -76,3 +83,75 @@ def time_s(word: str) -> float:
     if found is None:
         raise ValueError(f"{word!r} is no time, as 90s, 30m, 2h or 7d")
     return float(found.group(1)) * _UNITS_S[found.group(2)]
+
+
+MAX_DIGITS = 350
+MAX_READ_BYTES = 64 << 20
+
+
+# Digits as 0, exponents as e, without points and signs, for tests that take a fraction of a
+# microsecond.
+_SHAPE = bytes(
+    ord("0") if chr(one) in "0123456789" else ord("e") if chr(one) in "eE" else one
+    for one in range(256)
+)
+_LONG = b"0" * (MAX_DIGITS + 1)
+#: The factor by which writing out lengthens a text at most, if exponents have two digits.
+_SHORT_GROWTH = 21
+_EXPONENT = re.compile(rb"[eE][-+]?0*([0-9]+)")
+_LARGE = 1_000_000
+_AS_ARRAYS = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def json_fault(text: bytes, *, most: int, deep: int) -> Optional[str]:
+    """Return how JSON text exceeds its limits, such as "of 7 bytes; 5 at most", or None.
+
+    The text need not be JSON.
+
+    most: bytes, with numbers written out. deep: nesting of objects and arrays.
+    """
+    if len(text) > most:
+        return f"of {len(text)} bytes; {most} at most"
+    return number_fault(text, most) or depth_fault(text, deep)
+
+
+def number_fault(text: bytes, most: int) -> Optional[str]:
+    """Return what is wrong with the numbers of a text: their digits, or their size written out."""
+    shape = text.translate(_SHAPE, b".+-")
+    suspect = b"0e0" if len(text) * _SHORT_GROWTH > most else b"0e000"
+    if suspect not in shape and _LONG not in shape:
+        return None
+    # Each step takes time in proportion to the text, whatever the text holds.
+    bare = _without_strings(text)
+    shape = bare.translate(_SHAPE, b".+-")
+    begin = shape.find(_LONG)
+    if begin >= 0:
+        digits = len(shape) - begin - len(shape[begin:].lstrip(b"0"))
+        return f"with a number of {digits} digits; {MAX_DIGITS} at most"
+    size = len(text)
+    for found in _EXPONENT.findall(bare):
+        places = int(found) if len(found) < len(str(_LARGE)) else _LARGE
+        if places > MAX_DIGITS:
+            many = places if places < _LARGE else "millions of"
+            return f"with a number of {many} digits, written out; {MAX_DIGITS} at most"
+        size += places
+    return f"of {size} bytes with numbers written out; {most} at most" if size > most else None
+
+
+def depth_fault(text: bytes, deep: int) -> Optional[str]:
+    """Return a message if a text is nested too deep; else None."""
+    if text.count(b"{") + text.count(b"[") <= deep:
+        return None
+    brackets = _without_strings(text).translate(_AS_ARRAYS, _NO_BRACKET)
+    for _ in range(deep):
+        if not brackets:
+            return None
+        brackets = brackets.replace(b"[]", b"")  # the innermost ones
+    return f"nested more than {deep} deep" if brackets else None
+
+
+def _without_strings(text: bytes) -> bytes:
+    # Without escapes, each quote begins or ends a string.
+    bare = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return b'"'.join(bare.split(b'"')[::2])

@@ -1,6 +1,6 @@
 -- json_fault(text, most, deep): how JSON text exceeds its limits; null: it does not. Called before the text
 -- becomes jsonb, which keeps `1e131000` in a few bytes and writes 131,001 digits. A part of functions that
--- take JSON from clients; agents/taskq_agent/json_text.py checks the same for gateways.
+-- take JSON from clients; agents/taskq_agent/text.py checks the same for gateways.
 --
 -- most: bytes, with numbers written out. deep: nested objects and arrays. A number has at most 350 digits and
 --     an exponent of at most 350; any double has fewer.

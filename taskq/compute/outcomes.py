@@ -9,7 +9,7 @@ from typing import Any
 from taskq.compute.unpickling import ResultReader, exception_class
 from taskq.db.access import Queries
 from taskq.model.errors import TaskFailed, UsageError
-from taskq_agent import raised, typed
+from taskq_agent import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def exception_of(about: Mapping[str, Any]) -> BaseException | None:
     trace = str(about.get("traceback", ""))
     try:
         args = typed.decode(about.get("args", [_last_line(trace)]))
-        error = raised.rebuilt(kind, args, typed.decode(about.get("state", {})))
+        error = typed.rebuilt(kind, args, typed.decode(about.get("state", {})))
     except (TypeError, ValueError, AttributeError, RecursionError, ImportError):
         return None  # they do not fit the class here
     error.__cause__ = RemoteTraceback(trace)

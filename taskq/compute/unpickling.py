@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 from taskq.compute import data_objects, extent
 from taskq.compute.pickle_steps import MOST_OF_KEY, PickleReading, Steps
 from taskq.model.errors import ResultNotTrusted, UsageError
-from taskq_agent import arrays, raised, typed
+from taskq_agent import arrays, typed
 
 #: Values of `trust`: True for anything that agents send, or classes, modules and names of modules.
 Trust: TypeAlias = bool | Iterable[type | ModuleType | str]
@@ -271,7 +271,7 @@ def _set_of(kind: Any, items: Any) -> Any:
 
 def _exception(kind: Any, args: Any, state: Any) -> Any:
     if _is_a(kind, BaseException) and all(type(name) is str for name in state):
-        return raised.rebuilt(kind, args, state)
+        return typed.rebuilt(kind, args, state)
     raise ValueError("not an exception")
 
 
@@ -310,7 +310,7 @@ def _path(kind: Any) -> Callable[..., Any]:
 _FUNCTIONS: Final[dict[tuple[str, str], Callable[..., Any]]] = {
     ("taskq_agent.typed", "decode"): _decoded,
     ("taskq_agent.arrays", "of_objects"): arrays.of_objects,
-    ("taskq_agent.raised", "rebuilt"): _exception,
+    ("taskq_agent.typed", "rebuilt"): _exception,
     ("builtins", "getattr"): _member,
     ("_operator", "or_"): _both,
 }

@@ -13,7 +13,7 @@ from taskq.db.address import Row
 from taskq.db.stored_json import loads
 from taskq.model import errors
 from taskq.model.errors import Clash, KeyConflict, NotOverGateway, TaskqError
-from taskq_agent.http.refusals import retry_after_s
+from taskq_agent.http.answers import retry_after_s
 from taskq_agent.text import clean
 
 _MAX_TEXT_CHARS: Final = 2_000

@@ -26,9 +26,9 @@ from taskq.db.gateway_answers import Refusal, answered_rows, refusal
 from taskq.db.queue_address import manager_token
 from taskq.model.errors import NotFound, TaskqError, Unavailable, UsageError
 from taskq.model.version import VERSION
+from taskq_agent.http.answers import no_tls
 from taskq_agent.http.connections import Connections, Dialer, HttpRequest, read_all, tls_context
 from taskq_agent.http.gateways import GatewayAddress, GatewayList
-from taskq_agent.http.refusals import no_tls
 
 #: Seconds for each step of an exchange with the gateway, and for a whole answer.
 STEP_S: Final = 60.0

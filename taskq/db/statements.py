@@ -17,7 +17,7 @@ from taskq.db.address import Row, quoted
 from taskq.db.catalogue import statement
 from taskq.db.silence import WatchedConnection
 from taskq.db.stored_json import checked
-from taskq_agent.json_text import MAX_READ_BYTES
+from taskq_agent.text import MAX_READ_BYTES
 
 #: Seconds in which a server must accept a request to cancel.
 CANCEL_S: Final = 5.0

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from taskq_agent import json_text
+from taskq_agent.text import MAX_READ_BYTES, json_fault
 
 #: The one name in an object that stands for a value that cannot be read. Its value says why.
 UNREADABLE: Final = "taskq_unreadable"
@@ -35,7 +35,7 @@ def loads(data: str | bytes | bytearray) -> Any:
         try:
             return json.loads(b"".join(_readable(text)))
         except (ValueError, RecursionError):
-            why = json_text.fault(text, most=json_text.MAX_READ_BYTES, deep=_DEEPEST)
+            why = json_fault(text, most=MAX_READ_BYTES, deep=_DEEPEST)
             return unreadable(f"JSON {why}" if why else str(error))
 
 
@@ -56,13 +56,13 @@ def why_unreadable_text(text: bytes) -> str | None:
     """
     if len(text) < _DEEPEST:
         return None
-    why = json_text.fault(text, most=json_text.MAX_READ_BYTES, deep=_DEEPEST)
+    why = json_fault(text, most=MAX_READ_BYTES, deep=_DEEPEST)
     return None if why is None else f"JSON {why}"
 
 
 def checked(text: bytes, most: int) -> bytes:
     """Return JSON text if every reader can read it, else the text of its replacement."""
-    why = json_text.fault(text, most=most, deep=_DEEPEST)
+    why = json_fault(text, most=most, deep=_DEEPEST)
     return text if why is None else json.dumps(unreadable(f"JSON {why}")).encode()
 
 
@@ -79,5 +79,5 @@ def _readable(text: bytes) -> Iterator[bytes]:
             if depth == 0:
                 yield text[done:begin]
                 done = found.end()
-                yield checked(text[begin:done], json_text.MAX_READ_BYTES)
+                yield checked(text[begin:done], MAX_READ_BYTES)
     yield text[done:]

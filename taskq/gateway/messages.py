@@ -17,9 +17,9 @@ from taskq.dispatch import heartbeats
 from taskq.dispatch.exchange_request import EncodedReports
 from taskq.ingest.key_conflicts import OnConflict
 from taskq.model import seed as model
-from taskq_agent import json_text, protocol
+from taskq_agent import protocol
 from taskq_agent.task_messages import MAX_NOTE_CHARS, MAX_UPDATES
-from taskq_agent.text import clean
+from taskq_agent.text import clean, depth_fault, json_fault
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 MAX_DEPTH: Final = 100
@@ -198,7 +198,7 @@ class NewTask(Struct):
         """Decode the payload; raise `BadRequest` if it is too large or nested too deeply."""
         text = bytes(self.payload)
         most, deep = model.MAX_PAYLOAD_BYTES, model.MAX_PAYLOAD_DEPTH
-        if (fault := json_text.fault(text, most=most, deep=deep)) is not None:
+        if (fault := json_fault(text, most=most, deep=deep)) is not None:
             raise BadRequest(f"a payload {fault}: keep large inputs in files and give their names")
         return model.Seed(_read_payload(text), self.key, self.priority)
 
@@ -235,7 +235,7 @@ class Reader(Generic[Message]):
             raise BadRequest(str(error)) from None
         if _is_unwritable(body):
             _check_storable(body)
-        if not self._flat and (fault := json_text.depth_fault(body, MAX_DEPTH)) is not None:
+        if not self._flat and (fault := depth_fault(body, MAX_DEPTH)) is not None:
             raise BadRequest(f"a body {fault}")
         return message
 
@@ -295,9 +295,7 @@ def _check_result(report: ReportMessage) -> None:
         report.result = UNSET  # not the JSON value null, which would be a result
     elif not raw.startswith(b"{"):
         raise BadRequest("a result must be an object")
-    elif (
-        fault := json_text.fault(raw, most=protocol.MAX_RESULT_BYTES, deep=MAX_DEPTH)
-    ) is not None:
+    elif (fault := json_fault(raw, most=protocol.MAX_RESULT_BYTES, deep=MAX_DEPTH)) is not None:
         raise BadRequest(f"a result {fault}; upload a large one as a blob")
 
 

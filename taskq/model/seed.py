@@ -12,8 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from typing_extensions import Self
 
 from taskq.model.errors import InvalidPath, InvalidTask
-from taskq_agent import json_text
-from taskq_agent.text import has_nul_escape
+from taskq_agent.text import has_nul_escape, json_fault
 
 MAX_KEY_CHARS: Final = 255
 MAX_PAYLOAD_BYTES: Final = 65_536
@@ -158,7 +157,7 @@ def _check_payload(text: str) -> None:
     if has_nul_escape(text):
         raise InvalidTask("payload contains a NUL character, which the database cannot store")
     data = check_text("payload", text)
-    fault = json_text.fault(data, most=MAX_PAYLOAD_BYTES, deep=MAX_PAYLOAD_DEPTH)
+    fault = json_fault(data, most=MAX_PAYLOAD_BYTES, deep=MAX_PAYLOAD_DEPTH)
     if fault is not None:
         raise InvalidTask(f"payload {fault}: keep large inputs in files and give their names")
 

@@ -121,7 +121,7 @@ CALLS: Final = {
     "a pickle in JSON": typed_json({"$pickle": ["gASVAA=="]}),
     "what makes missing values": call("collections", "defaultdict", name("os", "system")),
     "a maker of another": call(
-        "taskq_agent.raised", "rebuilt", mine("Shell"), EMPTY_TUPLE, EMPTY_DICT
+        "taskq_agent.typed", "rebuilt", mine("Shell"), EMPTY_TUPLE, EMPTY_DICT
     ),
 }
 
@@ -182,14 +182,14 @@ CRASHES: Final = {
     "a deep list": EMPTY_LIST + b"\x85" * 100_000,
     "a deep type": typed_json({"$array": [json.loads("[" * 100 + "]" * 100), [1], ""]}),
     "an exception of nothing": call(
-        "taskq_agent.raised",
+        "taskq_agent.typed",
         "rebuilt",
         name("builtins", "UnicodeDecodeError"),
         EMPTY_TUPLE,
         EMPTY_DICT,
     ),
     "an exception with a dictionary": call(
-        "taskq_agent.raised",
+        "taskq_agent.typed",
         "rebuilt",
         name("builtins", "ValueError"),
         EMPTY_TUPLE,

@@ -152,7 +152,7 @@ _PARTS: Final = [
     *(hostile.name(*one.split(":")) for one in ("os:system", "builtins:getattr", "builtins:set")),
     *(hostile.mine(kind.__name__) for kind in (Ligand, Colour, Slotted, Point, Made, Opened)),
     *(hostile.get(place) for place in range(4)),
-    *(hostile.name("taskq_agent.typed", "decode"), hostile.name("taskq_agent.raised", "rebuilt")),
+    *(hostile.name("taskq_agent.typed", "decode"), hostile.name("taskq_agent.typed", "rebuilt")),
     *(hostile.mapping(smiles=hostile.ONE), hostile.several(hostile.ONE), hostile.whole(1 << 70)),
     *_OPCODES[40:44],
     *(hostile.REDUCE, hostile.BUILD, hostile.NEWOBJ, hostile.MEMOIZE, hostile.APPEND),

@@ -70,7 +70,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MOST_ITEMS", "items of a result, each shared part counted again", "`TooExtensive`"),
         ("MOST_DEPTH", "depth of a result of a function", "`TooExtensive`"),
     ),
-    "taskq_agent.json_text": (
+    "taskq_agent.text": (
         ("MAX_DIGITS", "digits of a number in JSON, and its exponent", "no such JSON; 400"),
         ("MAX_READ_BYTES", "JSON that is stored, when read", "that task or result alone fails"),
     ),

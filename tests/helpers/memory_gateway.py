@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 from taskq_agent.errors import SessionLost
-from taskq_agent.http import wire
+from taskq_agent.http.answers import decoded
 from taskq_agent.protocol import (
     NO_ORDERS,
     Answer,
@@ -129,14 +129,14 @@ class HttpGateway:
         if handler.path == "/healthz":
             return _json({"status": "ok"})
         if handler.path == "/v1/sessions":
-            return self._open(token, wire.decoded(Hello, body))
+            return self._open(token, decoded(Hello, body))
         session = self.tokens.get(token)
         if session is None:
             return error(401, "unauthorized")
         if handler.path == "/v1/exchange":
-            return _json(self._exchange(replace(wire.decoded(Request, body), session=session)))
+            return _json(self._exchange(replace(decoded(Request, body), session=session)))
         if handler.path == "/v1/beat":
-            beat = replace(wire.decoded(Heartbeat, body), session=session)
+            beat = replace(decoded(Heartbeat, body), session=session)
             return _json(replace(self.queue.heartbeat(beat), orders=self.orders))
         if handler.path == "/v1/session":
             self.queue.close(session)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from taskq_agent.batch_end import within_batch_job
+from taskq_agent.resources import within_batch_job
 from taskq_agent.settings import AgentSettings
 
 NOW = 1_800_000_000.0

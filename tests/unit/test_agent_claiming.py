@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from taskq_agent.core import events as ev
+from taskq_agent.core.backoff import FAILURES
 from taskq_agent.core.claiming import Claiming
 from taskq_agent.core.held_tasks import HeldTasks
-from taskq_agent.core.throttle import FAILURES
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import (
     DONE,

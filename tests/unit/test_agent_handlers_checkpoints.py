@@ -12,8 +12,8 @@ import pytest
 
 from taskq_agent.errors import TransportFailed
 from taskq_agent.handlers import Ended
-from taskq_agent.local_blobs import LocalBlobs
 from taskq_agent.protocol import CONTINUED, DONE, FAILED, RELEASED, Held, Input
+from taskq_agent.try_command import LocalBlobs
 from tests.helpers.slot_harness import SlotHarness, python, shell, slot_in, talker
 from tests.helpers.waiting import wait_until
 

@@ -16,9 +16,9 @@ from taskq_agent.errors import TransportFailed
 from taskq_agent.handlers import Ended
 from taskq_agent.handlers.base import AttemptOver
 from taskq_agent.handlers.limits import ChildWatch, MemoryRoom
-from taskq_agent.local_blobs import LocalBlobs
 from taskq_agent.protocol import DONE, FAILED, OUT_OF_MEMORY, RELEASED, Held
 from taskq_agent.resources import Resources
+from taskq_agent.try_command import LocalBlobs
 from tests.helpers.slot_harness import SlotHarness, command, python, shell, slot_in
 from tests.helpers.waiting import wait_until
 

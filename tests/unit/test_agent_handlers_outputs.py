@@ -13,9 +13,9 @@ from taskq_agent.errors import Refused, TransportFailed
 from taskq_agent.handlers import Ended
 from taskq_agent.handlers.base import done
 from taskq_agent.handlers.kept_files import make_output_folder, with_output_files
-from taskq_agent.local_blobs import LocalBlobs
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Held, Input, Task
 from taskq_agent.scratch import OUTPUT_FOLDER
+from taskq_agent.try_command import LocalBlobs
 from tests.helpers.open_files import room_for
 from tests.helpers.slot_harness import SlotHarness, python, shell, slot_in, talker
 

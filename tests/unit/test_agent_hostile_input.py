@@ -18,8 +18,7 @@ from taskq_agent.errors import TransportError
 from taskq_agent.handlers import results
 from taskq_agent.handlers.base import Ended
 from taskq_agent.handlers.results import BadAnswer
-from taskq_agent.http.refusals import error_of
-from taskq_agent.http.wire import decoded
+from taskq_agent.http.answers import decoded, error_of
 from taskq_agent.protocol import (
     DONE,
     Ack,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from taskq_agent.http.wire import decoded
+from taskq_agent.http.answers import decoded
 from taskq_agent.protocol import (
     Ack,
     Answer,

@@ -9,18 +9,17 @@ import pytest
 from taskq.model.handler import MAX_HANDLER_BYTES
 from taskq.model.seed import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
 from taskq.model.settings import MAX_PARAMS_BYTES
-from taskq_agent.json_text import MAX_DIGITS
 from taskq_agent.protocol import MAX_RESULT_BYTES
+from taskq_agent.text import MAX_DIGITS
 from tests.helpers.limits_page import LIMITS, PAGE, ROOT, page, words
 
 FUNCTIONS = ROOT / "sql/functions"
 #: The modules that read what comes from outside, below the folder.
 READERS = (
     ("", "taskq/gateway/*.py"),
-    ("agents", "taskq_agent/json_text.py"),
     ("agents", "taskq_agent/protocol.py"),
     ("agents", "taskq_agent/transport.py"),
-    ("agents", "taskq_agent/json_text.py"),
+    ("agents", "taskq_agent/text.py"),
     ("agents", "taskq_agent/task_messages.py"),
     ("agents", "taskq_agent/http/transport.py"),
     ("", "taskq/model/seed.py"),
@@ -46,6 +45,7 @@ OTHERS = {
     "taskq.gateway.pace.MOST_COUNTED": "a cache; what is forgotten begins anew",
     "taskq.model.campaign_spec.MAX_CLASS_CHARS": "of an error class; see gateway.messages",
     "taskq_agent.http.transport.LONGEST_WAIT_S": "what an agent asks for; see gateway.messages",
+    "taskq_agent.text.MAX_BYTES": "of a size that people give",
     "taskq_agent.task_messages.MAX_OUTPUTS": "what an agent sends; see MAX_UPDATES",
 }
 

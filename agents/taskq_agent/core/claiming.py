@@ -9,15 +9,16 @@ import math
 from collections import deque
 from typing import Callable, Deque, Dict, Iterable, List, Optional, Tuple
 
-from taskq_agent.core.backoff import Backoff, CampaignBackoff, RunTimes
+from taskq_agent.core.backoff import Backoff, CampaignBackoff, Throttle
 from taskq_agent.core.held_tasks import HeldTasks
-from taskq_agent.core.throttle import Throttle
 from taskq_agent.protocol import MAX_CLAIM, MAX_WITHOUT, Answer, CampaignTerms, Unservable
 from taskq_agent.settings import AgentSettings
 
 _KEPT_RUNS = 20
 _FEWEST_RUNS = 3
 _KEPT_CAMPAIGNS = 1_000
+_WEIGHT_OF_NEWEST = 0.2
+_SHORTEST_RUN_S = 1e-6
 
 
 class CampaignRuns:
@@ -60,6 +61,33 @@ class CampaignRuns:
             for campaign, (revision, runs) in self._runs.items()
             if len(runs) >= _FEWEST_RUNS and max(runs) > limit_s
         ]
+
+
+class RunTimes:
+    """Estimates how long tasks run, so that very short ones can be claimed ahead."""
+
+    def __init__(self, ahead_s: float) -> None:
+        self._ahead_s = ahead_s
+        self._run_s: Optional[float] = None
+
+    def learn(self, run_s: float) -> None:
+        """Add the run time of a task that succeeded to the moving average.
+
+        Failures do not count: a node where everything fails at once must not hoard tasks.
+        """
+        if self._run_s is None:
+            self._run_s = run_s
+        else:
+            self._run_s += _WEIGHT_OF_NEWEST * (run_s - self._run_s)
+
+    def ahead(self, quick_slots: int) -> int:
+        """Return how many tasks to hold in addition to the running ones.
+
+        quick_slots: the number of slots that no long task occupies at this moment.
+        """
+        if self._run_s is None or self._run_s >= self._ahead_s / 2:
+            return 0
+        return min(MAX_CLAIM, int(quick_slots * self._ahead_s / max(self._run_s, _SHORTEST_RUN_S)))
 
 
 _FIRST_POLL_S = 0.1

@@ -35,7 +35,7 @@ from taskq_agent.core.claiming import Claiming, in_words
 from taskq_agent.core.delivery import Delivery
 from taskq_agent.core.events import Outbox
 from taskq_agent.core.held_tasks import HeldTasks
-from taskq_agent.core.progress_log import ProgressLog, Totals
+from taskq_agent.core.reports import ProgressLog, Totals
 from taskq_agent.core.shutdown import KilledTasks, Shutdown, is_by_sigterm
 from taskq_agent.core.task_flow import TaskFlow
 from taskq_agent.errors import Refused, SessionLost, TransportError
@@ -223,8 +223,8 @@ class AgentCore:
         if event.session == self._calls.session:
             self._calls.renewed(self._now)
             self._delivery.saw_timeline(event.timeline, self._now)
-            told = self._trouble_reported = self._trouble_in_heartbeat
-            self._task_flow.set_suspect(event.suspect, self._now, told=told)
+            reported = self._trouble_reported = self._trouble_in_heartbeat
+            self._task_flow.set_suspect(event.suspect, self._now, reported=reported)
             self._follow_orders(event.orders)
 
     def _follow_orders(self, orders: Orders) -> None:
@@ -273,7 +273,8 @@ class AgentCore:
         ):
             self._calls.hasten(self._now, self._settings.farewell_s / 4)
         self._communicate()
-        self._out.add(*self._progress.summary(self._held_tasks, self._now))
+        running, to_report = len(self._held_tasks.running), len(self._held_tasks.reports)
+        self._out.add(*self._progress.summary(running, to_report, self._now))
         self._check_for_exit()
 
     def _check_for_shutdown(self) -> None:

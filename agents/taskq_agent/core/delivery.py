@@ -26,8 +26,7 @@ from typing import Dict, FrozenSet, Iterable, List, Optional, Tuple
 
 from taskq_agent.core.events import ForgetReports, Outbox, SpoolReport
 from taskq_agent.core.held_tasks import HeldTasks
-from taskq_agent.core.progress_log import ProgressLog
-from taskq_agent.core.reports import fence, line, refused_report
+from taskq_agent.core.reports import ProgressLog, fence, line, refused_report
 from taskq_agent.errors import Refused
 from taskq_agent.protocol import ACCEPTED, DUPLICATE, Ack, Held, Report, Request
 

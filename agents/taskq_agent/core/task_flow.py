@@ -8,8 +8,7 @@ from taskq_agent.core import events as ev
 from taskq_agent.core.claiming import Claiming
 from taskq_agent.core.events import Outbox
 from taskq_agent.core.held_tasks import HeldTasks, QueuedTask, RunningTask
-from taskq_agent.core.progress_log import ProgressLog
-from taskq_agent.core.reports import ended_report, fence, line, unstarted_report
+from taskq_agent.core.reports import ProgressLog, ended_report, fence, line, unstarted_report
 from taskq_agent.protocol import DONE, RELEASED, Answer, CampaignTerms, Held, Report, Task
 
 _SHOWN_ERROR_CHARS = 300
@@ -84,25 +83,24 @@ class TaskFlow:
         with_agent: the signal that ended it was meant for the whole agent.
         """
         running, ended = self._held_tasks.running.pop(event.slot), event.ended
+        took_s = now - running.since
         self._held_tasks.idle.append(event.slot)
         if ended.started and not (ended.node_broken or ended.refused):
-            self._claiming.attempted(now - running.since, done=ended.outcome == DONE)
+            self._claiming.attempted(took_s, done=ended.outcome == DONE)
             if ended.outcome == DONE and running.must_end:
-                self._claiming.campaign_runs.learn(
-                    running.held.campaign, running.revision, now - running.since
-                )
+                self._claiming.campaign_runs.learn(running.held.campaign, running.revision, took_s)
         stopped = with_agent or running.stop_sent_at is not None
         report = ended_report(
             running.held,
             ended,
             wait_s=running.wait_s,
             stopped=stopped,
-            out_of_time_s=now - running.since if running.out_of_time else None,
+            out_of_time_s=took_s if running.out_of_time else None,
         )
         self._update_campaign_backoff(report, running, now)
         if not running.revoked:
             self._report(report)
-            self._out.add(self._progress.ended(running, report, now))
+            self._out.add(self._progress.ended(running.key, took_s, report, now))
             if not ended.raised:
                 self._update_throttle(report, running, now)
 
@@ -137,13 +135,13 @@ class TaskFlow:
             self._hand_back(queued.task)
         self._held_tasks.queue.clear()
 
-    def set_suspect(self, why: str, now: float, *, told: bool) -> None:
+    def set_suspect(self, why: str, now: float, *, reported: bool) -> None:
         """Note why the queue suspects this host, if it does; then hand back queued tasks.
 
-        told: whether the answered heartbeat reported trouble.
+        reported: whether the answered heartbeat reported trouble.
         """
         was, throttle = self._claiming.throttle.suspect, self._claiming.throttle
-        if throttle.set_suspect(why, now, told=told):
+        if throttle.set_suspect(why, now, reported=reported):
             self._out.log(logging.WARNING, "others fare no better: claiming as usual")
         if why and not was:
             self.hand_back_queue()

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Optional
 
-from taskq_agent import arrays, raised, typed
+from taskq_agent import arrays, typed
 from taskq_agent.errors import NodeBroken
 from taskq_agent.handlers import results
 from taskq_agent.handlers.resident import ARCHIVE
@@ -122,7 +122,7 @@ def described(error: BaseException, lines: str) -> Dict[str, Any]:
     kind = type(error)
     about = {"class": f"{kind.__module__}:{kind.__qualname__}", "traceback": lines}
     try:
-        args, state = raised.parts(error)
+        args, state = typed.exception_parts(error)
         about["args"] = typed.encode(list(args))
         if state:
             about["state"] = typed.encode(state)
@@ -183,7 +183,7 @@ class _ResultPickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         """Write dates, numbers and arrays as JSON, and exceptions by their parts."""
         if isinstance(value, BaseException):
-            return raised.rebuilt, (type(value), *raised.parts(value))
+            return typed.rebuilt, (type(value), *typed.exception_parts(value))
         stored = typed.exact(value)
         if stored is not None:
             return typed.decode, (stored,)

@@ -26,11 +26,10 @@ import stat
 from dataclasses import replace
 from typing import Any, Dict, Mapping, Optional, Union
 
-from taskq_agent import json_text
 from taskq_agent.handlers.base import Ended, done, failed, refused
 from taskq_agent.protocol import DONE, MAX_DEPTH, MAX_RESULT_BYTES, RESULT_REFERENCE
 from taskq_agent.scratch import RESULT_FILE, opened
-from taskq_agent.text import clean, has_nul_escape
+from taskq_agent.text import clean, has_nul_escape, json_fault
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 _TOO_DEEP = f"the result is nested more than {MAX_DEPTH} deep"
@@ -56,14 +55,14 @@ def encoded(result: Any, most: int = MAX_RESULT_BYTES) -> str:
         raise BadResult(f"the name {RESULT_REFERENCE!r} in a result is taskq's own")
     if has_nul_escape(text):
         raise BadResult("the result contains a NUL character, which the database cannot store")
-    if (fault := json_text.fault(data, most=most, deep=MAX_DEPTH)) is not None:
+    if (fault := json_fault(data, most=most, deep=MAX_DEPTH)) is not None:
         raise BadResult(f"result {fault}: keep large outputs in files and return their names")
     return text
 
 
 def is_small(data: bytes) -> bool:
     """Return whether an encoded result goes with its report, not as a blob."""
-    return json_text.fault(data, most=MAX_RESULT_BYTES, deep=MAX_DEPTH) is None
+    return json_fault(data, most=MAX_RESULT_BYTES, deep=MAX_DEPTH) is None
 
 
 def parsed(text: Union[bytes, bytearray]) -> Any:

@@ -13,7 +13,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import Callable, Dict, Iterator, Mapping, Optional, Tuple, TypeVar, final
 
 from taskq_agent.errors import SessionLost, TransportFailed
-from taskq_agent.http import wire
+from taskq_agent.http.answers import GatewayFailed, GatewayUnreadable, decoded, error_of, no_tls
 from taskq_agent.http.connections import (
     Connections,
     Dialer,
@@ -23,7 +23,6 @@ from taskq_agent.http.connections import (
     read_all,
 )
 from taskq_agent.http.gateways import GatewayAddress, GatewayList
-from taskq_agent.http.refusals import GatewayFailed, GatewayUnreadable, error_of, no_tls
 from taskq_agent.protocol import (
     MAX_ERROR_CHARS,
     Answer,
@@ -295,7 +294,7 @@ def _check(response: HTTPResponse, *, with_session: bool) -> None:
 
 
 def _welcome(body: bytes) -> Welcome:
-    welcome = wire.decoded(Welcome, body)
+    welcome = decoded(Welcome, body)
     if welcome.heartbeat_s <= 0 or welcome.lease_s <= 0 or not is_sendable(welcome.token):
         raise ValueError("a session that nobody can use")
     return welcome
@@ -303,15 +302,15 @@ def _welcome(body: bytes) -> Welcome:
 
 def _answer(body: bytes) -> Answer:
     try:
-        return wire.decoded(Answer, body)
+        return decoded(Answer, body)
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise  # the answer comes from something in between
     except ValueError as error:
         raise GatewayUnreadable(f"its answer cannot be read: {error}") from error
 
 
-_checkpoint_answer = functools.partial(wire.decoded, CheckpointAnswer)
-_heartbeat_answer = functools.partial(wire.decoded, FollowingAnswer)
+_checkpoint_answer = functools.partial(decoded, CheckpointAnswer)
+_heartbeat_answer = functools.partial(decoded, FollowingAnswer)
 
 
 def _no_content(_: bytes) -> None:

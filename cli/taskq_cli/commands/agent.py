@@ -21,9 +21,9 @@ from taskq.model.requirements import check_offers
 from taskq.model.version import VERSION
 from taskq.upkeep.keeper import keeping
 from taskq_agent import arguments
-from taskq_agent.batch_end import within_batch_job
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.loop import AgentSummary, run_agent
+from taskq_agent.resources import within_batch_job
 from taskq_agent.run_options import OPTIONS, Option, settings
 from taskq_agent.self_test import Node, Unfit, check_node, unfit
 from taskq_agent.settings import AgentSettings

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from taskq_agent.errors import TransportFailed
+from taskq_agent.http.answers import wrong_scheme
 from taskq_agent.http.connections import Dialer
 from taskq_agent.http.gateways import GatewayList, parsed
-from taskq_agent.http.refusals import wrong_scheme
 from taskq_agent.http.transport import HttpTransport
 from tests.helpers.certificates import Certificates
 from tests.helpers.memory_gateway import TOKEN, Reply, gateway_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from taskq_agent import json_text
+from taskq_agent.text import json_fault
 from tests.fuzz.json_texts import DOCUMENTS
 from tests.helpers.postgres import Postgres, value
 
@@ -24,7 +24,7 @@ MOST, DEEP = 2_000, 6
 def test_python_and_postgresql_say_the_same(postgres: Postgres, document: str, wide: int) -> None:
     """Of numbers, size and depth, whatever strings look like; what passes can be read."""
     text = f"[{','.join([document] * wide)}]"
-    said = json_text.fault(text.encode(), most=MOST, deep=DEEP)
+    said = json_fault(text.encode(), most=MOST, deep=DEEP)
     found = value(postgres, "select taskq.json_fault(%s, %s, %s)", text, MOST, DEEP)
     assert (said is None) == (found is None), (said, found)
     if said is None and "\\u0000" not in text:
@@ -54,7 +54,7 @@ def test_looking_takes_time_in_proportion(postgres: Postgres, text: str) -> None
     took = []
     for _ in range(3):
         begun = time.process_time()
-        json_text.fault(text.encode(), most=1 << 20, deep=100)
+        json_fault(text.encode(), most=1 << 20, deep=100)
         took.append(time.process_time() - begun)
     assert min(took) < 2, "in proportion it takes a hundredth of that, else minutes"
     postgres.execute("set statement_timeout = '60s'")

@@ -20,8 +20,8 @@ from taskq.files.blobs import open_blobs
 from taskq.model.errors import Forbidden
 from taskq_agent.handlers import RunnerSettings, calls, make_runner
 from taskq_agent.handlers.resident import ARCHIVE
-from taskq_agent.local_blobs import LocalBlobs
 from taskq_agent.protocol import CampaignTerms, Task
+from taskq_agent.try_command import LocalBlobs
 from tests.fixtures.logins import Staff
 from tests.payloads import called
 

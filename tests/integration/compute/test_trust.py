@@ -26,7 +26,7 @@ import pytest
 from taskq.compute.outcomes import exception_of
 from taskq.compute.unpickling import ResultReader
 from taskq.model.errors import ResultNotTrusted, UsageError
-from taskq_agent import raised
+from taskq_agent import typed
 from taskq_agent.handlers.calls import pickled
 from tests.helpers import hostile_pickles as hostile
 from tests.payloads.called import BadLigand
@@ -110,8 +110,8 @@ def test_exceptions_are_made_without_their_constructors() -> None:
             super().__init__(f"{number}: {why}")
             self.why = why
 
-    args, state = raised.parts(Odd(1, why="odd"))
-    again = raised.rebuilt(Odd, args, state)
+    args, state = typed.exception_parts(Odd(1, why="odd"))
+    again = typed.rebuilt(Odd, args, state)
     assert (str(again), vars(again)) == ("1: odd", {"why": "odd"})
     assert isinstance(read(BadLigand(1, "odd")), BadLigand)
 

@@ -16,7 +16,7 @@ import pytest
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.dispatch.heartbeats import encoded
 from taskq.upkeep.keeper import Keeper
-from taskq_agent.core.throttle import FAILURES
+from taskq_agent.core.backoff import FAILURES
 from taskq_agent.protocol import Heartbeat, Trouble
 from tests.fixtures.queues import Hire
 from tests.helpers.agent_processes import agent_process
