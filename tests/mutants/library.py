@@ -30,7 +30,7 @@ LIBRARY: Final = (
         "        loop = asyncio.get_running_loop()\n"
         "        if self._queue.put(",
         "Reports are acknowledged before they are in the database.",
-        ("tests/integration/gateway/test_database_gone.py", *_BATCHING),
+        ("tests/integration/gateway/test_recovering_server.py", *_BATCHING),
     ),
     Mutant(
         "tasks-are-their-leases",

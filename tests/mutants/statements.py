@@ -322,7 +322,7 @@ STATEMENTS: Final = (
         "                and t.lease_id = r.lease_id\n",
         "",
         "An old entry of the front gives a task back that was leased ahead anew.",
-        ("tests/integration/front/leasing_ahead/test_given_back.py",),
+        ("tests/integration/front/leasing_ahead/test_leasing.py",),
     ),
     Mutant(
         "seeding-without-lock",

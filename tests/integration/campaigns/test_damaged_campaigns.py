@@ -1,18 +1,24 @@
-"""What is damaged can be cancelled and removed, and keeps nobody else's tasks from going on."""
+"""Damaged campaigns, and tasks at which the server fails: other tasks go on."""
 
 from __future__ import annotations
 
+import asyncio
+import random
+import time
 from typing import Final
 
 import pytest
+from psycopg import sql
 
-from taskq import Client
+from taskq import Client, Seed
+from taskq.db.connections import Database
+from taskq.dispatch.batching import Batcher
 from tests.fixtures.histories import BREACHES, History, in_task
 from tests.fixtures.queues import Hire
+from tests.helpers.batched_agents import SERVING, BatchedAgents, play
+from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine
-from tests.helpers.postgres import expire, promote, silence, value
-
-pytestmark = pytest.mark.thorough
+from tests.helpers.postgres import Postgres, expire, promote, silence, value
 
 RECORDED: Final = """
     insert into taskq.attempt (campaign_id, task_id, attempt, lease_id, session_id, claimed_at,
@@ -48,6 +54,7 @@ DAMAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("key", "changes"), DAMAGES.values(), ids=DAMAGES)
 def test_damaged_campaign_can_be_removed(
     queue: Client, history: History, dsn: str, key: str, changes: tuple[str, ...]
@@ -63,6 +70,7 @@ def test_damaged_campaign_can_be_removed(
     assert queue.campaign("/").status().total == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("changes", "ended"),
     [
@@ -83,6 +91,7 @@ def test_damaged_task_can_be_cancelled(
     assert list(queue.audit()) == []
 
 
+@pytest.mark.thorough
 def test_task_without_a_lease_does_not_stop_the_upkeep(
     queue: Client, history: History, hire: Hire
 ) -> None:
@@ -97,3 +106,43 @@ def test_task_without_a_lease_does_not_stop_the_upkeep(
     for task in tasks:
         assert history.campaign.task(task.key).status == "waiting"
     assert list(queue.audit()) == []
+
+
+def lose(postgres: Postgres, toast: str) -> None:
+    """Lose what a table keeps apart, as a disk may."""
+    postgres.execute("set allow_system_table_mods = on")
+    kind = "update pg_class set relkind = %s where oid = %s::regclass"
+    postgres.execute(kind, ["r", toast])
+    postgres.execute(sql.SQL("delete from {}").format(sql.Identifier(*toast.split("."))))
+    postgres.execute(kind, ["t", toast])
+
+
+def test_campaign_whose_tasks_make_the_server_fail_keeps_no_other_waiting(
+    queue: Client, database: Database, postgres: Postgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one with a damaged payload: it is left out for a while, and one line says so."""
+    campaign = servable(queue)
+    campaign.seed([Seed({"n": n}, priority=1) for n in range(2)])
+    damaged = servable(queue, "/c/damaged")
+    noise = "".join(random.Random(n).choice("abcdefghij") for n in range(30_000))
+    damaged.seed([Seed({"n": 7, "text": noise}, priority=9)])
+    found = "select reltoastrelid::regclass from pg_class where oid = 'taskq.spec'::regclass"
+    toast = value(postgres, found)
+    lose(postgres, toast)
+    members = BatchedAgents(database, 3)
+
+    async def scene(batcher: Batcher) -> None:
+        got: list[int] = []
+        until = time.monotonic() + 60.0
+        # Who finds a span locked takes the campaign for empty, for a second.
+        while (len(got) < 2 or not caplog.records) and time.monotonic() < until:
+            claims = (batcher.exchange(members.claim(number), SERVING) for number in range(3))
+            answers = await asyncio.gather(*claims)
+            got += [task.payload["n"] for one in answers for task in one.tasks]
+        assert sorted(got) == [0, 1]
+
+    play(database, scene)
+    assert damaged.status().waiting == 1
+    lines = [one.getMessage() for one in caplog.records if "is left out" in one.getMessage()]
+    assert len(lines) == 1
+    assert "for toast value" in lines[0]

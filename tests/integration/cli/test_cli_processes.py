@@ -1,4 +1,4 @@
-"""The command as a process: agents, keepers, signals, watching."""
+"""The command as a process: agents, their self-test, keepers, signals, watching."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from tests.fixtures.queues import Hire
+from tests.helpers.campaigns import servable
 from tests.helpers.command_line import TIMEOUT_S, CommandLine
 from tests.helpers.database_relay import DatabaseRelay
 from tests.helpers.postgres import Postgres
@@ -267,3 +268,54 @@ def test_colours_are_for_terminals_that_want_them(taskq: CommandLine, campaign: 
             assert terminal.end() == 0
         assert bool(colours.search(terminal.seen)) == wanted, name
     assert "\x1b" not in taskq.out("status", "/c")
+
+
+@pytest.fixture
+def ready(queue: Client) -> Campaign:
+    """Give a campaign with a task."""
+    campaign = servable(queue)
+    campaign.submit({"n": 1})
+    return campaign
+
+
+@pytest.mark.thorough
+def test_an_agent_runs_the_test_of_its_site_first(taskq: CommandLine, ready: Campaign) -> None:
+    """As one behind a gateway does: 69 and the reason, or the tasks are done; no secret is told."""
+    run = ["agent", "run", "--campaign", "/c", "--until-empty", "--quiet", "-o", "json"]
+    test = "sh -c 'test -n \"$TASKQ_DSN\" && echo a secret; echo no GPU; exit 3'"
+    with taskq.process(*run, "--self-test", test) as agent:
+        out, log = agent.communicate(timeout=TIMEOUT_S)
+    assert agent.returncode == 69, log
+    assert json.loads(out)["reason"] == "this node is unfit: sh exited with 3: no GPU"
+    assert ready.status().waiting == 1
+    with taskq.process(*run, "--self-test", "true") as agent:
+        out, log = agent.communicate(timeout=TIMEOUT_S)
+    assert (agent.returncode, json.loads(out)["done"]) == (0, 1), log
+    code, error = taskq.refused(*run, "--self-test", "sh 'open")
+    assert (code, "No closing quotation" in error) == (2, True), error
+
+
+def test_no_end_is_told_before_delayed_tasks_are_due(
+    taskq: CommandLine, queue: Client, postgres: Postgres, hire: Hire
+) -> None:
+    """Nor while the campaign is paused: nothing of what waits would run."""
+    campaign = queue.create_campaign(CampaignSpec("/d", retry=RetryPolicy(max_attempts=2)))
+    campaign.seed({"n": n} for n in range(6))
+    agent = hire("/d")
+    first, *others = agent.claim(4)
+    for task in others[:2]:
+        agent.done(task)
+    agent.fail(first)
+    postgres.execute("update taskq.attempt set claimed_at = ended_at - interval '1 s'")
+    postgres.execute(
+        "update taskq.task set due_at = now() + interval '3 h' where status = 'delayed'"
+    )
+
+    def look() -> str:
+        words = ["watch", "/d", "--interval", "0.1", "--timeout", "0"]
+        return taskq(*words).stdout
+
+    due = "the last delayed task is due in (3 h|2 h 59 min)"
+    assert re.search(f"ETA ~(3 h|2 h 59 min); {due}", look())
+    campaign.pause()
+    assert re.search(f"ETA unknown; {due}", look())

@@ -1,4 +1,4 @@
-"""Servers and schemas from the command line."""
+"""Servers and schemas from the command line, and dry runs of what removes something."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
+from taskq import Campaign
 from taskq.embedded import RedisServer, Server
 from taskq_cli.main import main
 from tests.helpers.command_line import CommandLine
-
-pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture
@@ -39,6 +38,7 @@ def run(home: Path, *words: str, dsn: str | None = None) -> Result:
     return CliRunner().invoke(main, words, env=environment, catch_exceptions=False)
 
 
+@pytest.mark.thorough
 def test_the_embedded_server_is_started_found_and_stopped(home: Path) -> None:
     """`up` says where everything is; any command starts it; data outlive `down`."""
     created = run(home, "campaign", "create", "/c", "--", "true")
@@ -55,6 +55,7 @@ def test_the_embedded_server_is_started_found_and_stopped(home: Path) -> None:
     assert run(home, "ls", "-o", "jsonl").stdout.startswith('{"campaign_id": 2, "path": "/c"')
 
 
+@pytest.mark.thorough
 def test_one_command_deletes_all_that_is_on_the_disk_and_nothing_else(home: Path) -> None:
     """It asks first, stops the server, and leaves the user's own files; a next `up` begins anew."""
     assert run(home, "campaign", "create", "/c", "--", "true").exit_code == 0
@@ -75,6 +76,7 @@ def test_one_command_deletes_all_that_is_on_the_disk_and_nothing_else(home: Path
     assert run(home, "status", "/c").exit_code == 66
 
 
+@pytest.mark.thorough
 def test_redis_is_started_on_request_and_stopped_with_the_server(home: Path) -> None:
     """`up --with-redis` tells its address, a later `up` as well; no other command starts it."""
     before = json.loads(run(home, "up", "-o", "json").stdout)
@@ -93,6 +95,7 @@ def test_redis_is_started_on_request_and_stopped_with_the_server(home: Path) -> 
     }
 
 
+@pytest.mark.thorough
 def test_no_command_upgrades_the_embedded_server_by_itself(home: Path) -> None:
     """Agents of another release may be at work on it; only `db migrate` does."""
     dsn = json.loads(run(home, "up", "-o", "json").stdout)["dsn"]
@@ -107,6 +110,7 @@ def test_no_command_upgrades_the_embedded_server_by_itself(home: Path) -> None:
     assert run(home, "status").exit_code == 0
 
 
+@pytest.mark.thorough
 def test_up_is_for_the_embedded_server_only(taskq: CommandLine) -> None:
     """With --dsn it is refused, and a wrong port is told."""
     for words in (["--dsn", taskq.dsn, "up"], ["up", "--dsn", taskq.dsn], ["down", "--dsn", "x"]):
@@ -116,6 +120,7 @@ def test_up_is_for_the_embedded_server_only(taskq: CommandLine) -> None:
     assert (code, "1024 to 32767" in error) == (2, True)
 
 
+@pytest.mark.thorough
 def test_a_schema_that_is_missing_is_told_and_made(empty_dsn: str) -> None:
     """Each command says what to do; `db migrate` does it, a second time nothing."""
     taskq = CommandLine(empty_dsn)
@@ -130,6 +135,7 @@ def test_a_schema_that_is_missing_is_told_and_made(empty_dsn: str) -> None:
     assert taskq.json("ls") == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -157,6 +163,7 @@ def test_a_schema_of_another_release_is_told(
     assert taskq("db", "status").exit_code == 78
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("dsn", "code", "told"),
     [
@@ -177,8 +184,48 @@ def test_a_server_that_cannot_be_reached_is_told(
         assert "secret" not in error
 
 
+@pytest.mark.thorough
 def test_a_dsn_given_wins_over_the_environment(taskq: CommandLine, empty_dsn: str) -> None:
     """`--dsn` before or after the command is used in place of TASKQ_DSN."""
     elsewhere = CommandLine(empty_dsn)
     assert elsewhere.out("--dsn", taskq.dsn, "ls", "-o", "json") == "[]\n"
     assert elsewhere.out("ls", "-o", "json", "--dsn", taskq.dsn) == "[]\n"
+
+
+REMOVALS = (
+    (["campaign", "rm", "/c"], ["ls"], "/c and 0 tasks with all results would be deleted"),
+    (["input", "remove", "/c", "ligands"], ["input", "list", "/c"], "ligands of /c, 3 bytes,"),
+    (["notify", "rm", "night"], ["notify", "list"], "rule night would be removed, with 0 waiting"),
+    (["pilots", "rm", "here"], ["pilots", "list"], "pilot here would be removed, with 0 live jobs"),
+    (["token", "revoke", "ada"], ["token", "list"], "token ada would be revoked, with 0 sessions"),
+)
+
+
+@pytest.fixture
+def filled(taskq: CommandLine, campaign: Campaign, tmp_path: Path) -> CommandLine:
+    """Give the commands on a queue that has one of each."""
+    file = tmp_path / "ligands"
+    file.write_bytes(b"CCO")
+    taskq.out("input", "add", campaign.path, file)
+    rule = ("--campaign", "/c", "--on", "finished", "--to", "mail:ann@example.org")
+    taskq.out("notify", "add", "night", *rule)
+    taskq.out("pilots", "add", "local", "here", "--campaign", "/c", "--folder", tmp_path)
+    taskq.out("token", "create", "ada", "--manager", "--campaign", "/c")
+    return taskq
+
+
+@pytest.mark.parametrize(
+    ("remove", "look", "said"), REMOVALS, ids=lambda it: it[0] if isinstance(it, list) else ""
+)
+def test_dry_run_removes_nothing(
+    filled: CommandLine, remove: list[str], look: list[str], said: str
+) -> None:
+    """It names the thing; the same command without it then removes that."""
+    before = filled.json(*look)
+    told = filled.out(*remove, "--dry-run")
+    assert said in told
+    assert told.endswith("; nothing was changed.\n")
+    assert filled.json(*look) == before
+    filled.out(*remove, *(["--yes"] * (remove[0] in {"campaign", "pilots"})))
+    assert filled.json(*look) != before
+    assert filled.refused(*remove, "--dry-run")[0] == 66

@@ -1,4 +1,4 @@
-"""Copies whose sequences are behind their rows, as native logical replication leaves them."""
+"""Native logical replication: a publication of all tables, and copies with late sequences."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import secrets
 
 import pytest
 
-from taskq import Client
+from taskq import Campaign, Client
 from taskq.dispatch.direct import DirectTransport
 from taskq.model.errors import Unavailable
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import Hello
+from tests.fixtures.queues import Hire
 from tests.helpers.audit import assert_audit_is_clean
 from tests.helpers.campaigns import servable
-from tests.helpers.postgres import Postgres
+from tests.helpers.postgres import Postgres, expire, promote, silence, value
 
 SEQUENCES = """
     select c.oid::regclass::text from pg_class c
@@ -108,3 +109,44 @@ def test_campaigns_and_sessions_wait_until_ids_are_mended(
     welcome = transport.open(hello())
     transport.close(welcome.session)
     assert_audit_is_clean(queue, "/")
+
+
+_NAMELESS = """
+    select c.relname
+      from pg_class c
+     where c.relnamespace = 'taskq'::regnamespace
+       and c.relkind in ('r', 'p')
+       and c.relreplident <> 'f'
+       and not exists (select from pg_index i
+                        where i.indrelid = c.oid
+                          and case c.relreplident when 'd' then i.indisprimary
+                                                  else i.indisreplident end)
+"""
+
+
+@pytest.mark.usefixtures("true_counts")
+def test_rows_of_every_table_can_be_named_in_a_publication(postgres: Postgres) -> None:
+    """One without a primary key says `replica identity full`, or nothing in it can be deleted."""
+    assert postgres.execute(_NAMELESS).fetchall() == []
+
+
+@pytest.mark.usefixtures("true_counts")
+def test_upkeep_goes_on_under_a_publication_of_all_tables(
+    campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """Tasks are done, fail, get lost, are retried and removed, and counts are folded."""
+    postgres.execute("set client_min_messages = error")
+    postgres.execute("create publication everything for all tables")
+    campaign.seed({"n": n} for n in range(6))
+    agent, silent = hire(), hire()
+    done, failed = agent.claim(2)
+    assert agent.done(done) == "accepted"
+    assert agent.fail(failed) == "accepted"
+    silent.claim(1)
+    silence(postgres, silent.session)
+    assert expire(postgres) == 1
+    promote(postgres)
+    campaign.cancel()
+    assert value(postgres, "select taskq.fold('0 s')") > 0
+    assert (campaign.status().done, campaign.status().cancelled) == (1, 5)
+    campaign.remove()

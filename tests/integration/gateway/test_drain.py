@@ -1,10 +1,11 @@
-"""The end of a gateway: everything that was asked is answered, and agents go elsewhere."""
+"""The end of a gateway, which answers everything that was asked; and agents that are banned."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -12,9 +13,7 @@ import pytest
 from taskq import Client
 from tests.fixtures.gateways import Realm, StartGateway, opened
 from tests.helpers.waiting import BUSY_S, wait_until
-from tests.integration.gateway.peers import Agent, Reply, report_of
-
-pytestmark = pytest.mark.thorough
+from tests.integration.gateway.peers import Agent, Reply, hello, report_of
 
 OTHER = "https://other.test:8443"
 
@@ -32,6 +31,7 @@ def draining(place: Realm) -> None:
     wait_until(lambda: place.gateway.ask("GET", "/readyz").status == 503)
 
 
+@pytest.mark.thorough
 def test_draining_gateway_sends_agents_elsewhere(
     queue: Client, start_gateway: StartGateway
 ) -> None:
@@ -63,6 +63,7 @@ def test_draining_gateway_sends_agents_elsewhere(
     assert time.monotonic() - began < BUSY_S, "nobody is connected any more"
 
 
+@pytest.mark.thorough
 def test_no_answer_is_cut_under_load(queue: Client, start_gateway: StartGateway) -> None:
     """Each exchange that has been sent when the end comes gets its whole answer."""
     place = Realm(queue, start_gateway("--drain", 1))
@@ -100,6 +101,7 @@ def test_no_answer_is_cut_under_load(queue: Client, start_gateway: StartGateway)
     place.gateway.ended()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_second_signal_ends_at_once(
     queue: Client, start_gateway: StartGateway, number: signal.Signals
@@ -114,6 +116,7 @@ def test_second_signal_ends_at_once(
     assert time.monotonic() - began < BUSY_S
 
 
+@pytest.mark.thorough
 def test_gateway_can_be_told_to_end_as_soon_as_it_has_told_its_address(
     start_gateway: StartGateway,
 ) -> None:
@@ -123,6 +126,7 @@ def test_gateway_can_be_told_to_end_as_soon_as_it_has_told_its_address(
     gateway.ended()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["half a request", "an unread download"])
 def test_peer_that_hangs_does_not_keep_it_from_ending(
     queue: Client, start_gateway: StartGateway, what: str
@@ -137,3 +141,53 @@ def test_peer_that_hangs_does_not_keep_it_from_ending(
     place.gateway.process.send_signal(signal.SIGTERM)
     place.gateway.ended()
     assert time.monotonic() - began < BUSY_S
+
+
+@pytest.mark.thorough
+def test_agents_of_a_banned_host_are_told_why(realm: Realm) -> None:
+    """With the answer to a heartbeat, in the same statement as others that are not meant."""
+    host = f"n{uuid.uuid4().hex}"
+    bad, good = realm.agent(host=host), realm.agent(host="n1")
+    realm.seed(2)
+    (task,) = bad.claim(1)
+    assert realm.queue.fleet.ban("host", host, why="its disk dies") == 1
+    orders = bad.beat(task).json["orders"]
+    assert (orders["drain"], orders["why"]) == (True, f"the host {host} is banned: its disk dies")
+    assert not good.beat().json["orders"]["drain"]
+    assert bad.report(task) == ["accepted"]
+    said = hello(realm.path, host=host)
+    reply = realm.gateway.ask("POST", "/v1/sessions", token=realm.site, body=said)
+    assert (reply.status, reply.code) == (403, "forbidden")
+    assert "is banned: its disk dies" in reply.json["error"]["message"]
+    realm.queue.fleet.unban("host", host)
+    reply = realm.gateway.ask("POST", "/v1/sessions", token=realm.site, body=said)
+    assert reply.status == 200
+
+
+@pytest.mark.thorough
+def test_agent_that_waits_for_a_task_is_told_too(realm: Realm) -> None:
+    """Its claim ends, as the heartbeat that it stands for finds out; the next brings the order."""
+    host = f"n{uuid.uuid4().hex}"
+    agent = realm.agent(host=host)
+    realm.queue.fleet.ban("host", host, why="x")
+    assert agent.claim(1, wait_s=30.0) == []
+    assert agent.beat().json["orders"]["drain"]
+
+
+def test_agents_of_a_bound_token_are_at_its_site_whatever_they_say(
+    realm: Realm,
+) -> None:
+    """So a ban of the site, and limits there, hold for them; without that they go by their word."""
+    site = f"s{uuid.uuid4().hex}"
+    bound, free = realm.token("site", at_site=site), realm.token("site")
+
+    def said(token: str, at: str) -> Reply:
+        body = hello(realm.path, site=at)
+        return realm.gateway.ask("POST", "/v1/sessions", token=token, body=body)
+
+    numbers = [said(token, "elsewhere").json["session"] for token in (bound, free)]
+    sites = {one.session_id: one.site for one in realm.queue.agents(realm.path)}
+    assert [sites[number] for number in numbers] == [site, "elsewhere"]
+    assert realm.queue.fleet.ban("site", site, why="power cut") == 1
+    assert said(bound, "elsewhere").status == 403
+    assert said(free, "elsewhere").status == 200

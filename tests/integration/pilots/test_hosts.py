@@ -1,4 +1,4 @@
-"""Jobs on hosts: processes of this machine, or by ssh, where a shell stands for another host."""
+"""Jobs on hosts: processes of this machine, or by ssh; both keep the contract of drivers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import Hosts, PartialAnswer
 from taskq.pilots.reconcile import SeenJob
 from taskq.pilots.settings import pilot_settings
+from tests.helpers.driver_contract import BatchScene, DriverContract
 from tests.helpers.waiting import BUSY_S, wait_until
 
 NAME = "taskq-here-0a1b2c3d-1"
@@ -226,3 +227,45 @@ def test_host_that_hangs_is_given_up(folder: Path) -> None:
     with pytest.raises(PartialAnswer, match=r"node1 did not answer within 0\.3 s"):
         driver.jobs([NAME])
     assert time.monotonic() - begun < BUSY_S
+
+
+# What stands for ssh: another shell, here.
+_REMOTE = '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\nexec sh -c "$3"\n'
+
+
+def _end(_: str, job: SeenJob) -> None:
+    os.killpg(int(job.native_id), signal.SIGTERM)
+
+
+class TestLocal(DriverContract):
+    """What every driver promises, of this machine."""
+
+    @pytest.fixture
+    def scene(self, tmp_path: Path) -> BatchScene:
+        """Give this machine."""
+        return BatchScene("local", tmp_path, _end)
+
+
+@pytest.mark.thorough
+class TestSsh(DriverContract):
+    """What every driver promises, of other hosts."""
+
+    @pytest.fixture
+    def scene(self, tmp_path: Path) -> BatchScene:
+        """Give two hosts that are this one."""
+        remote = tmp_path / "bin/remote"
+        remote.parent.mkdir()
+        remote.write_text(_REMOTE)
+        remote.chmod(0o700)
+        return BatchScene(
+            "ssh",
+            tmp_path,
+            _end,
+            environment={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"},
+            table={"hosts": ["node1"], "jobs_per_host": 2},
+            make=lambda settings, environment: Hosts(
+                settings,
+                environment,
+                remote_shell=[remote.name],
+            ),
+        )

@@ -1,4 +1,4 @@
-"""Terms of loops: one that is busy keeps its own, one that is gone is followed soon."""
+"""Terms of pilots' loops, and what looking at pilots costs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Mapping
 
 import pytest
 
+from taskq.db.catalogue import statement
 from taskq.pilots import loop as loops
 from taskq.pilots.loop import PERIOD_S, TERM_S, PilotLoop
 from taskq.pilots.reconcile import SeenJob
+from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_batch import ScriptedBatch
+from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 from tests.integration.pilots.support import PilotScene
 
@@ -98,3 +101,47 @@ def test_a_loop_that_waits_for_its_batch_system_keeps_its_term(
         answer.set()
         stop.set()
         thread.join()
+
+
+_SESSIONS = """
+    insert into taskq.session (
+           key, campaign_id, opened_at, heartbeat_at, lease_s, ended_at, slots, pid, agent, host,
+           site, release)
+    select gen_random_uuid(), c.campaign_id, now(), now(), 120,
+           case when n % 2 = 0 then now() end, 1, 1,
+           case when n % 10 = 0 then format('taskq-other-00000000-%s', n) else 'agent' end,
+           'h', '', ''
+      from taskq.campaign c, generate_series(1, 5000) n
+     where c.path = '/c'
+"""
+
+
+@pytest.mark.parametrize("statistics", rest_thorough(["absent", "true"]))
+def test_sessions_of_others_are_not_read(
+    scene: PilotScene, postgres: Postgres, statistics: str
+) -> None:
+    """Neither with right statistics nor without any."""
+    scene.add(max_jobs=20, backlog=20)
+    scene.seed(40)
+    scene.round()
+    scene.batch.become("running")
+    scene.round()
+    postgres.execute(_SESSIONS)
+    if statistics == "true":
+        postgres.execute("analyze taskq.session")
+        postgres.execute("analyze taskq.pilot_job")
+    pilot = scene.pilot()
+    note = [{"number": job.number, "status": "running"} for job in scene.jobs()]
+    holder = postgres.execute("select holder from taskq.pilot").fetchall()[0]["holder"]
+    with watched(postgres) as seen:
+        postgres.execute(statement("pilots"), {"pilot": None})
+        postgres.execute(statement("pilot_jobs"), {"pilot": pilot.pilot_id, "ended": 20})
+        postgres.execute(
+            "select taskq.note_pilot(%s, %s, %s::jsonb)",
+            [pilot.pilot_id, holder, str(note).replace("'", '"')],
+        )
+    sessions = seen.to("session")
+    assert sessions.access_paths == {"session by session_pilot"}
+    assert sessions.widest is not None
+    assert sessions.widest.rows <= 1
+    assert len(sessions.accesses) >= 3

@@ -1,13 +1,22 @@
-"""`taskq top` in a real terminal, as somebody sees it who looks at the screen."""
+"""`taskq top` in a real terminal, and with a standby to read from."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import select
 
+import pytest
+
+import taskq
 from taskq import Client
+from taskq_cli.top.app import TopApp
+from taskq_cli.top.screens import QuestionScreen
+from tests.fixtures.gateways import opened
+from tests.fixtures.replicas import Pair, pair  # noqa: F401  # a fixture, for the tests here
 from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine, Terminal
+from tests.helpers.full_screen import on_screen, shows
 from tests.helpers.waiting import wait_until
 
 _SEQUENCE = re.compile(
@@ -42,7 +51,7 @@ def screen_of(output: str, lines: int = 24, columns: int = 80) -> list[str]:
     return ["".join(line).rstrip() for line in cells]
 
 
-def shows(terminal: Terminal, *wanted: str) -> None:
+def draws(terminal: Terminal, *wanted: str) -> None:
     """Wait until all of this is on the screen."""
 
     def seen() -> bool:
@@ -58,16 +67,16 @@ def test_screen_in_80_columns_without_colour(queue: Client, taskq: CommandLine) 
     campaign = servable(queue, "/a", 5)
     servable(queue, "/a/b", 7)
     with taskq.terminal("top", columns=80, environment={"NO_COLOR": "1"}) as terminal:
-        shows(terminal, "taskq top /", "CAMPAIGN", "AGENTS", "   a", "     b", "q Quit")
+        draws(terminal, "taskq top /", "CAMPAIGN", "AGENTS", "   a", "     b", "q Quit")
         assert max(map(len, screen_of(terminal.seen))) <= 80
         terminal.type("\x1b[B")
-        shows(terminal, "/a  open; 12 tasks")
+        draws(terminal, "/a  open; 12 tasks")
         terminal.type("e")
-        shows(terminal, "explain /a", "12 tasks wait", "$ taskq agent run --campaign /a")
+        draws(terminal, "explain /a", "12 tasks wait", "$ taskq agent run --campaign /a")
         terminal.type("p")
-        shows(terminal, "Pause /a and all below it, with 12 unfinished tasks?")
+        draws(terminal, "Pause /a and all below it, with 12 unfinished tasks?")
         terminal.type("y")
-        shows(terminal, "/a is paused")
+        draws(terminal, "/a is paused")
         terminal.type("q")
         assert terminal.end() == 0
         output = terminal.seen
@@ -90,9 +99,36 @@ def test_keys_typed_at_the_start_are_not_echoed_and_none_is_left(
     with taskq.terminal("top", columns=80) as terminal:
         terminal.wait_for("connecting to")
         terminal.type("~~~")
-        shows(terminal, "taskq top /", "CAMPAIGN")
+        draws(terminal, "taskq top /", "CAMPAIGN")
         terminal.type("q~~~")
         assert terminal.end() == 0
         assert not select.select([terminal.far], [], [], 0)[0]
         assert "~~~" not in terminal.seen
     assert "no campaign /nope" in taskq.refused("top", "/nope")[1]
+
+
+BEHIND_S = 1e6
+
+
+@pytest.mark.thorough
+def test_it_reads_from_the_standby_and_acts_on_the_primary(pair: Pair) -> None:  # noqa: F811
+    """Its first line says where it reads; what a key has changed comes by the standby."""
+    with opened(pair.primary_dsn) as acting:
+        acting.create_campaign("/c").seed([{"n": 1}])
+        pair.catch_up()
+        reading = taskq.connect_to_read(
+            pair.standby_dsn, pair.primary_dsn, most_behind_s=BEHIND_S, say=lambda _: None
+        )
+
+        async def run() -> None:
+            app = TopApp(reading, "/c", acting)
+            async with app.run_test(size=(120, 24)) as pilot:
+                await shows(app, "a standby, ", "behind at most", "/c")
+                await pilot.press("p")
+                await on_screen(app, QuestionScreen)
+                await pilot.press("y")
+                await shows(app, "paused")
+
+        with reading:
+            asyncio.run(run())
+        wait_until(lambda: acting.campaign("/c").status().state == "paused")
