@@ -21,9 +21,7 @@ def durable_server() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize(
-    ("seed", "seconds"), rest_thorough([(1, 7.0), (1, 15.0), (2, 15.0), (3, 15.0)])
-)
+@pytest.mark.parametrize(("seed", "seconds"), rest_thorough([(1, 7.0), (2, 15.0), (3, 15.0)]))
 def test_nothing_is_lost_whatever_dies(
     durable_server: Server, seed: int, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:

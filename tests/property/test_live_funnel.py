@@ -183,7 +183,7 @@ def check(world: World, fed: Fed) -> None:
     rest_thorough(
         [
             (number, wanted, target)
-            for number in range(4)
+            for number in range(2)
             for wanted, target in (
                 (Best("result.score", percent=20, group="payload.smiles"), "/md"),
                 (Best("result.score", n=9), "/dock/md"),
