@@ -1,8 +1,8 @@
 """Settings: fields of a dataclass, each declared once with all that there is to say about it.
 
-From the declarations come the checks, the keys of campaign files, the options of the command line
-with their help, what `campaign show` prints, and the tables of docs/campaign-file.md. Checks of
-text, tables and parameters (any JSON object of bounded size) are here too.
+From the declarations come the checks, the keys of files of campaigns and pilots, the options of the
+command line with their help, what `show` prints, and the tables of docs/campaign-file.md and
+docs/fleet.md. Checks of text, tables and parameters (any JSON object of bounded size) are here too.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Setting:
     low, high: bounds; above, below: bounds that do not belong to the range. choices: all values.
     optional: None is a value, and means "none". check: takes the name and a value, and returns the
     value to keep; raises `InvalidCampaign`. kept: a tuple as campaign files have it.
-    option, metavar: on the command line, if name and kind do not say them.
+    option, metavar: on the command line, if name and kind do not say them. drivers: the drivers of
+    pilots that have it; empty for all.
     """
 
     kind: ValueKind
@@ -71,6 +72,7 @@ class Setting:
     kept: Callable[[Any], Any] = list
     option: str = ""
     metavar: str = ""
+    drivers: tuple[str, ...] = ()
     name: str = ""
     default: Any = REQUIRED
 

@@ -1,4 +1,4 @@
-"""Settings of a pilot: plain, checked values from a TOML file or the command line.
+"""Settings of a pilot, each declared once: checks, keys of files, options, docs/fleet.md.
 
 They become lines of a job script and arguments of programs, so each value must have a given form.
 """
@@ -8,13 +8,25 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Final
 
 from taskq.model.errors import UsageError
 from taskq.model.requirements import check_offers
-from taskq.model.settings import known_only
+from taskq.model.settings import (
+    FLAG,
+    TEXT,
+    TEXTS,
+    TIME,
+    WHOLE,
+    ValueKind,
+    described,
+    known_only,
+    setting,
+    settings,
+)
 from taskq_agent import arguments
 from taskq_agent.resources import Resources, offers, with_protocol
 from taskq_agent.text import size_in_bytes
@@ -37,106 +49,198 @@ _PBS_OPTION = re.compile(
     r"|[A-Za-z][A-Za-z0-9_]{0,60}=[A-Za-z0-9_.,/@%-]{1,200})"
 )
 _HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")
-_COMMAND = re.compile(r"((?:\+|My\.)?[A-Za-z][A-Za-z0-9_]{0,60}) *= *[ -~]{0,1000}(?<!\\)")
+_COMMAND = re.compile(r"(\+|My\.)?[A-Za-z][A-Za-z0-9_]{0,60} *= *[ -~]{0,1000}(?<!\\)")
 _IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.:/@-]{0,300}")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _CONTEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,252}")
 _FOLDER = re.compile(r"/[A-Za-z0-9_.,+=@/-]{1,200}")
-#: Settings with several lines; the others have one.
-_SEVERAL_LINES: Final = ("setup", "pod")
 _MAX_CHARS: Final = 20_000
 _MAX_LINE_CHARS: Final = 4_096
 _MOST_TEXTS: Final = 1_000
 _NOTHING: Final = (None, (), "", False)
-_TIMES: Final = {"time_limit": 60.0, "least_work": 0.001, "idle_timeout": 1.0}
-#: Settings that not all drivers have, and the drivers that have them.
-_GO_WITH: Final = {
-    "qos": ("slurm",),
-    "partition": ("slurm", "pbs"),
-    **dict.fromkeys(("account", "options"), ("slurm", "pbs", "htcondor")),
-    **dict.fromkeys(("memory", "gpus"), ("slurm", "pbs", "htcondor", "kubernetes")),
-    **dict.fromkeys(("image", "namespace", "context", "pod"), ("kubernetes",)),
-    **dict.fromkeys(("hosts", "jobs_per_host"), ("ssh",)),
-}
+#: The kind of a setting that is a file on the command line, and its text in a pilot file.
+LINES: Final = ValueKind("text of several lines", "FILE")
+#: The kind of a setting that is the path of a file.
+FILE: Final = ValueKind("text", "FILE")
 #: Drivers whose jobs must get no secret from this machine's environment.
 _FAR: Final = ("pbs", "htcondor", "kubernetes", "ssh")
-# Options that the job script depends on, as Slurm, PBS and HTCondor spell them.
-_OURS: Final = ("job-name", "output", "error", "time", "array", "wrap", "requeue", "parsable")
-_OURS_OF_PBS: Final = re.compile(r"-[CIJNSejkorz]|-l (select|walltime)=|(ncpus|mem|ngpus)=")
-_OURS_OF_HTCONDOR: Final = {
-    "arguments", "batch_name", "encrypt_input_files", "error", "executable", "leave_in_queue",
-    "output", "periodic_remove", "queue", "should_transfer_files", "transfer_input_files",
-    "transfer_output_files", "universe", "when_to_transfer_output",
-}  # fmt: skip
+#: Of the drivers with `options`: their form, in a pattern and in words, and those that taskq sets.
+_OPTIONS: Final = {
+    "slurm": (
+        _OPTION,
+        "--name=value, without quotes",
+        re.compile("--(job-name|output|error|time|array|wrap|requeue|parsable)(=|$)"),
+    ),
+    "pbs": (
+        _PBS_OPTION,
+        "`-P wisdom`, an option of qsub, or model=bro, a resource of the chunk",
+        re.compile(r"-[CIJNSejkorz]|-l (select|walltime)=|(ncpus|mem|ngpus)="),
+    ),
+    "htcondor": (
+        _COMMAND,
+        "NAME = VALUE, one line of a submit description",
+        re.compile(
+            "(arguments|batch_name|encrypt_input_files|error|executable|leave_in_queue|output"
+            "|periodic_remove|queue|should_transfer_files|transfer_input_files"
+            "|transfer_output_files|universe|when_to_transfer_output) *=",
+            re.IGNORECASE,
+        ),
+    ),
+}
 # Fields of a pod that taskq sets itself.
 _OURS_OF_A_POD: Final = ("activeDeadlineSeconds", "initContainers", "restartPolicy")
 
 
+def _line(name: str, value: object, most: int = _MAX_LINE_CHARS) -> str:
+    text = _text(name, value, most)
+    if not text.isprintable():
+        raise UsageError(f"{name} is {value!r:.40}; it must be one line without control characters")
+    return text
+
+
+def _text(name: str, value: object, most: int = _MAX_CHARS) -> str:
+    if not isinstance(value, str) or "\0" in value or len(value) > most:
+        raise UsageError(
+            f"{name} is {value!r:.40}; it must be a text of {most:,} characters at most"
+        )
+    return value
+
+
+def _lines(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or len(value) > _MOST_TEXTS:
+        raise UsageError(f"{name} must be a list of texts, {_MOST_TEXTS:,} at most")
+    return tuple(_line(name, one) for one in value)
+
+
+def _of_form(form: re.Pattern[str], what: str) -> Callable[[str, object], str]:
+    """Return a check that a value is a line of this form."""
+
+    def check(name: str, value: object) -> str:
+        text = _line(name, value)
+        if not form.fullmatch(text):
+            raise UsageError(f"{name} is {value!r:.80}; it must be {what}")
+        return text
+
+    return check
+
+
+_check_host: Final = _of_form(_HOST, "names of hosts, as node7 or me@node7.example.org")
+_count: Final = partial(setting, WHOLE, low=1)
+_time: Final = partial(setting, TIME, high=31_536_000)
+_several: Final = partial(setting, TEXTS, default=(), check=_lines)
+_word: Final = partial(setting, TEXT, default=None, check=_of_form(_WORD, "one word"))
+_path: Final = partial(setting, FILE, default=None, check=_line)
+_batch: Final = ("slurm", "pbs", "htcondor")
+_kubernetes: Final = partial(setting, default=None, drivers=("kubernetes",))
+
+
 @dataclass(frozen=True)
 class PilotSettings:
-    """How a pilot's jobs are submitted, and how many.
+    """How a pilot's jobs are submitted, and how many."""
 
-    cores            to request from the batch system
-    slots            of each job's agent, which share what the job has; None: one for each core
-    time_limit       of a job, in seconds, a minute at least
-    max_jobs         most that may be live: queued or running
-    backlog          most that wait in the batch system at a time, while it lets few through
-    least_work       work for each slot, in seconds, for which another job is submitted
-    idle_timeout     seconds without a task after which an agent leaves
-    offers, site     tags that the agents offer in addition to a slot's share of the job, and where
-    they
-                     say that they are
-    gateways         URLs; none: direct agents, on the database that the loop uses
-    token_file       a site's token, for gateways; only its owner may read it
-    ca               certificates to trust, for gateways
-    insecure_http    allow http:// beyond this machine
-    folder           of output and, with gateways, of the agent's file; nodes of Slurm and PBS must
-                     see it; with ssh, it is on each host; Kubernetes uses none
-    python           interpreter on the nodes, with gateways
-    setup            lines of a shell, run before the agent: `module load python`
-    agent_options    further options of the agent
-    partition, qos   Slurm's options of these names; partition: the queue of PBS
-    account          Slurm's option of this name, -A of PBS, HTCondor's accounting group
-    memory, gpus     of a job, as the batch system spells it
-    options          more options of sbatch, such as --constraint=epyc; of qsub, such as `-P
-    wisdom`,
-                     or resources of PBS's chunk, such as model=bro; lines of HTCondor's submit
-                     description
-    image, namespace, context
-                     for Kubernetes: of the container, of the job, of kubectl
-    pod              for Kubernetes, further fields of the pod's specification, as JSON
-    hosts            for ssh; jobs_per_host: most at a time on each
-    """
-
-    folder: str
-    cores: int = 1
-    slots: int | None = None
-    time_limit: float = 3_600.0
-    max_jobs: int = 10
-    backlog: int = 2
-    least_work: float = 300.0
-    idle_timeout: float = 120.0
-    offers: tuple[str, ...] = ()
-    site: str = ""
-    gateways: tuple[str, ...] = ()
-    token_file: str | None = None
-    ca: str | None = None
-    insecure_http: bool = False
-    python: str = "python3"
-    setup: str = ""
-    agent_options: tuple[str, ...] = ()
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    memory: str | None = None
-    gpus: str | None = None
-    image: str | None = None
-    namespace: str | None = None
-    context: str | None = None
-    pod: str | None = None
-    options: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    jobs_per_host: int = 1
+    folder: str = setting(
+        TEXT,
+        "where jobs write and find the agent, which Slurm's and PBS's nodes must see; with ssh, on "
+        "each host; `~/taskq-pilots/NAME` if it is left out",
+        check=_of_form(_FOLDER, "an absolute path of letters, digits and ._,+=@-"),
+        metavar="FOLDER",
+    )
+    cores: int = _count("cores of a job", 1, high=MAX_CORES)
+    slots: int | None = _count(
+        "slots of a job's agent, which share the job's cores, memory and GPUs; none: one a core",
+        None,
+        high=MAX_CORES,
+        optional=True,
+    )
+    time_limit: float = _time("time limit of a job", 3_600.0, low=60)
+    max_jobs: int = _count("most jobs, queued and running together", 10, high=MAX_JOBS)
+    backlog: int = _count(
+        "most jobs that wait in the batch system, while it lets few through", 2, high=MAX_JOBS
+    )
+    least_work: float = _time(
+        "work for each slot that justifies another job, as far as a job can do it",
+        300.0,
+        low=0.001,
+    )
+    idle_timeout: float = _time("time without a task after which an agent leaves", 120.0, low=1)
+    offers: tuple[str, ...] = _several(
+        "tag that the agents offer, such as `gpu=a100`, in addition to a slot's share of the job",
+        option="--offer",
+        metavar="TAG",
+    )
+    site: str = setting(TEXT, "site of the agents; none: their token's name", "", check=_line)
+    gateways: tuple[str, ...] = _several(
+        "gateway of the agents; none: they connect to the loop's database",
+        option="--gateway",
+        metavar="URL",
+    )
+    token_file: str | None = _path(
+        "file with the site's token for gateways, which only its owner may read"
+    )
+    ca: str | None = _path("certificates of gateways to trust instead of the system's")
+    insecure_http: bool = setting(FLAG, "allow http:// gateways on other machines", False)
+    python: str = setting(
+        TEXT,
+        "Python of the nodes, with gateways",
+        "python3",
+        check=_line,
+        option="--interpreter",
+        metavar="PROGRAM",
+    )
+    setup: str = setting(
+        LINES,
+        "lines of shell that a job runs before its agent, such as `module load python`",
+        "",
+        check=_text,
+    )
+    agent_options: tuple[str, ...] = _several(
+        "further option of the agent", option="--agent-option", metavar="--NAME=VALUE"
+    )
+    partition: str | None = _word("partition of Slurm, queue of PBS", drivers=("slurm", "pbs"))
+    account: str | None = _word("account; of HTCondor, accounting group", drivers=_batch)
+    qos: str | None = _word("quality of service", drivers=("slurm",))
+    memory: str | None = _word(
+        "memory of a job, as the batch system spells it: `64G`, `64Gi`",
+        drivers=(*_batch, "kubernetes"),
+    )
+    gpus: str | None = _word(
+        "GPUs of a job: `2`, of Slurm also `a100:2`, of Kubernetes `amd.com/gpu:2`",
+        drivers=(*_batch, "kubernetes"),
+    )
+    image: str | None = _kubernetes(
+        TEXT,
+        "image of the container, with Python or that of `--interpreter`",
+        check=_of_form(_IMAGE, "the name of an image"),
+    )
+    namespace: str | None = _kubernetes(
+        TEXT,
+        "namespace of the jobs; none: kubectl's",
+        check=_of_form(_LABEL, "the name of a namespace"),
+        metavar="NAME",
+    )
+    context: str | None = _kubernetes(
+        TEXT,
+        "cluster, as kubectl knows it; none: its own",
+        check=_of_form(_CONTEXT, "the name of a context"),
+        metavar="NAME",
+    )
+    pod: str | None = _kubernetes(
+        LINES,
+        "further fields of the pod, as JSON: nodeSelector, tolerations, volumes",
+        check=_text,
+    )
+    options: tuple[str, ...] = _several(
+        "of Slurm, further option of sbatch; of PBS, option of qsub, such as `-P wisdom`, or "
+        "resource of a chunk, such as `model=bro`; of HTCondor, line of the submit description, "
+        "`NAME = VALUE`",
+        drivers=_batch,
+        option="--option",
+        metavar="--NAME=VALUE",
+    )
+    hosts: tuple[str, ...] = _several(
+        "host, such as `me@node7`", drivers=("ssh",), option="--host", metavar="HOST"
+    )
+    jobs_per_host: int = _count("most jobs on each host", 1, high=MAX_JOBS, drivers=("ssh",))
 
     @property
     def slot_count(self) -> int:
@@ -170,6 +274,11 @@ class PilotSettings:
         return json.dumps({name: value for name, value in table.items() if value not in _NOTHING})
 
 
+#: The settings of pilots by name: keys of pilot files, options of `taskq pilots add`.
+SETTINGS: Final = settings(PilotSettings)
+PilotSettings.__doc__ = f"{PilotSettings.__doc__}\n{described(PilotSettings)}\n"
+
+
 def _size(memory: str | None) -> int | None:
     """Return bytes, if batch systems agree on the notation: 64G, 64GB, 64Gi."""
     found = re.fullmatch(r"(\d{1,9}(\.\d{1,3})?[KMGT])(B|i|iB)?", memory or "")
@@ -193,110 +302,36 @@ def pilot_settings(driver: str, table: Mapping[str, Any]) -> PilotSettings:
     """
     if driver not in DRIVERS:
         raise UsageError(f"no driver {driver!r:.40}; there are {', '.join(DRIVERS)}")
-    known = known_only("pilot", table, [one.name for one in fields(PilotSettings)])
+    known = known_only("pilot", table, SETTINGS)
     values = {name: _typed(name, value) for name, value in known.items() if value is not None}
     if "folder" not in values:
         raise UsageError("folder is missing: where the jobs' output goes")
-    settings = PilotSettings(**values)
-    _check_words(settings)
-    _check_lists(driver, settings)
-    _check_gateways(settings)
-    _check_driver(driver, settings)
-    return settings
+    made = PilotSettings(**values)
+    check_offers(made.offers)
+    for host in made.hosts:
+        _check_host("hosts", host)
+    for option in made.options:
+        _check_option(driver, option)
+    _check_gateways(made)
+    _check_driver(driver, made)
+    return made
 
 
 def _typed(name: str, value: Any) -> Any:
-    kind = next(one.type for one in fields(PilotSettings) if one.name == name)
-    if name in _TIMES:
-        return _time(name, value)
-    if kind in ("int", "int | None"):
-        most = MAX_CORES if name in ("cores", "slots") else MAX_JOBS
-        if type(value) is not int or not 1 <= value <= most:
-            raise UsageError(f"{name} is {value!r:.40}; it must be a number from 1 to {most:,}")
-        return value
-    if kind == "bool":
-        if not isinstance(value, bool):
-            raise UsageError(f"{name} is {value!r:.40}; it must be true or false")
-        return value
-    if str(kind).startswith("tuple"):
-        if not isinstance(value, (list, tuple)) or len(value) > _MOST_TEXTS:
-            raise UsageError(f"{name} must be a list of texts, {_MOST_TEXTS:,} at most")
-        return tuple(_text(name, one) for one in value)
-    return _text(name, value)
+    one = SETTINGS[name]
+    if one.kind is TIME and isinstance(value, str):
+        try:
+            value = one.parsed(value)
+        except ValueError:
+            raise UsageError(f"{name} is {value!r:.40}; it must be {TIME.form}") from None
+    return one.checked(value)
 
 
-def _text(name: str, value: Any) -> str:
-    most = _MAX_CHARS if name in _SEVERAL_LINES else _MAX_LINE_CHARS
-    if not isinstance(value, str) or "\0" in value or len(value) > most:
-        raise UsageError(
-            f"{name} is {value!r:.40}; it must be a text of {most:,} characters at most"
-        )
-    if name not in _SEVERAL_LINES and not value.isprintable():
-        raise UsageError(f"{name} is {value!r:.40}; it must be one line without control characters")
-    return value
-
-
-def _time(name: str, value: Any) -> float:
-    try:
-        seconds = arguments.seconds_above_0(f"{value}")
-    except argparse.ArgumentTypeError as error:
-        raise UsageError(f"{name}: {error}") from None
-    if not _TIMES[name] <= seconds <= 365 * 86_400:
-        raise UsageError(f"{name} is {seconds:g} s; it must be at least {_TIMES[name]:g} s")
-    return seconds
-
-
-def _check_words(settings: PilotSettings) -> None:
-    for name, form, what in (
-        ("folder", _FOLDER, "an absolute path of letters, digits and ._,+=@-"),
-        ("partition", _WORD, "one word"),
-        ("account", _WORD, "one word"),
-        ("qos", _WORD, "one word"),
-        ("memory", _WORD, "one word, as 64G"),
-        ("gpus", _WORD, "one word, as a100:2"),
-        ("image", _IMAGE, "the name of an image"),
-        ("namespace", _LABEL, "the name of a namespace"),
-        ("context", _CONTEXT, "the name of a context"),
-    ):
-        value = getattr(settings, name)
-        if value is not None and not form.fullmatch(value):
-            raise UsageError(f"{name} is {value!r:.80}; it must be {what}")
-
-
-def _check_lists(driver: str, settings: PilotSettings) -> None:
-    check_offers(settings.offers)
-    check = {"htcondor": _check_command, "pbs": _check_pbs_option}.get(driver, _check_option)
-    for option in settings.options:
-        check(option)
-    for host in settings.hosts:
-        if not _HOST.fullmatch(host):
-            raise UsageError(f"{host!r:.80} is no name of a host, as node7 or me@node7.example.org")
-
-
-def _check_option(option: str) -> None:
-    if not _OPTION.fullmatch(option):
-        raise UsageError(f"the option {option!r:.80} must read --name=value, without quotes")
-    if option[2:].partition("=")[0] in _OURS:
-        raise UsageError(f"the option {option} is set by taskq itself")
-
-
-def _check_pbs_option(option: str) -> None:
-    if not _PBS_OPTION.fullmatch(option):
-        raise UsageError(
-            f"the option {option!r:.80} must read `-P wisdom`, an option of qsub, or model=bro, a "
-            "resource of the chunk"
-        )
-    if _OURS_OF_PBS.match(option):
-        raise UsageError(f"the option {option:.80} is set by taskq itself")
-
-
-def _check_command(option: str) -> None:
-    found = _COMMAND.fullmatch(option)
-    if found is None:
-        raise UsageError(
-            f"the option {option!r:.80} must read NAME = VALUE, one line of a submit description"
-        )
-    if found[1].lower() in _OURS_OF_HTCONDOR:
+def _check_option(driver: str, option: str) -> None:
+    form, words, ours = _OPTIONS.get(driver, _OPTIONS["slurm"])
+    if not form.fullmatch(option):
+        raise UsageError(f"the option {option!r:.80} must read {words}")
+    if ours.match(option):
         raise UsageError(f"the option {option:.80} is set by taskq itself")
 
 
@@ -340,11 +375,10 @@ def _check_gateways(settings: PilotSettings) -> None:
 
 
 def _check_driver(driver: str, settings: PilotSettings) -> None:
-    plain = {one.name: one.default for one in fields(PilotSettings)}
-    for name, drivers in _GO_WITH.items():
-        if driver not in drivers and getattr(settings, name) != plain[name]:
+    for name, one in SETTINGS.items():
+        if one.drivers and driver not in one.drivers and getattr(settings, name) != one.default:
             raise UsageError(
-                f"{name} goes with the driver {' or '.join(drivers)}, not with {driver}"
+                f"{name} goes with the driver {' or '.join(one.drivers)}, not with {driver}"
             )
     if driver == "ssh" and not settings.hosts:
         raise UsageError("the driver ssh needs hosts (--host)")

@@ -1,4 +1,4 @@
-"""The tables of settings in docs/campaign-file.md, each below its mark.
+"""The tables of settings in docs/campaign-file.md and docs/fleet.md, each below its mark.
 
 `python -m tests.helpers.campaign_file_page` writes them anew from the declarations of the settings.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Final
 
 from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
 from taskq.model.handler import Handler
 from taskq.model.settings import REQUIRED, Setting, settings
+from taskq.pilots import settings as pilots
 from tests.helpers.limits_page import ROOT
 
 PAGE: Final = ROOT / "docs/campaign-file.md"
+PILOTS_PAGE: Final = ROOT / "docs/fleet.md"
 MARK: Final = re.compile(r"(<!-- (\w+): written by `make schema`. -->\n).*?\n(?=\n)", re.DOTALL)
 SETTINGS: Final = [
     one for kind in (CampaignSpec, Handler, RetryPolicy) for one in settings(kind).values()
@@ -29,18 +32,22 @@ def _row(one: Setting) -> str:
     default = "required" if one.default is REQUIRED else "none"
     if one.default not in (REQUIRED, None):
         default = f"`{json.dumps(one.default)}`"
-    return f"| `{one.key}` | {values} | {default} | {one.text} |\n"
+    text = f"{', '.join(one.drivers)}: {one.text}" if one.drivers else one.text
+    return f"| `{one.key}` | {values} | {default} | {text} |\n"
 
 
 def _table(name: str) -> str:
-    rows = (_row(one) for one in SETTINGS if one.table == name.replace("campaign", ""))
+    table = name.replace("campaign", "")
+    chosen = [one for one in SETTINGS if one.table == table]
+    rows = map(_row, pilots.SETTINGS.values() if name == "pilots" else chosen)
     return "| key | type | default | means |\n|---|---|---|---|\n" + "".join(rows)
 
 
-def page() -> str:
-    """Return the page as it should be."""
-    return MARK.sub(lambda mark: f"{mark[1]}\n{_table(mark[2])}", PAGE.read_text(encoding="utf-8"))
+def page(path: Path = PAGE) -> str:
+    """Return a page as it should be."""
+    return MARK.sub(lambda mark: f"{mark[1]}\n{_table(mark[2])}", path.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for file in (PAGE, PILOTS_PAGE):
+        file.write_text(page(file), encoding="utf-8")

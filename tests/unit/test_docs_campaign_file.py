@@ -34,6 +34,12 @@ def test_the_tables_are_those_of_the_declarations() -> None:
     assert page() == PAGE, "run `make schema`"
 
 
+def test_the_table_of_pilots_is_that_of_their_declarations() -> None:
+    """`make schema` writes it."""
+    file = campaign_file_page.PILOTS_PAGE
+    assert page(file) == file.read_text(encoding="utf-8"), "run `make schema`"
+
+
 def test_every_key_is_on_the_page() -> None:
     """One that is new in the parser is new on the page, and one that is gone there goes."""
     assert DOCUMENTED.keys() == _keys().keys()

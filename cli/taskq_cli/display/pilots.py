@@ -13,7 +13,7 @@ from taskq.model.views import PilotView
 from taskq.model.words import duration
 from taskq.pilots.drivers import make_driver, script_of
 from taskq.pilots.pilot_file import DescribedPilot
-from taskq.pilots.settings import pilot_settings
+from taskq.pilots.settings import SETTINGS, pilot_settings
 from taskq_cli.display.output import Column, as_record, facts, write_record
 from taskq_cli.display.text import printable
 
@@ -30,7 +30,7 @@ def described(pilot: PilotView) -> str:
             "trouble": pilot.trouble,
             "loop": about_loop(pilot.looked_ago_s, pilot.looked_from),
             "jobs": f"{pilot.serving} serving, {pilot.starting} starting, {pilot.queued} queued",
-            **{key: _plain(value) for key, value in pilot.settings.items()},
+            **{key: _shown(key, value) for key, value in pilot.settings.items()},
         }
     )
 
@@ -93,8 +93,9 @@ def after(one: Any, since: str, until: str) -> str | None:
     return duration(max(0.0, (one[until] - one[since]).total_seconds()))
 
 
-def _plain(value: Any) -> Any:
-    return " ".join(map(str, value)) if isinstance(value, list) else value
+def _shown(key: str, value: Any) -> str:
+    """Return a stored setting for people."""
+    return SETTINGS[key].shown(tuple(value) if isinstance(value, list) else value)
 
 
 PILOT_COLUMNS: Final = (

@@ -15,8 +15,8 @@ import click
 from taskq import CampaignSpec, Handler, RetryPolicy
 from taskq.ingest.sources.records import number_or_text
 from taskq.model.errors import UsageError
-from taskq.model.settings import CHOICE, FLAG, TEXT, TEXTS, Setting, settings
-from taskq_cli.options.shared import together
+from taskq.model.settings import settings
+from taskq_cli.options.shared import setting_option, setting_value, together
 
 _SETTINGS: Final = [
     one
@@ -42,7 +42,9 @@ class SpecOptions:
     def applied(self, spec: CampaignSpec) -> CampaignSpec:
         """Return the spec changed by the options; raise `InvalidCampaign` if it is not valid."""
         given = self._given
-        changes = {one.name: _value(one, given[one.name]) for one in _SETTINGS if one.name in given}
+        changes = {
+            one.name: setting_value(one, given[one.name]) for one in _SETTINGS if one.name in given
+        }
         retry = {name: changes.pop(name) for name in settings(RetryPolicy) if name in changes}
         return replace(
             spec,
@@ -79,38 +81,6 @@ def spec_options(command: Callable[..., Any]) -> Any:
     return together(*_OPTIONS)(collected)
 
 
-def _value(one: Setting, given: Any) -> Any:
-    """Return the value of a setting from what was given of its option."""
-    if one.kind is TEXTS:
-        return tuple(filter(None, given))
-    if one.kind in (TEXT, CHOICE, FLAG):
-        return given
-    try:
-        return one.parsed(given)
-    except ValueError:
-        none = ", or none" if one.optional else ""
-        raise UsageError(f"{one.flag} {given!r:.80} must be {one.kind.form}{none}") from None
-
-
-def _as_click(one: Setting) -> Callable[..., Any]:
-    """Return the option of a setting."""
-    text = f"{one.plain[0].upper()}{one.plain[1:]}."
-    if one.kind is FLAG:
-        flags = f"{one.flag}/--no-{one.flag[2:]}"
-        usual = flags.split("/")[not one.default]
-        return click.option(flags, default=None, help=f"{text} [default: {usual}]")
-    if one.kind is TEXTS:
-        text += " May be repeated; those given replace all before, '' leaves none."
-        return click.option(one.flag, one.name, multiple=True, metavar=one.placeholder, help=text)
-    if one.default != "":
-        usual = "none" if one.default in (None, ()) else one.kind.written(one.default)
-        text += f" [default: {usual}]"
-    if one.kind is CHOICE:
-        return click.option(one.flag, type=click.Choice(one.choices), help=text)
-    metavar = f"{one.placeholder}|none" if one.optional else one.placeholder
-    return click.option(one.flag, one.name, metavar=metavar, help=text)
-
-
 def _param(text: str) -> tuple[str, int | float | str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
@@ -136,7 +106,7 @@ _OPTIONS: Final = (
         default=None,
         help="The program is long-lived and speaks JSON lines; otherwise each task starts one.",
     ),
-    *map(_as_click, _SETTINGS),
+    *(setting_option(one, "those given replace all before, '' leaves none") for one in _SETTINGS),
     click.option(
         "--param",
         multiple=True,

@@ -19,6 +19,7 @@ from taskq.db.standby import MOST_BEHIND_S
 from taskq.embedded import Server
 from taskq.model.errors import TaskqError, UsageError
 from taskq.model.seed import check_path
+from taskq.model.settings import CHOICE, FLAG, REQUIRED, TEXT, TEXTS, Setting
 from taskq.model.words import duration
 from taskq_agent.text import size_in_bytes, time_s
 from taskq_cli.invocation import (
@@ -37,6 +38,40 @@ def together(*options: Decorator) -> Decorator:
         return command
 
     return decorated
+
+
+def setting_option(one: Setting, several: str = "") -> Decorator:
+    """Return the option of a declared setting. several: more to say of one that may be repeated."""
+    text = f"{one.plain[0].upper()}{one.plain[1:]}."
+    if one.drivers:
+        text = f"{', '.join(one.drivers)}: {one.plain}."
+    if one.kind is FLAG:
+        flags = f"{one.flag}/--no-{one.flag[2:]}"
+        usual = flags.split("/")[not one.default]
+        return click.option(flags, default=None, help=f"{text} [default: {usual}]")
+    if one.kind is TEXTS:
+        text += f" May be repeated{'; ' * bool(several)}{several}."
+        return click.option(one.flag, one.name, multiple=True, metavar=one.placeholder, help=text)
+    if one.default not in ("", REQUIRED):
+        usual = "none" if one.default in (None, ()) else one.kind.written(one.default)
+        text += f" [default: {usual}]"
+    if one.kind is CHOICE:
+        return click.option(one.flag, type=click.Choice(one.choices), help=text)
+    metavar = f"{one.placeholder}|none" if one.optional else one.placeholder
+    return click.option(one.flag, one.name, metavar=metavar, help=text)
+
+
+def setting_value(one: Setting, given: Any) -> Any:
+    """Return the value of a setting from what was given of its option."""
+    if one.kind is TEXTS:
+        return tuple(filter(None, given))
+    if one.kind in (TEXT, CHOICE, FLAG):
+        return given
+    try:
+        return one.parsed(given)
+    except ValueError:
+        none = ", or none" if one.optional else ""
+        raise UsageError(f"{one.flag} {given!r:.80} must be {one.kind.form}{none}") from None
 
 
 _DURATION: Final = re.compile(r"\d{1,9}(?:\.\d{1,3})? ?(s|m|min|h|d)")

@@ -106,7 +106,7 @@ def test_setup_lines_come_from_a_file(taskq: CommandLine, tmp_path: Path) -> Non
             (
                 ["slurm", "x", "--campaign", "/c", "--time-limit", "soon"],
                 2,
-                "as 90s, 30m, 2h or 7d",
+                "must be a time, as 90s, 30m or 2h",
             ),
             (["slurm", "x", "--campaign", "/c", "--option", "-p x"], 2, "must read --name=value"),
             (["slurm", "x", "--campaign", "/c", "--token-file", "gone"], 66, "gone: no such file"),
