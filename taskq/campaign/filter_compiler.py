@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from taskq.campaign.filter_parser import parse
-from taskq.campaign.filter_syntax import And, FieldComparison, Not, Or, Term, Value
+from taskq.campaign.filter_parser import And, FieldComparison, Not, Or, Term, Value, parse
 from taskq.model.seed import STATUSES
 
 _ALL: Final = frozenset(STATUSES)

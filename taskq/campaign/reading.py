@@ -17,7 +17,7 @@ from taskq.campaign.subtree import Subtree
 from taskq.db.access import Queries
 from taskq.db.address import Row
 from taskq.db.standby import exact
-from taskq.diagnosis.fact_reading import read_facts
+from taskq.diagnosis.facts import read_facts
 from taskq.diagnosis.reasons import Explanation
 from taskq.diagnosis.rules import explain_campaign
 from taskq.diagnosis.task_rules import explain_task
@@ -32,7 +32,7 @@ from taskq.model.errors import ResultLost, UsageError
 from taskq.model.pauses import sleep
 from taskq.model.seed import STATUSES
 from taskq.model.views import Attempt, FailureCause, Hedges, Result, SecondAttempt, Status, TaskView
-from taskq.results import looking
+from taskq.results import cursor as cursors
 from taskq.results.cursor import Cursor
 
 WAIT_S: Final = 0.5
@@ -52,7 +52,7 @@ def results(
         if where is not None:
             raise UsageError("results since a cursor take no filter: leave out where")
         since.begin(subtree.path, subtree.row()["created_at"])
-        rows = looking.look(subtree.database, subtree.nodes(below=below), since)
+        rows = cursors.look(subtree.database, subtree.nodes(below=below), since)
     elif where is not None:
         rows = _matching_results(subtree, where, below=below)
     else:
@@ -75,7 +75,7 @@ def follow(
     def counts() -> list[Status]:
         return [one for one in subtree.tree() if below or one.path == subtree.path]
 
-    rows = looking.follow(subtree.database, counts, cursor, on_page)
+    rows = cursors.follow(subtree.database, counts, cursor, on_page)
     return (Result(**fetching.of(row)) for row in rows)
 
 

@@ -25,6 +25,7 @@ class Queries(Protocol):
 
     `connections.Database` and `statements.Statements` run them on a connection,
     `gateway_queries.GatewayQueries` asks a gateway. Code that needs only this works over both.
+    `row` and `value` follow from `rows`.
     """
 
     @property
@@ -38,11 +39,12 @@ class Queries(Protocol):
 
     def row(self, name: str, /, **values: object) -> Row | None:
         """Return the first row, None if there is none."""
-        ...
+        return next(iter(self.rows(name, **values)), None)
 
     def value(self, name: str, /, **values: object) -> Any:
         """Return the first column of the first row, None if there is none."""
-        ...
+        row = self.row(name, **values)
+        return None if row is None else next(iter(row.values()))
 
 
 class Queue(Protocol):

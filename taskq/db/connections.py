@@ -10,13 +10,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import psycopg
 import psycopg_pool
 from typing_extensions import Self
 
-from taskq.db.access import check_process
+from taskq.db.access import Queries, check_process
 from taskq.db.address import (
     POOL_TIMEOUT_S,
     PREPARED_BEFORE,
@@ -209,7 +209,7 @@ class AsyncConnection:
         self._connection = self._cursor = None
 
 
-class Database:
+class Database(Queries):
     """A database, accessed through a pool of connections. Thread-safe."""
 
     def __init__(self, dsn: str, *, server: str | None = None, most: int = 8) -> None:
@@ -334,13 +334,3 @@ class Database:
         """Return all rows of a statement."""
         with self.connection() as statements:
             return statements.rows(name, **values)
-
-    def row(self, name: str, /, **values: object) -> Row | None:
-        """Return the first row, None if there is none."""
-        with self.connection() as statements:
-            return statements.row(name, **values)
-
-    def value(self, name: str, /, **values: object) -> Any:
-        """Return the first column of the first row, None if there is none."""
-        with self.connection() as statements:
-            return statements.value(name, **values)

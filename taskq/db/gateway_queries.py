@@ -17,9 +17,9 @@ from decimal import Decimal
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from taskq.db.access import check_process
+from taskq.db.access import Queries, check_process
 from taskq.db.address import Row
 from taskq.db.catalogue import find
 from taskq.db.gateway_answers import Refusal, answered_rows, refusal
@@ -43,7 +43,7 @@ _MAX_ERROR_BYTES: Final = 1 << 20
 _MAX_ANSWER_BYTES: Final = 256 << 20
 
 
-class GatewayQueries:
+class GatewayQueries(Queries):
     """Runs named statements at a gateway. Thread-safe.
 
     server: its name in messages. Errors are those of a connection to PostgreSQL, and `Unavailable`
@@ -114,15 +114,6 @@ class GatewayQueries:
                         name, **values | {"tasks": tasks[half:]}
                     )
             raise refused.error(name) from None
-
-    def row(self, name: str, /, **values: object) -> Row | None:
-        """Return the first row, None if there is none."""
-        return next(iter(self.rows(name, **values)), None)
-
-    def value(self, name: str, /, **values: object) -> Any:
-        """Return the first column of the first row, None if there is none."""
-        row = self.row(name, **values)
-        return None if row is None else next(iter(row.values()))
 
     @contextmanager
     def blob(

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class StandbyReads:
+class StandbyReads(Queries):
     """Runs reading statements on a standby, or on the primary while the standby is unfit.
 
     Thread-safe. The primary repeats a statement that the standby does not answer, and a lookup by
@@ -119,10 +119,6 @@ class StandbyReads:
             return found
 
         return self._ask(name, ask)
-
-    def value(self, name: str, /, **values: object) -> Any:
-        """Return the first column of the first row, None if there is none."""
-        return self._ask(name, lambda one: one.value(name, **values))
 
     def in_snapshot(self, read: Callable[[Statements], T]) -> T:
         """Return what a function reads in one snapshot."""

@@ -13,6 +13,7 @@ from psycopg import sql
 from psycopg.adapt import Buffer, Dumper, Loader
 from psycopg.rows import tuple_row
 
+from taskq.db.access import Queries
 from taskq.db.address import Row, quoted
 from taskq.db.catalogue import statement
 from taskq.db.silence import WatchedConnection
@@ -52,7 +53,7 @@ class _EncodedTextDumper(Dumper):
         return obj
 
 
-class Statements:
+class Statements(Queries):
     """Runs named statements on one connection, in or outside a transaction."""
 
     def __init__(self, connection: WatchedConnection) -> None:
@@ -68,15 +69,6 @@ class Statements:
     def rows(self, name: str, /, **values: object) -> list[Row]:
         """Return all rows of a statement."""
         return self._cursor.execute(statement(name), values).fetchall()
-
-    def row(self, name: str, /, **values: object) -> Row | None:
-        """Return the first row, None if there is none."""
-        return self._cursor.execute(statement(name), values).fetchone()
-
-    def value(self, name: str, /, **values: object) -> Any:
-        """Return the first column of the first row, None if there is none."""
-        row = self.row(name, **values)
-        return None if row is None else next(iter(row.values()))
 
     def execute(self, name: str, /, **values: object) -> None:
         """Run a statement that returns nothing."""

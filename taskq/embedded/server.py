@@ -16,9 +16,8 @@ from taskq.embedded import postmaster
 from taskq.embedded.account import SHARED, server_account, user_name
 from taskq.embedded.cluster import DATABASE, ensure_cluster
 from taskq.embedded.home import Home, default_home, read_state, write_file
-from taskq.embedded.installation import Installation, locate
+from taskq.embedded.installation import Installation, locate, reachable
 from taskq.embedded.postmaster import Postmaster
-from taskq.embedded.runtime import reachable
 from taskq.embedded.settings import ROLE, write_settings
 from taskq.model.errors import Conflict, Unavailable, UsageError
 

@@ -1,19 +1,29 @@
-"""Cursors: they record which results of a campaign were given, and are kept with these."""
+"""Cursors: they record which results of a campaign were given, and read those that have come since.
+
+Attempts are recorded when they end. So in the gaps of a cursor, and behind its last task, the key
+of attempts holds only new results and failures, and no waiting tasks. A look costs the rows that it
+finds, a look-up for each gap, and the failures.
+"""
 
 from __future__ import annotations
 
 import heapq
 import json
+import time
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
 
+from taskq.db.access import PAGE, Queries
+from taskq.db.address import Row
 from taskq.files.destination import opened
 from taskq.model.errors import Conflict, UsageError
+from taskq.model.pauses import sleep
+from taskq.model.views import Status
 
 #: The largest possible id.
 LAST_ID: Final = 2**63 - 1
@@ -199,3 +209,80 @@ class Cursor:
     def given(self, campaign_id: int) -> IdSet:
         """Return the set of tasks whose results were given; callers add further ones to it."""
         return self._given[campaign_id]
+
+
+#: Limits of one statement: gaps that it looks into, and attempts that it reads.
+GAPS: Final = 1_000
+SCAN: Final = 5_000
+POLL_S: Final = 0.5
+#: The pause after a look, as a multiple of its duration.
+REST: Final = 9
+
+
+def look(
+    database: Queries,
+    campaigns: Iterable[tuple[int, str]],
+    cursor: Cursor,
+    on_page: Callable[[], object] = lambda: None,
+) -> Iterator[Row]:
+    """Yield results that the cursor does not have, campaign by campaign and ordered by task.
+
+    Each counts as given when the next is requested. on_page: called when all so far are given.
+    """
+    for campaign, path in campaigns:
+        given = cursor.given(campaign)
+        for tasks in _new_tasks(database, campaign, given):
+            for start in range(0, len(tasks), PAGE):
+                page = tasks[start : start + PAGE]
+                for row in database.rows("results_of", campaign=campaign, tasks=page):
+                    yield {"campaign": path, **row}
+                    given.add(row["task_id"])
+                on_page()
+
+
+def follow(
+    database: Queries,
+    counts: Callable[[], list[Status]],
+    cursor: Cursor,
+    on_page: Callable[[], object] = lambda: None,
+) -> Iterator[Row]:
+    """Yield results as they come, until no task is unfinished; see `look`.
+
+    counts: returns the own counts of each campaign. A look is followed by a pause nine times as
+    long.
+    """
+    looked: dict[int, int] = {}
+    rested_at = 0.0
+    while True:
+        nodes = counts()
+        done = {one.campaign_id: one.done for one in nodes}
+        ended = not any(one.unfinished for one in nodes)
+        began = time.monotonic()
+        if ended or (done != looked and began >= rested_at):
+            moved = (
+                (one.campaign_id, one.path)
+                for one in nodes
+                if ended or one.done != looked.get(one.campaign_id, 0)
+            )
+            yield from look(database, moved, cursor, on_page)
+            looked, now = done, time.monotonic()
+            rested_at = now + REST * (now - began)
+        on_page()
+        if ended:
+            return
+        sleep(POLL_S)
+
+
+def _new_tasks(database: Queries, campaign: int, given: IdSet) -> Iterator[list[int]]:
+    given.settle()
+    after = 0
+    while after < LAST_ID:
+        gaps = given.gaps(after, GAPS)
+        if not gaps:
+            return
+        firsts, lasts = (list(ids) for ids in zip(*gaps, strict=True))
+        words = {"campaign": campaign, "firsts": firsts, "lasts": lasts, "scan": SCAN}
+        (row,) = database.rows("done_within", **words)
+        if row["tasks"]:
+            yield row["tasks"]
+        after = lasts[-1] if row["last"] is None else row["last"]

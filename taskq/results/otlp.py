@@ -22,7 +22,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 
 from taskq.model.errors import Unavailable, UsageError
 from taskq.model.version import VERSION
-from taskq.results.spans import Attributes, Trace
+from taskq.results.traces import Attributes, Trace
 from taskq_agent.http.connections import Dialer
 from taskq_agent.http.gateways import GatewayAddress
 

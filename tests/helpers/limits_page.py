@@ -49,12 +49,10 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_REPORTED_CLASHES", "conflicts of keys that a seeding names", "counted, not named"),
     ),
     "taskq.files.blob_store": (("MAX_INPUT_BYTES", "input of a campaign", "`UsageError`; 413"),),
-    "taskq.campaign.filter_syntax": (
+    "taskq.campaign.filter_parser": (
         ("MAX_CHARS", "filter", "`InvalidFilter`"),
         ("MAX_NUMBER_CHARS", "number in a filter", "`InvalidFilter`"),
         ("MAX_EXPONENT", "exponent of a number in a filter", "`InvalidFilter`"),
-    ),
-    "taskq.campaign.filter_parser": (
         ("MAX_DEPTH", "depth of a filter", "`InvalidFilter`"),
         ("MAX_COMPARISONS", "comparisons of a filter", "`InvalidFilter`"),
         ("MAX_PIECES", "comparisons with `~` of a filter", "`InvalidFilter`"),

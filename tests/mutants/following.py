@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_LOOKING: Final = "taskq/results/looking.py"
+_LOOKING: Final = "taskq/results/cursor.py"
 _SINCE: Final = ("tests/integration/results/test_following.py",)
 _INDEX: Final = ("tests/integration/results/test_result_indexes.py",)
 _EXPORT: Final = ("tests/integration/cli/test_cli_following.py",)

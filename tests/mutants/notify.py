@@ -61,7 +61,7 @@ NOTIFY: Final = (
     ),
     Mutant(
         "hidden-private-address-is-public",
-        "taskq/upkeep/webhook.py",
+        "taskq/upkeep/deliver.py",
         "        elif any(ip in net for net in _WRAPPED):\n",
         "        elif ip.is_loopback:\n",
         "A rule reaches private addresses through a translator of addresses.",
@@ -69,7 +69,7 @@ NOTIFY: Final = (
     ),
     Mutant(
         "webhook-refusal-counts-as-sent",
-        "taskq/upkeep/webhook.py",
+        "taskq/upkeep/deliver.py",
         "_SUCCESS: Final = range(200, 300)",
         "_SUCCESS: Final = range(200, 600)",
         "A message that its receiver refused is never sent again.",

@@ -33,7 +33,7 @@ TRACING: Final = (
     ),
     Mutant(
         "traces-of-two-campaigns-in-one",
-        "taskq/results/spans.py",
+        "taskq/results/traces.py",
         "json.dumps([path, created_at.astimezone(timezone.utc).isoformat(), task_id])",
         "json.dumps([path, task_id])",
         "Tasks of two queues get into one trace, where campaigns have the same path.",
@@ -41,7 +41,7 @@ TRACING: Final = (
     ),
     Mutant(
         "phases-longer-than-their-attempt",
-        "taskq/results/spans.py",
+        "taskq/results/traces.py",
         "until_ns = min(end_ns, at_ns + int(measured[name] * _NS))",
         "until_ns = at_ns + int(measured[name] * _NS)",
         "An agent that lies, or whose clock jumps, spoils a trace.",

@@ -10,8 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq.campaign.filter_compiler import compiled
-from taskq.campaign.filter_parser import MAX_COMPARISONS, MAX_DEPTH, MAX_PIECES, parse
-from taskq.campaign.filter_syntax import KINDS, MAX_CHARS, And, FieldComparison, Not, Or
+from taskq.campaign.filter_parser import (
+    KINDS,
+    MAX_CHARS,
+    MAX_COMPARISONS,
+    MAX_DEPTH,
+    MAX_PIECES,
+    And,
+    FieldComparison,
+    Not,
+    Or,
+    parse,
+)
 from taskq.model.errors import InvalidFilter
 from taskq.model.seed import STATUSES
 from tests.helpers.corruption import TEXTS

@@ -8,9 +8,9 @@ import pytest
 
 from taskq.model.errors import UsageError
 from taskq.upkeep.channels import Channels, SmtpServer, Target, read_webhook
+from taskq.upkeep.deliver import is_public
 from taskq.upkeep.notifications import EVENTS
 from taskq.upkeep.texts import message, sentence
-from taskq.upkeep.webhook import is_public
 
 FIGURES = {
     "finished": {"done": 1_990, "failed": 10, "cancelled": 0},

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from taskq.model.views import Attempt
-from taskq.results.spans import PHASES, Trace, trace_of
+from taskq.results.traces import PHASES, Trace, trace_of
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, 6, timezone.utc)
 

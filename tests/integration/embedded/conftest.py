@@ -12,7 +12,7 @@ import pytest
 from taskq.embedded import Installation, Server, locate
 from taskq.embedded.account import server_account
 from taskq.embedded.home import Home
-from taskq.embedded.runtime import reachable
+from taskq.embedded.installation import reachable
 from tests.fixtures.servers import cheapest_folder, choose_user
 from tests.integration.embedded.support import IS_ROOT
 

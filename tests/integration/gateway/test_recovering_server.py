@@ -14,8 +14,8 @@ from taskq.db.address import is_starting
 from taskq.db.gateway_queries import GatewayQueries
 from taskq.embedded import Server, locate
 from taskq.embedded.account import launch, server_account
+from taskq.embedded.installation import reachable
 from taskq.embedded.postmaster import clear_stale
-from taskq.embedded.runtime import reachable
 from taskq.embedded.settings import write_settings
 from taskq.model.errors import Unavailable
 from tests.fixtures.gateways import Realm, StartGateway, opened

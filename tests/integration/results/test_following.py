@@ -19,7 +19,7 @@ from psycopg.rows import dict_row
 from taskq import Campaign, Client, Conflict, Cursor, Seed, UsageError
 from taskq.db.catalogue import statement
 from taskq.db.connections import Database
-from taskq.results import looking
+from taskq.results import cursor as cursors
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
@@ -75,8 +75,8 @@ def test_each_result_is_given_once_whatever_the_order(
 ) -> None:
     """Of several campaigns, with failures, retries and late commits, in however small steps."""
     chance = random.Random(seed)
-    monkeypatch.setattr(looking, "GAPS", chance.choice((1, 2, 1_000)))
-    monkeypatch.setattr(looking, "SCAN", chance.choice((1, 2, 3, 5_000)))
+    monkeypatch.setattr(cursors, "GAPS", chance.choice((1, 2, 1_000)))
+    monkeypatch.setattr(cursors, "SCAN", chance.choice((1, 2, 3, 5_000)))
     top = queue.create_campaign("/w")
     for path in ("/w", "/w/a", "/w/b"):
         queue.create_campaign(path).seed(Seed({}, f"{path}{n}") for n in range(12))
@@ -132,7 +132,7 @@ def test_following_gives_each_result_once_and_ends(
     campaign: Campaign, hire: Hire, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While two agents work, one of which commits late, and after the last of them."""
-    monkeypatch.setattr(looking, "POLL_S", 0.01)
+    monkeypatch.setattr(cursors, "POLL_S", 0.01)
     campaign.seed(Seed({}, f"t{n}") for n in range(300))
     campaign.seed([Seed({}, "fails")])
     agents = [hire(), hire()]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from taskq import Campaign, Seed, connect
 from taskq.campaign.bulk import PAGE, pages
 from taskq.campaign.filter_compiler import compiled
-from taskq.campaign.filter_syntax import And, FieldComparison, Not, Or, Term
+from taskq.campaign.filter_parser import And, FieldComparison, Not, Or, Term
 from taskq.db.catalogue import statement
 from tests.fixtures.databases import fresh_database
 from tests.fixtures.queues import Hire
