@@ -13,6 +13,7 @@ begin
     if not exists (
         select from taskq.span s
          where s.campaign_id = p_campaign
+           and s.status = 'waiting'
            and (-s.priority) < coalesce(p_before, 32768)
            and s.next_id <= s.last_id)
     then
@@ -23,6 +24,7 @@ begin
         select s.first_id into v_span
           from taskq.span s
          where s.campaign_id = p_campaign
+           and s.status = 'waiting'
            and (-s.priority) < coalesce(p_before, 32768)
            and s.next_id <= s.last_id
          order by s.campaign_id, (-s.priority), s.first_id

@@ -1,13 +1,13 @@
--- cancel(campaign, tasks, after, limit, begun): cancels tasks that are not final, at most `limit` in a
--- call, in the order of their ids.
+-- cancel(campaign, tasks, after, limit, begun): cancels tasks that are not final, in the order of their ids.
 --
--- tasks: these; null: all. after: the last id that the call before returned, 0 at first.
+-- tasks: these; null: all. after: the `last` of the call before, 0 at first.
+-- limit: of tasks in a call; of all tasks, those in spans count as one for each span.
 -- begun: false leaves out tasks that an agent has; only for given tasks.
 -- moved: how many were cancelled; last: the id to go on after, null when there is no more.
 -- A running attempt ends as cancelled; its agent gets the order at the next heartbeat. Damaged rows do
 -- not fail the call: a working task without a session is no attempt, and recorded attempts stay.
 --
--- Locks: the spans that the tasks are in, see unspan(), then the bundles, then the rows of the tasks, in the order
+-- Locks: the spans that the tasks are in, see unspan() and move_spans(), then the bundles, then the rows of the tasks, in the order
 -- of task_id; waits for them. For all tasks, first the campaign's lock of seed_begin(): then no seed and no
 -- retry is under way that has not seen set_status(), so nothing is left behind. Index: task_pkey.
 --
@@ -29,14 +29,19 @@ language plpgsql
 as $$
 declare
     v_rows tid[];
+    v_in_spans integer := 0;
+    v_upto bigint;
 begin
     perform taskq.demand_read_committed();
+    -- Spans come first: a claim under way holds its span until what it took is in a bundle.
     if p_tasks is null then
         perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));
+        select m.moved, m.upto
+          into v_in_spans, v_upto
+          from taskq.move_spans(p_campaign, 'waiting', 'cancelled', p_after, p_limit) m;
+    else
+        perform taskq.unspan(p_campaign, p_tasks);
     end if;
-    -- The first waiting tasks, and all that agents have, so that no id below `last` is left behind. Spans
-    -- come first: a claim under way holds its span until what it took is in a bundle.
-    perform taskq.unspan(p_campaign, p_tasks, p_after, p_limit);
     perform taskq.unpack(
         p_campaign,
         coalesce(
@@ -44,7 +49,8 @@ begin
             array(select t.task_id
                     from taskq.bundle b
                    cross join lateral unnest(b.tasks) as t (task_id)
-                   where b.campaign_id = p_campaign)));
+                   where b.campaign_id = p_campaign
+                     and b.first_id > p_after)));
     if p_tasks is null then
         v_rows := array(
             select t.ctid
@@ -94,13 +100,16 @@ begin
     ), counted as (
         insert into taskq.delta (campaign_id, waiting, delayed, working, cancelled)
         select p_campaign,
-               -count(*) filter (where p.status = 'waiting'),
+               -v_in_spans - count(*) filter (where p.status = 'waiting'),
                -count(*) filter (where p.status = 'delayed'),
                -count(*) filter (where p.status = 'working'),
-               count(*)
+               v_in_spans + count(*)
           from pick p
-        having count(*) > 0
+        having v_in_spans + count(*) > 0
     )
-    select count(*), max(p.task_id) into moved, last from pick p;
+    -- No id up to `last` is left behind, in spans or in rows.
+    select v_in_spans + count(*), least(v_upto, case when count(*) = p_limit then max(p.task_id) end)
+      into moved, last
+      from pick p;
 end
 $$;

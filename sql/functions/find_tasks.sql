@@ -90,7 +90,8 @@ begin
                  from (select n.next_id, n.last_id
                          from taskq.span n
                         where v_from = 'others'
-                          and 'waiting' = any (p_states)
+                          and p_states && '{waiting,cancelled}'
+                          and n.status::text = any (p_states)
                           and n.campaign_id = p_campaign
                           and n.first_id >= coalesce(
                                   (select n.first_id

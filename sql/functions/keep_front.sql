@@ -86,6 +86,7 @@ begin
                  or p_look and (select true
                     from taskq.span n
                    where n.campaign_id = l.campaign_id
+                     and n.status = 'waiting'
                      and (-n.priority) < l.rank
                    limit 1) is true as overtaken
             from taskq.front_list l

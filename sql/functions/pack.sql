@@ -1,9 +1,10 @@
--- pack(campaign, above, upto, apart, parts, priorities): makes waiting tasks of specs that are not tasks yet.
+-- pack(campaign, above, upto, apart, parts, priorities, status): makes tasks of specs that are not tasks yet.
 -- A part of seed_end() and unspan(); not for clients.
 --
 -- above, upto: specs with ids above the first, and up to the second; null: to the last. apart: those that get
 --     a row each. parts: into how many spans to divide neighbours, more if these would be too large.
 --     priorities: one for each of `apart`, which is then in ascending order; null: those of their specs.
+--     status: of the tasks; waiting or cancelled.
 -- Result: how many tasks.
 --
 -- Neighbours of one priority become a span, see migrations/0002_tasks.sql: of at least two tasks, and of few
@@ -13,7 +14,8 @@
 -- Locks: none. Index: spec_pkey.
 create or replace function taskq.pack(
     p_campaign bigint, p_above bigint, p_upto bigint default null, p_apart bigint[] default '{}',
-    p_parts integer default 32, p_priorities smallint[] default null)
+    p_parts integer default 32, p_priorities smallint[] default null,
+    p_status taskq.task_status default 'waiting')
 returns integer
 language plpgsql
 as $$
@@ -41,8 +43,8 @@ begin
         -- time.
         if v_packed >= v_least and v_lowest = v_highest then
             v_size := greatest(v_least, least(v_most, v_packed / p_parts));
-            insert into taskq.span (campaign_id, first_id, next_id, last_id, priority)
-            select p_campaign, v_ids[p.first], v_ids[p.first], v_ids[p.last], v_lowest
+            insert into taskq.span (campaign_id, first_id, next_id, last_id, priority, status)
+            select p_campaign, v_ids[p.first], v_ids[p.first], v_ids[p.last], v_lowest, p_status
               from (
                   select g.first, case when g.first + 2 * v_size - 1 > v_packed then v_packed
                                        else g.first + v_size - 1 end as last
@@ -75,15 +77,15 @@ begin
               window neighbours as (partition by f.priority, f.apart, f.run)
           ) r
     ), spans as (
-        insert into taskq.span (campaign_id, first_id, next_id, last_id, priority)
-        select p_campaign, min(p.task_id), min(p.task_id), max(p.task_id), p.priority
+        insert into taskq.span (campaign_id, first_id, next_id, last_id, priority, status)
+        select p_campaign, min(p.task_id), min(p.task_id), max(p.task_id), p.priority, p_status
           from part p
          where p.packed
          group by p.priority, p.run, p.part
          order by 2
     ), rows as (
-        insert into taskq.task (campaign_id, task_id, priority)
-        select p_campaign, p.task_id,
+        insert into taskq.task (campaign_id, task_id, status, priority)
+        select p_campaign, p.task_id, p_status,
                case when p.apart
                     then coalesce(p_priorities[width_bucket(p.task_id, p_apart)], p.priority)
                     else p.priority end

@@ -78,6 +78,7 @@ begin
                   (select (-s.priority)::bigint as rank, s.next_id as task_id
                      from taskq.span s
                     where s.campaign_id = p_campaign
+                      and s.status = 'waiting'
                     order by s.campaign_id, (-s.priority), s.first_id
                     limit 1)
                    union all

@@ -1,25 +1,28 @@
--- remove_tasks(campaign, limit): deletes the tasks of a campaign with their attempts and results, at
--- most `limit` in a call. Call it until it returns 0, then remove_campaign().
+-- remove_tasks(campaign, after, limit): deletes the tasks of a campaign with their attempts and results, in the
+-- order of their ids. Call it until `last` is null, then remove_campaign().
+--
+-- after: the `last` of the call before, 0 at first: so a call does not walk over what those before it deleted,
+--     which is there as long as any snapshot in the cluster can see it.
+-- limit: of tasks, and of attempts beyond those of the first task.
+-- moved: how many were deleted; last: the id to go on after, null when there is no more.
 --
 -- It also deletes damaged ones: tasks without a spec, and attempts without a task.
 --
--- Result: how many. Error TQ409: the campaign is not cancelled.
+-- Error TQ409: the campaign is not cancelled.
 --
 -- Locks: spans and bundles, as cancel() does; the rows of the tasks. Index: spec_pkey, task_pkey, attempt_pkey,
--- output_pkey.
+-- span_pkey, bundle_task, output_pkey.
 -- @roles manager operator
 -- @gateway submitter
 -- @repeat once
 -- @plan generic by-key
-create or replace function taskq.remove_tasks(p_campaign bigint, p_limit integer)
-returns integer
+create or replace function taskq.remove_tasks(
+    p_campaign bigint, p_after bigint, p_limit integer, out moved integer, out last bigint)
 language plpgsql
 as $$
 declare
-    v_tasks bigint[];
-    -- Servers before 17 might go through all of the campaign to find several ids.
     v_first bigint;
-    v_last bigint;
+    v_upto bigint;
 begin
     if taskq.status_after(p_campaign, 'waiting') <> 'cancelled' then
         raise exception 'campaign % is not cancelled', p_campaign using errcode = 'TQ409';
@@ -29,46 +32,97 @@ begin
        set dropped = true
      where i.campaign_id = p_campaign
        and not i.dropped;
-    perform taskq.unspan(p_campaign, null, 0, p_limit);
+    last := least(
+        (select s.task_id
+           from taskq.spec s
+          where s.campaign_id = p_campaign
+            and s.task_id > p_after
+          order by s.campaign_id, s.task_id
+         offset p_limit - 1
+          limit 1),
+        (select t.task_id
+           from taskq.task t
+          where t.campaign_id = p_campaign
+            and t.task_id > p_after
+          order by t.campaign_id, t.task_id
+         offset p_limit - 1
+          limit 1),
+        (select a.task_id
+           from taskq.attempt a
+          where a.campaign_id = p_campaign
+            and a.task_id > p_after
+          order by a.campaign_id, a.task_id
+         offset p_limit - 1
+          limit 1));
+    v_upto := coalesce(last, 9223372036854775806);
+
+    -- The call before has left the rest of a span that went on above its last task.
+    perform pg_advisory_xact_lock(hashtext('taskq.unspan'), hashint8(p_campaign));
+    select n.first_id, least(p_after, n.next_id - 1)
+      into v_first, p_after
+      from (values (p_after)) as given (id)
+      left join lateral (
+           select n.first_id, n.next_id
+             from taskq.span n
+            where n.campaign_id = p_campaign
+              and n.first_id <= given.id
+            order by n.campaign_id desc, n.first_id desc
+            limit 1) n on true;
+    v_first := coalesce(v_first, p_after + 1);
+    perform
+       from taskq.span s
+      where s.campaign_id = p_campaign
+        and s.first_id >= v_first
+        and s.first_id <= v_upto
+      order by s.campaign_id, s.first_id
+        for no key update;
+    -- Bundles are of ids less than 65536 apart.
     perform taskq.unpack(
         p_campaign,
         array(select t.task_id
                 from taskq.bundle b
                cross join lateral unnest(b.tasks) as t (task_id)
-               where b.campaign_id = p_campaign));
-    -- The second and the third find something where rows are missing, and are not run before the
-    -- first finds nothing.
-    v_tasks := coalesce(
-        (select array_agg(p.task_id)
-           from (
-               select s.task_id from taskq.spec s
-                where s.campaign_id = p_campaign
-                order by s.campaign_id, s.task_id
-                limit p_limit
-           ) p),
-        (select array_agg(p.task_id)
-           from (
-               select t.task_id from taskq.task t
-                where t.campaign_id = p_campaign
-                order by t.campaign_id, t.task_id
-                limit p_limit
-           ) p),
-        (select array_agg(distinct p.task_id)
-           from (
-               select a.task_id from taskq.attempt a
-                where a.campaign_id = p_campaign
-                order by a.campaign_id, a.task_id
-                limit p_limit
-           ) p));
-    if v_tasks is null then
-        return 0;
-    end if;
-    select min(k.task_id), max(k.task_id) into v_first, v_last from unnest(v_tasks) as k (task_id);
+               where b.campaign_id = p_campaign
+                 and b.first_id > p_after - 65536
+                 and b.first_id <= v_upto));
+
+    insert into taskq.delta (campaign_id, waiting, cancelled)
+    select p_campaign,
+           -coalesce(sum(n.tasks) filter (where s.status = 'waiting'), 0),
+           -coalesce(sum(n.tasks) filter (where s.status <> 'waiting'), 0)
+      from taskq.span s
+     cross join lateral (
+           select count(*) as tasks
+             from (
+                 select
+                   from taskq.spec p
+                  where p.campaign_id = p_campaign
+                    and p.task_id >= s.next_id
+                    and p.task_id <= least(s.last_id, v_upto)
+                  order by p.campaign_id, p.task_id
+             ) p
+     ) n
+     where s.campaign_id = p_campaign
+       and s.first_id >= v_first
+       and s.first_id <= v_upto
+    having sum(n.tasks) > 0;
+    delete from taskq.span s
+     where s.campaign_id = p_campaign
+       and s.first_id >= v_first
+       and s.first_id <= v_upto
+       and s.last_id <= v_upto;
+    update taskq.span s
+       set next_id = v_upto + 1
+     where s.campaign_id = p_campaign
+       and s.first_id >= v_first
+       and s.first_id <= v_upto
+       and s.next_id <= v_upto;
+
     with gone as (
         delete from taskq.task t
          where t.campaign_id = p_campaign
-           and t.task_id between v_first and v_last
-           and t.task_id = any (v_tasks)
+           and t.task_id > p_after
+           and t.task_id <= v_upto
      returning t.status
     )
     insert into taskq.delta (campaign_id, waiting, delayed, working, failed, cancelled)
@@ -78,13 +132,14 @@ begin
            -count(*) filter (where g.status = 'working'),
            -count(*) filter (where g.status = 'failed'),
            -count(*) filter (where g.status = 'cancelled')
-      from gone g;
+      from gone g
+    having count(*) > 0;
     -- In a snapshot of its own: with what was reported while the tasks were waited for.
     with gone as (
         delete from taskq.attempt a
          where a.campaign_id = p_campaign
-           and a.task_id between v_first and v_last
-           and a.task_id = any (v_tasks)
+           and a.task_id > p_after
+           and a.task_id <= v_upto
      returning a.outcome, a.error_class
     )
     insert into taskq.delta (campaign_id, done, failures, losses)
@@ -101,23 +156,18 @@ begin
     update taskq.output o
        set decided = false
      where o.campaign_id = p_campaign
-       and o.task_id between v_first and v_last
-       and o.task_id = any (v_tasks)
+       and o.task_id > p_after
+       and o.task_id <= v_upto
        and o.decided;
-    -- Each found as tasks() says, and none of them ever changes its place.
+    -- In the order of spec_pkey, which is the only index for it; none of them ever changes its place.
     delete from taskq.spec s
      where s.ctid = any (array(
-               select f.ctid
-                 from unnest(v_tasks) as k (task_id)
-                cross join lateral (
-                    select s.ctid
-                      from taskq.spec s
-                     where s.campaign_id = p_campaign
-                       and s.task_id >= k.task_id
-                       and s.task_id <= k.task_id
-                     order by s.campaign_id, s.task_id
-                     limit 1
-                ) f));
-    return cardinality(v_tasks);
+               select s.ctid
+                 from taskq.spec s
+                where s.campaign_id = p_campaign
+                  and s.task_id > p_after
+                  and s.task_id <= v_upto
+                order by s.campaign_id, s.task_id));
+    get diagnostics moved = row_count;
 end
 $$;

@@ -1,13 +1,14 @@
 -- retry(campaign, status, error_class, tasks, after, limit, dry_run): makes failed or cancelled tasks
--- waiting again, at most `limit` in a call, in the order of their ids, on any host. Failures and losses
--- count from zero again; the numbers of attempts continue.
+-- waiting again, in the order of their ids, on any host. Failures and losses count from zero again; the numbers
+-- of attempts continue.
 --
 -- status: failed or cancelled. error_class: only those whose last attempt ended with it; null: all.
--- tasks, after, moved, last: see cancel(). dry_run: count them, change and lock nothing.
+-- tasks, after, limit, moved, last: see cancel(). dry_run: count `limit` of them, change and lock nothing.
 -- Error TQ409: the campaign, or one above it, is cancelled.
 --
--- Locks: the campaign's lock of seed_begin(), see cancel(); the rows of the tasks, in the order of
--- task_id; waits for them. Index: task_failed or task_pkey. Planned anew each time, see cancel().
+-- Locks: the campaign's lock of seed_begin(), see cancel(); spans of cancelled tasks, see unspan() and
+-- move_spans(); the rows of the tasks, in the order of task_id; waits for them. Index: task_failed or task_pkey,
+-- span_pkey, spec_pkey; those of stand(). Planned anew each time, see cancel().
 -- @roles manager operator
 -- @gateway manager, wakes
 -- @repeat once
@@ -26,7 +27,11 @@ create or replace function taskq.retry(
 language plpgsql
 as $$
 declare
+    -- What is in a span has had no attempt.
+    v_spans constant boolean := p_status = 'cancelled' and p_error_class is null;
     v_rows tid[];
+    v_in_spans integer := 0;
+    v_upto bigint;
 begin
     perform taskq.demand_read_committed();
     if p_status not in ('failed', 'cancelled') then
@@ -39,26 +44,67 @@ begin
         raise exception 'cancelled: %; resume it before retrying', taskq.cancelled_by(p_campaign)
             using errcode = 'TQ409';
     end if;
-    if p_dry_run then
-        select count(*), max(p.task_id)
+    if p_dry_run and p_tasks is not null then
+        select count(*) into moved
+          from (select distinct u.task_id from unnest(p_tasks) as u (task_id)) u
+         cross join lateral taskq.stand(p_campaign, u.task_id) t
+         where u.task_id > p_after
+           and t.status = p_status
+           and (p_error_class is null or p_error_class = (
+                   select a.error_class
+                     from taskq.attempt a
+                    where a.campaign_id = p_campaign
+                      and a.task_id = u.task_id
+                      and a.attempt = t.attempt));
+        return;
+    elsif p_dry_run then
+        select count(*), case when count(*) = p_limit then max(p.task_id) end
           into moved, last
           from (
-              select t.task_id
-                from taskq.task t
-               where t.campaign_id = p_campaign
-                 and t.task_id > p_after
-                 and t.status = p_status
-                 and (p_tasks is null or t.task_id = any (p_tasks))
-                 and (p_error_class is null or p_error_class = (
-                         select a.error_class
-                           from taskq.attempt a
-                          where a.campaign_id = p_campaign
-                            and a.task_id = t.task_id
-                            and a.attempt = t.attempt))
-               order by t.campaign_id, t.task_id
+              (select t.task_id
+                 from taskq.task t
+                where t.campaign_id = p_campaign
+                  and t.task_id > p_after
+                  and t.status = p_status
+                  and (p_error_class is null or p_error_class = (
+                          select a.error_class
+                            from taskq.attempt a
+                           where a.campaign_id = p_campaign
+                             and a.task_id = t.task_id
+                             and a.attempt = t.attempt))
+                order by t.campaign_id, t.task_id
+                limit p_limit)
+               union all
+              -- In the order of spans, see find_tasks().
+              (select s.task_id
+                 from (select n.next_id, n.last_id
+                         from taskq.span n
+                        where v_spans
+                          and n.campaign_id = p_campaign
+                          and n.last_id > p_after
+                          and n.status::text = 'cancelled'
+                        order by n.campaign_id, n.first_id
+                       offset 0) n
+                cross join lateral (
+                      select s.task_id
+                        from taskq.spec s
+                       where s.campaign_id = p_campaign
+                         and s.task_id >= greatest(n.next_id, p_after + 1)
+                         and s.task_id <= n.last_id
+                       order by s.campaign_id, s.task_id
+                       limit p_limit) s
+                limit p_limit)
+               order by 1
                limit p_limit
           ) p;
         return;
+    end if;
+    if v_spans and p_tasks is null then
+        select m.moved, m.upto
+          into v_in_spans, v_upto
+          from taskq.move_spans(p_campaign, p_status, 'waiting', p_after, p_limit) m;
+    elsif v_spans then
+        perform taskq.unspan(p_campaign, p_tasks, p_status);
     end if;
     if p_tasks is null then
         v_rows := array(
@@ -105,7 +151,9 @@ begin
          where t.ctid = any (v_rows)  -- see settle()
      returning t.task_id
     )
-    select count(*), max(c.task_id) into moved, last from changed c;
+    select v_in_spans + count(*), least(v_upto, case when count(*) = p_limit then max(c.task_id) end)
+      into moved, last
+      from changed c;
     if moved > 0 then
         insert into taskq.delta (campaign_id, waiting, failed, cancelled)
         values (p_campaign, moved,

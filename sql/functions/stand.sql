@@ -52,9 +52,9 @@ as $$
           where p_task = any (b.tasks)
      ) b on t.status is null
       left join lateral (
-         select 'waiting'::taskq.task_status as status
+         select n.status
            from (
-               select n.next_id, n.last_id
+               select n.next_id, n.last_id, n.status
                  from taskq.span n
                 where n.campaign_id = p_campaign
                   and n.first_id <= p_task

@@ -33,6 +33,7 @@ begin
         select s.first_id, s.next_id, s.last_id, s.priority
           from taskq.span s
          where s.campaign_id = p_campaign
+           and s.status = 'waiting'
            and ((-s.priority), s.first_id) >= (v_hint[5], v_hint[6])
          order by s.campaign_id, (-s.priority), s.first_id
          limit 1

@@ -50,9 +50,10 @@ begin
               (select s.task_id
                  from (select s.next_id, s.last_id
                          from taskq.span s
-                        where p_status = 'waiting'
+                        where p_status in ('waiting', 'cancelled')
                           and s.campaign_id = p_campaign
                           and s.last_id > p_after
+                          and s.status = p_status
                         order by s.campaign_id, s.first_id
                        offset 0) n
                 cross join lateral (

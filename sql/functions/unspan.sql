@@ -1,8 +1,9 @@
--- unspan(campaign, tasks, after, limit, priorities): gives waiting tasks that are in a span a row each, so that something
--- else can happen to them than a claim. A part of cancel() and prioritise(); not for clients.
+-- unspan(campaign, tasks, status, priorities): gives tasks that are in a span of a status a row each, so that
+-- something else can happen to them than to all of their span. A part of cancel(), retry() and prioritise(); not
+-- for clients.
 --
--- tasks: these; null: the first `limit` of all with ids above `after`. The other tasks of their spans go into
---     spans again, as large as possible: so a change of some of very many leaves the rest packed.
+-- The other tasks of their spans go into spans again, as large as possible: so a change of some of very many
+-- leaves the rest packed.
 -- priorities: of each of the tasks; null: those of their specs.
 --
 -- If there are such spans, calls for one campaign follow each other: a call that waited for a span that
@@ -11,13 +12,12 @@
 -- Locks: with such spans an advisory lock for the campaign until the transaction ends; the spans, in the order of
 -- their first id; waits for them. Both before any bundle and any row of a task. Index: span_pkey, spec_pkey.
 create or replace function taskq.unspan(
-    p_campaign bigint, p_tasks bigint[], p_after bigint default 0, p_limit integer default null,
+    p_campaign bigint, p_tasks bigint[], p_status taskq.task_status default 'waiting',
     p_priorities smallint[] default null)
 returns void
 language plpgsql
 as $$
 declare
-    v_left integer := p_limit;
     v_span record;
     v_tasks bigint[];
     v_priorities smallint[];
@@ -35,9 +35,9 @@ begin
         select true
           from taskq.span s
          where s.campaign_id = p_campaign
-           and s.last_id > p_after
            and s.first_id >= coalesce(v_first, 0)
-           and s.first_id <= coalesce(v_last, 9223372036854775807)
+           and s.first_id <= v_last
+           and s.status::text = p_status::text
          order by s.campaign_id, s.first_id
          limit 1) is not true
     then
@@ -49,47 +49,33 @@ begin
         select s.first_id, s.next_id, s.last_id
           from taskq.span s
          where s.campaign_id = p_campaign
-           and s.last_id > p_after
            and s.first_id >= coalesce(v_first, 0)
-           and s.first_id <= coalesce(v_last, 9223372036854775807)
-           and (p_tasks is null
-                or s.first_id in (
-                       select n.first_id
-                         from unnest(p_tasks) as u (task_id)
-                        cross join lateral (
-                              select n.first_id, n.next_id, n.last_id
-                                from taskq.span n
-                               where n.campaign_id = p_campaign
-                                 and n.first_id <= u.task_id
-                               order by n.campaign_id desc, n.first_id desc
-                               limit 1) n
-                        where u.task_id between n.next_id and n.last_id))
+           and s.first_id <= v_last
+           and s.status::text = p_status::text
+           and s.first_id in (
+                   select n.first_id
+                     from unnest(p_tasks) as u (task_id)
+                    cross join lateral (
+                          select n.first_id, n.next_id, n.last_id
+                            from taskq.span n
+                           where n.campaign_id = p_campaign
+                             and n.first_id <= u.task_id
+                           order by n.campaign_id desc, n.first_id desc
+                           limit 1) n
+                    where u.task_id between n.next_id and n.last_id)
          order by s.campaign_id, s.first_id
            for no key update
     loop
-        if p_tasks is null then
-            v_tasks := array(
-                select s.task_id
-                  from taskq.spec s
-                 where s.campaign_id = p_campaign
-                   and s.task_id >= v_span.next_id
-                   and s.task_id <= v_span.last_id
-                 order by s.campaign_id, s.task_id
-                 limit v_left);
-            v_left := v_left - cardinality(v_tasks);
-        else
-            select array_agg(u.task_id order by u.task_id),
-                   array_agg(u.priority order by u.task_id)
-              into v_tasks, v_priorities
-              from unnest(p_tasks, p_priorities) as u (task_id, priority)
-             where u.task_id between v_span.next_id and v_span.last_id;
-            continue when v_tasks is null;  -- a claim that was waited for has taken them
-        end if;
+        select array_agg(u.task_id order by u.task_id), array_agg(u.priority order by u.task_id)
+          into v_tasks, v_priorities
+          from unnest(p_tasks, p_priorities) as u (task_id, priority)
+         where u.task_id between v_span.next_id and v_span.last_id;
+        continue when v_tasks is null;  -- a claim that was waited for has taken them
         delete from taskq.span s
          where s.campaign_id = p_campaign
            and s.first_id = v_span.first_id;
-        perform taskq.pack(p_campaign, v_span.next_id - 1, v_span.last_id, v_tasks, 1, v_priorities);
-        exit when v_left <= 0;
+        perform taskq.pack(
+            p_campaign, v_span.next_id - 1, v_span.last_id, v_tasks, 1, v_priorities, p_status);
     end loop;
 end
 $$;

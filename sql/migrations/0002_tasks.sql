@@ -1,16 +1,19 @@
 -- Tasks, and how many of them stand where.
 --
--- Ordinary tasks are kept packed: those that nobody has touched as spans of ids, those of a claim for several
+-- Ordinary tasks are kept packed: those that no agent has touched as spans of ids, those of a claim for several
 -- tasks as one bundle, and those that are done as nothing but their attempt. A task has a row in `task` as soon
 -- as something else has happened to it, or while it is worked on by itself.
 --
---     waiting   in a span, or a row
---     working   in a bundle, or a row
---     done      an attempt that is done, and neither a row nor any of the above
---     others    a row
+--     waiting     in a span, or a row
+--     working     in a bundle, or a row
+--     cancelled   in a span if it was cancelled there with all others of the span, or a row
+--     done        an attempt that is done, and neither a row nor any of the above
+--     others      a row
 --
--- So the life of most tasks writes a spec, its share of a bundle, and an attempt. All verbs but claim and report
--- know rows only, and unpack the tasks that they are about first: see functions/unpack.sql.
+-- So the life of most tasks writes a spec, its share of a bundle, and an attempt. Claims and reports know spans and
+-- bundles. So do the verbs that move all tasks of a campaign: they change whole spans (functions/move_spans.sql).
+-- All other verbs know rows only, and unpack the tasks that they are about first: see functions/unpack.sql and
+-- unspan.sql.
 
 create type taskq.task_status as enum ('waiting', 'delayed', 'working', 'done', 'failed', 'cancelled');
 
@@ -90,15 +93,17 @@ create table taskq.span (
     next_id bigint not null,
     last_id bigint not null,
     priority smallint not null,
+    status taskq.task_status not null default 'waiting',
     constraint span_pkey primary key (campaign_id, first_id)
 )
 with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_threshold = 5000);
 
 -- Claims walk this in order, as they do task_waiting.
-create index span_waiting on taskq.span (campaign_id, (-priority), first_id);
+create index span_waiting on taskq.span (campaign_id, (-priority), first_id) where status = 'waiting';
 
 comment on table taskq.span is
-    'Waiting tasks of one campaign and priority that were seeded together: the specs from next_id to last_id.';
+    'Tasks of one campaign and priority that were seeded together and wait, or are cancelled, as one: the specs '
+    'from next_id to last_id. Spans of one campaign do not overlap.';
 comment on column taskq.span.first_id is 'Never changes, so that taking tasks leaves the indexes alone.';
 comment on column taskq.span.next_id is 'Behind last_id: none is left, and the next claim removes the span.';
 
@@ -168,7 +173,7 @@ create view taskq.state as
       from taskq.bundle b
      cross join lateral unnest(b.tasks) as k (task_id)
      union all
-    select n.campaign_id, s.task_id, 'waiting', null, null, null, null, 0, 0, 0, null
+    select n.campaign_id, s.task_id, n.status, null, null, null, null, 0, 0, 0, null
       from taskq.span n
       join taskq.spec s
         on s.campaign_id = n.campaign_id

@@ -11,7 +11,7 @@ from taskq.campaign.bulk import OnBulk, counting, in_bulk, moving
 from taskq.campaign.filter_compiler import compiled
 from taskq.campaign.priorities import to_priority
 from taskq.campaign.subtree import Subtree
-from taskq.db.access import MOVE_CHUNK, in_chunks
+from taskq.db.access import chunks, in_chunks
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
 from taskq.ingest import key_conflicts, seeding
@@ -164,9 +164,7 @@ def remove(subtree: Subtree, on_progress: Callable[[int, int], None]) -> int:
     campaigns, removed = subtree.tree(), 0
     of = sum(one.total for one in campaigns)
     for one in reversed(campaigns):
-        while gone := subtree.database.value(
-            "remove_tasks", campaign=one.campaign_id, limit=MOVE_CHUNK
-        ):
+        for gone in chunks(subtree.database, "remove_tasks", campaign=one.campaign_id):
             removed += gone
             on_progress(removed, max(of, removed))
         subtree.database.rows("remove_campaign", path=one.path)

@@ -78,6 +78,15 @@ def task_ids(database: Queries, campaign: int, keys: Iterable[str]) -> dict[str,
     return {row["key"]: row["task_id"] for row in rows}
 
 
+def chunks(database: Queries, name: str, /, **values: object) -> Iterator[int]:
+    """Move or remove tasks with a statement, a chunk at a time; yield how many each chunk was."""
+    after: int | None = 0
+    while after is not None:
+        (row,) = database.rows(name, after=after, limit=MOVE_CHUNK, **values)
+        yield row["moved"]
+        after = row["last"]
+
+
 def in_chunks(
     database: Queries, name: str, /, *, tasks: Sequence[int] | None, **values: object
 ) -> int:
@@ -85,15 +94,11 @@ def in_chunks(
 
     tasks: only these; None means all that the statement finds.
     """
-    moved, after = 0, 0
-    if tasks is not None:
-        for start in range(0, max(1, len(tasks)), MOVE_CHUNK):
-            chunk = sorted(tasks[start : start + MOVE_CHUNK])
-            (row,) = database.rows(name, tasks=chunk, after=0, limit=MOVE_CHUNK, **values)
-            moved += row["moved"] or 0
-        return moved
-    while True:
-        (row,) = database.rows(name, tasks=None, after=after, limit=MOVE_CHUNK, **values)
-        if not row["moved"]:
-            return moved
-        moved, after = moved + row["moved"], row["last"]
+    if tasks is None:
+        return sum(chunks(database, name, tasks=None, **values))
+    moved = 0
+    for start in range(0, max(1, len(tasks)), MOVE_CHUNK):
+        chunk = sorted(tasks[start : start + MOVE_CHUNK])
+        (row,) = database.rows(name, tasks=chunk, after=0, limit=MOVE_CHUNK, **values)
+        moved += row["moved"]
+    return moved

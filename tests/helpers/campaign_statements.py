@@ -348,7 +348,7 @@ class Scene:
             "refusals": [Case(0, it)],
             "remove_campaign": [Case(4, it, cancelled)],
             "remove_input": [Case(0, {**it, "name": "x"})],
-            "remove_tasks": [Case(PAGE, {**one, "limit": PAGE}, cancelled)],
+            "remove_tasks": [Case(PAGE, page, cancelled)],
             "scopes": [Case(SESSIONS + 1, it)],
             "result_indexes": [Case(0, it)],
             "result_sample": [

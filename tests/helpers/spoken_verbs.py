@@ -52,8 +52,11 @@ class Load:
             )
             self._postgres.execute("select taskq.seed_end(%s, %s, 2)", [self._campaign, above])
             if unpacked:
-                unspan = "select taskq.unspan(%s, null, 0, %s)"
-                self._postgres.execute(unspan, [self._campaign, 100_000])
+                self._postgres.execute(
+                    "select taskq.unspan(%(c)s, array(select task_id from taskq.spec"
+                    " where campaign_id = %(c)s and task_id > %(above)s))",
+                    {"c": self._campaign, "above": above},
+                )
         if analyze == "seeded":
             self._postgres.execute("analyze")
         mine: list[Claimed] = []

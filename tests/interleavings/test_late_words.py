@@ -160,7 +160,7 @@ def test_report_that_meets_the_removal_of_its_task_is_unknown(
 ) -> None:
     """It leaves no record of an attempt behind."""
     postgres.execute("select taskq.set_status('/c', 'cancelled')")
-    removal = calling("select taskq.remove_tasks(%s, 10)", campaign.campaign_id)
+    removal = calling("select moved from taskq.remove_tasks(%s, 0, 10)", campaign.campaign_id)
     met = meet(dsn, removal, reporting(*held, outcome=outcome))
     assert (met.waited, met.first, met.second) == (True, 2, ["unknown"] * 2)
     assert value(postgres, "select count(*) from taskq.attempt") == 0
@@ -171,7 +171,7 @@ def test_removal_that_meets_a_report_takes_its_record_along(
 ) -> None:
     """What commits while it waits is deleted with the rest."""
     postgres.execute("select taskq.set_status('/c', 'cancelled')")
-    removal = calling("select taskq.remove_tasks(%s, 10)", campaign.campaign_id)
+    removal = calling("select moved from taskq.remove_tasks(%s, 0, 10)", campaign.campaign_id)
     met = meet(dsn, reporting(held[0]), removal)
     assert (met.waited, met.first, met.second) == (True, ["accepted"], 2)
     assert value(postgres, "select count(*) from taskq.attempt") == 0

@@ -9,7 +9,8 @@ import pytest
 
 from taskq import Campaign
 from tests.fixtures.queues import Hire
-from tests.helpers.postgres import Postgres, statuses, value
+from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
+from tests.helpers.scripted_agent import Claimed
 from tests.interleavings.meeting import calling, cancelling, claiming, meet
 
 
@@ -31,6 +32,12 @@ def cancelling_some(campaign: Campaign, *tasks: int) -> Callable[[Postgres], int
     return calling(query, campaign.campaign_id, list(tasks))
 
 
+def retrying(campaign: Campaign, *tasks: int) -> Callable[[Postgres], int]:
+    """Return an act that retries cancelled tasks, all if none is named, and returns how many."""
+    query = "select moved from taskq.retry(%s, 'cancelled', null, %s::bigint[], 0, 1000)"
+    return calling(query, campaign.campaign_id, list(tasks) or None)
+
+
 def prioritising(campaign: Campaign, task: int) -> Callable[[Postgres], tuple[int, int, int]]:
     """Return an act that gives a task another priority: how many changed, had it, and could not."""
     query = "select changed, unchanged, others from taskq.prioritise(%s, %s::bigint[], '{5}')"
@@ -45,6 +52,55 @@ def test_two_cancel_neighbours(
     met = meet(dsn, first, cancelling_some(campaign, tasks[4], tasks[19]))
     assert (met.waited, met.first, met.second) == (True, 1, 2)
     assert Counter(statuses(postgres).values()) == {"cancelled": 3, "waiting": 17}
+
+
+@pytest.mark.parametrize("some", [False, True], ids=["all", "some"])
+def test_retry_meets_a_retry_of_some(
+    some: bool, campaign: Campaign, tasks: list[int], postgres: Postgres, dsn: str
+) -> None:
+    """Of one cancelled span: each task waits again once, and none is left out."""
+    campaign.cancel()
+    campaign.resume()
+    first = retrying(campaign, tasks[3], tasks[7])
+    second = retrying(campaign, *(tasks[3:9] if some else ()))
+    met = meet(dsn, first, second)
+    assert (met.waited, met.first, met.second) == (True, 2, 4 if some else 18)
+    assert Counter(statuses(postgres).values())["waiting"] == (6 if some else 20)
+
+
+def test_claim_passes_over_what_a_retry_has_in_hand(
+    campaign: Campaign, tasks: list[int], hire: Hire, dsn: str
+) -> None:
+    """Nothing of it waits before that commits, or if it never does."""
+    campaign.cancel()
+    campaign.resume()
+    agent = hire()
+    met = meet(dsn, retrying(campaign), claiming(agent, 5), undo=True)
+    assert (met.waited, met.first, met.second) == (False, 20, [])
+    met = meet(dsn, retrying(campaign), claiming(agent, 5))
+    assert (met.waited, met.first, met.second) == (False, 20, [])
+    agent.forget_position()
+    assert [one.task for one in agent.claim(5)] == tasks[:5]
+
+
+@pytest.mark.usefixtures("tasks")
+def test_removal_meets_a_claim(
+    campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
+) -> None:
+    """It waits for it, and what it took is removed with the others."""
+    agent = hire()
+
+    def claim(connection: Postgres) -> list[Claimed]:
+        claimed = claiming(agent, 5)(connection)
+        postgres.execute("select taskq.set_status('/c', 'cancelled')")
+        return claimed
+
+    removal = calling("select moved from taskq.remove_tasks(%s, 0, 3)", campaign.campaign_id)
+    met = meet(dsn, claim, removal)
+    assert (met.waited, len(met.first), met.second) == (True, 5, 3)
+    assert Counter(statuses(postgres).values()) == {"working": 2, "waiting": 15}
+    assert value(postgres, "select sum(cardinality(b.tasks)) from taskq.bundle b") is None
+    assert_counts_are_true(postgres)
 
 
 def test_two_prioritise_neighbours(campaign: Campaign, tasks: list[int], dsn: str) -> None:

@@ -95,8 +95,8 @@ COMPUTING: Final = (
     Mutant(
         "retried-call-has-ended",
         "sql/functions/unsuccessful.sql",
-        "\n                               and t.status::text in ('failed', 'cancelled'))",
-        ")",
+        "\n                                and t.status::text in ('failed', 'cancelled')),",
+        "),",
         "A call that is tried again counts as cancelled.",
         _ENDS,
     ),

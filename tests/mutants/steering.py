@@ -12,7 +12,21 @@ _PRIORITIES: Final = (
     "tests/property/test_queue_model.py",
 )
 _SPANS: Final = ("tests/interleavings/test_spans.py",)
-_UNSPAN: Final = "    perform taskq.unspan(p_campaign, p_tasks, p_after, p_limit);\n"
+_WHOLE_SPANS: Final = (
+    "tests/integration/campaigns/test_whole_spans.py",
+    "tests/integration/seeding/test_packed.py",
+    *_SPANS,
+)
+_UNSPAN: Final = """\
+    if p_tasks is null then
+        perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));
+        select m.moved, m.upto
+          into v_in_spans, v_upto
+          from taskq.move_spans(p_campaign, 'waiting', 'cancelled', p_after, p_limit) m;
+    else
+        perform taskq.unspan(p_campaign, p_tasks);
+    end if;
+"""
 _UNPACK: Final = """\
     perform taskq.unpack(
         p_campaign,
@@ -21,7 +35,8 @@ _UNPACK: Final = """\
             array(select t.task_id
                     from taskq.bundle b
                    cross join lateral unnest(b.tasks) as t (task_id)
-                   where b.campaign_id = p_campaign)));
+                   where b.campaign_id = p_campaign
+                     and b.first_id > p_after)));
 """
 
 STEERING: Final = (
@@ -100,8 +115,8 @@ STEERING: Final = (
     Mutant(
         "neighbours-in-small-pieces",
         "sql/functions/unspan.sql",
-        "v_tasks, 1, v_priorities)",
-        "v_tasks, p_priorities => v_priorities)",
+        "v_tasks, 1, v_priorities, p_status)",
+        "v_tasks, p_priorities => v_priorities, p_status => p_status)",
         "What is done to some of many parts their neighbours into spans of a few tasks.",
         ("tests/integration/steering/test_bulk.py",),
     ),
@@ -116,7 +131,7 @@ STEERING: Final = (
     Mutant(
         "rest-of-a-span-is-lost",
         "sql/functions/unspan.sql",
-        "            continue when v_tasks is null;",
+        "        continue when v_tasks is null;",
         "",
         "Cancelling what a claim just takes loses all that waits beside it.",
         _SPANS,
@@ -128,5 +143,69 @@ STEERING: Final = (
         _UNPACK + _UNSPAN,
         "Some tasks of a cancelled campaign go on.",
         _SPANS,
+    ),
+    Mutant(
+        "cancelled-span-is-claimed",
+        "sql/functions/pick.sql",
+        "           and s.status = 'waiting'\n",
+        "",
+        "A campaign that is cancelled and resumed runs all that was cancelled.",
+        _WHOLE_SPANS,
+    ),
+    Mutant(
+        "first-spans-are-all",
+        "sql/functions/move_spans.sql",
+        "    if cardinality(v_rows) < p_limit then\n",
+        "    if true then\n",
+        "A large campaign is cancelled and retried in part.",
+        _WHOLE_SPANS,
+    ),
+    Mutant(
+        "cancelling-goes-on-behind-the-rows",
+        "sql/functions/cancel.sql",
+        "v_in_spans + count(*), least(v_upto, ",
+        "v_in_spans + count(*), greatest(v_upto, ",
+        "Spans between the last one of a chunk and its last row go on.",
+        ("tests/property/test_queue_model.py", "tests/integration/attempts/test_lifecycle.py"),
+    ),
+    Mutant(
+        "retry-of-a-class-takes-what-nobody-tried",
+        "sql/functions/retry.sql",
+        "p_status = 'cancelled' and p_error_class is null",
+        "p_status = 'cancelled'",
+        "Tasks without any attempt are taken for some that failed with the class.",
+        _WHOLE_SPANS,
+    ),
+    Mutant(
+        "rest-of-a-cancelled-span-waits",
+        "sql/functions/unspan.sql",
+        "v_tasks, 1, v_priorities, p_status)",
+        "v_tasks, 1, v_priorities)",
+        "The neighbours of a retried task run as well, and are counted as cancelled.",
+        _WHOLE_SPANS,
+    ),
+    Mutant(
+        "call-whose-task-is-cancelled-waits-for-ever",
+        "sql/functions/unsuccessful.sql",
+        "                                and n.status::text = 'cancelled'))\n",
+        "                                and false))\n",
+        "The future of a call is never told that the task was cancelled with its span.",
+        _WHOLE_SPANS,
+    ),
+    Mutant(
+        "removal-gives-claimed-tasks-back",
+        "sql/functions/remove_tasks.sql",
+        "       and s.next_id <= v_upto;\n",
+        ";\n",
+        "Where a chunk ends among claimed tasks, those wait and work at once.",
+        _WHOLE_SPANS,
+    ),
+    Mutant(
+        "removal-cuts-into-a-span",
+        "sql/functions/remove_tasks.sql",
+        "least(p_after, n.next_id - 1)",
+        "p_after",
+        "A removal that begins within a span counts tasks as gone that stay.",
+        _WHOLE_SPANS,
     ),
 )

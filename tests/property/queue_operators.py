@@ -143,14 +143,15 @@ class QueueOperators(QueueScene):
             self.model.state = status
 
     @precondition(lambda self: "cancelled" in self.model.states)
-    @rule()
-    def cancel_all(self) -> None:
-        """Do the rest of cancelling a campaign."""
-        moved = value(
-            self.postgres,
-            "select moved from taskq.cancel(%s, null, 0, 1000)",
-            self.campaign.campaign_id,
-        )
+    @rule(limit=st.integers(1, 5))
+    def cancel_all(self, limit: int) -> None:
+        """Do the rest of cancelling a campaign, some spans and some rows at a time."""
+        moved, last = 0, 0
+        while last is not None:
+            query = "select moved, last from taskq.cancel(%s, null, %s, %s)"
+            row = self.postgres.execute(query, [self.campaign.campaign_id, last, limit]).fetchone()
+            assert row is not None
+            moved, last = moved + row["moved"], row["last"]
         assert moved == self.model.cancel(self.model.tasks.values())
 
     @rule(which=st.lists(INDEX, max_size=3))
@@ -189,8 +190,21 @@ class QueueOperators(QueueScene):
         if "cancelled" in self.model.states:
             self._must_conflict(lambda: self.campaign.retry(status=status))
             return
+        would = self.campaign.retry(status=status, error_class=error_class, dry_run=True)
         moved = self.campaign.retry(status=status, error_class=error_class)
-        assert moved == self.model.retry(status, error_class)
+        assert would == moved == self.model.retry(status, error_class)
+
+    @rule(which=st.lists(INDEX, max_size=3))
+    def retry_some(self, which: list[int]) -> None:
+        """Give some cancelled tasks another chance; the others of their span stay cancelled."""
+        if not self.model.tasks or "cancelled" in self.model.states:
+            return
+        numbers = {pick(list(self.model.tasks), index) for index in which}
+        keys = [self.model.tasks[number].key for number in numbers]
+        would = self.campaign.retry(status="cancelled", keys=keys, dry_run=True)
+        moved = self.campaign.retry(status="cancelled", keys=keys)
+        chosen = self.model.retry("cancelled", None, lambda task: task.task in numbers)
+        assert would == moved == chosen
 
     @rule(failures=st.integers(1, 2), losses=st.integers(1, 2))
     def cancel_matching(self, failures: int, losses: int) -> None:

@@ -320,9 +320,14 @@ def test_retry_of_cancelled_tasks_is_asked_for(
 def test_steering_many_tasks_goes_on_until_all_are_moved(
     campaign: Campaign, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cancel, retry and remove work in chunks, so that no transaction grows with the campaign."""
+    """Cancel, retry and remove work in chunks, so that no transaction grows with the campaign.
+
+    Half of the tasks have a row each, the others are in spans.
+    """
     monkeypatch.setattr("taskq.db.access.MOVE_CHUNK", 7)
-    campaign.seed({"n": n} for n in range(50))
+    campaign.seed(Seed({"n": n}, str(n)) for n in range(50))
+    assert campaign.cancel(str(n) for n in range(0, 50, 2)) == 25
+    assert campaign.retry(status="cancelled") == 25
     assert campaign.cancel() == 50
     campaign.resume()
     assert campaign.retry(status="cancelled") == 50

@@ -186,9 +186,13 @@ def test_counts_are_true_while_a_campaign_is_being_removed(
     assert expire(postgres) == 1
     campaign = queue.campaign("/a")
     campaign.cancel()
-    for _ in range(4):
-        database.rows("remove_tasks", campaign=campaign.campaign_id, limit=1)
+    after, removed = 0, []
+    while after is not None:
+        (row,) = database.rows("remove_tasks", campaign=campaign.campaign_id, after=after, limit=1)
+        removed.append(row["moved"])
+        after = row["last"]
         assert_counts_are_true(postgres)
+    assert removed == [1, 1, 1, 1, 0]
 
 
 @pytest.mark.both_transports
@@ -213,7 +217,7 @@ def test_only_empty_campaigns_can_be_removed_by_the_verb(queue: Client, database
             database.rows("remove_campaign", path=path)
     campaign = queue.campaign("/a").campaign_id
     with pytest.raises(Conflict, match="not cancelled"):
-        database.rows("remove_tasks", campaign=campaign, limit=10)
+        database.rows("remove_tasks", campaign=campaign, after=0, limit=10)
 
 
 @pytest.mark.both_transports

@@ -129,7 +129,7 @@ def test_submitter_works_within_its_campaigns_only(realm: Realm, submitter: Clie
             ("find_tasks", {**FOUND, "after": 0, "limit": 1}),
             ("prioritise", {"tasks": "{1}", "priorities": "{1}"}),
             ("cancel", {"tasks": None, "after": 0, "limit": 1, "begun": True}),
-            ("remove_tasks", {"limit": 1}),
+            ("remove_tasks", {"after": 0, "limit": 1}),
         ):
             with pytest.raises(Forbidden, match=f"not for campaign {number}"):
                 submitter.queries.rows(name, campaign=number, **more)
