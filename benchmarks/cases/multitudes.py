@@ -12,6 +12,7 @@ from benchmarks.findings import Finding, Goal
 from benchmarks.gateways import running_gateways
 from benchmarks.load import sessions
 from benchmarks.load.agent_load import READY_S, AgentLoad
+from benchmarks.load.runs import CpuSpent
 from benchmarks.load.work import LoadWork
 from benchmarks.stage import Bench, Stage
 from taskq.planning.trial import CAMPAIGN
@@ -69,8 +70,11 @@ def arriving(bench: Bench) -> Iterator[Finding]:
         work = LoadWork(
             count, PROCESSES, spread_s=ARRIVE_S, enrol=token, campaign=CAMPAIGN, content=True
         )
+        root = processes.server_process(stage.database)
         with AgentLoad(work, gateways.addresses) as load:
+            before = CpuSpent.so_far(root, gateways, load)
             served_s = load.wait(lambda totals: totals.served + totals.refused >= count, READY_S)
+            spent = CpuSpent.so_far(root, gateways, load).since(before)
             totals = load.totals()
     what = f"{count:,} agents that arrive within a second"
     yield Finding(
@@ -78,7 +82,8 @@ def arriving(bench: Bench) -> Iterator[Finding]:
         served_s,
         "s",
         goal=Goal(30, "most"),
-        note=f"told to come again {totals.busy:,} times, not connected {totals.broken:,} times",
+        note=f"told to come again {totals.busy:,} times, not connected {totals.broken:,} times; "
+        f"{spent.of_each(count)}, of the load {spent.clients:.1f} s",
     )
     yield Finding(
         f"refused for good of {what}",
@@ -99,10 +104,12 @@ def leaving(bench: Bench) -> Iterator[Finding]:
         stage.seed(2 * count)
         stage.settle()
         credentials = sessions.opened(stage.database, CAMPAIGN, count)
+        root = processes.server_process(stage.database)
         with AgentLoad(work, gateways.addresses, credentials) as load:
             load.wait(lambda totals: totals.served == count, READY_S)
-            before = load.totals()
+            before, spent = load.totals(), CpuSpent.so_far(root, gateways, load)
             left_s = load.leave()
+            spent = CpuSpent.so_far(root, gateways, load).since(spent)
             totals = load.totals().since(before)
         done = stage.done()
     what = f"{count:,} agents of {GATEWAYS} gateways that leave within a second"
@@ -111,7 +118,8 @@ def leaving(bench: Bench) -> Iterator[Finding]:
         left_s,
         "s",
         goal=Goal(15, "most"),
-        note=f"told to come again {totals.busy:,} times, not connected {totals.broken:,} times",
+        note=f"told to come again {totals.busy:,} times, not connected {totals.broken:,} times; "
+        f"{spent.of_each(count)}, of the load {spent.clients:.1f} s",
     )
     yield Finding(
         f"reports of {what} that are lost", count - done, "", goal=Goal(0, "most", timed=False)

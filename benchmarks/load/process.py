@@ -64,7 +64,8 @@ def run(
     delivery.begin()
 
     def delivering() -> bool:
-        totals.delivered = delivery.delivered()
+        if not work.leaving:  # those that leave are counted one by one
+            totals.delivered = delivery.delivered()
         return not reached(LoadStage.END)
 
     loop.run(delivering)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from typing_extensions import Self
+
 from benchmarks import processes
 from benchmarks.gateways import RunningGateways
 from benchmarks.load.agent_load import WARM_S, AgentLoad, Seen
@@ -24,6 +26,25 @@ class CpuSpent:
     server: float
     gateways: float
     clients: float
+
+    @classmethod
+    def so_far(cls, root: int | None, gateways: RunningGateways, load: AgentLoad) -> Self:
+        """Return what they have spent so far. root: PostgreSQL's first process, if it is here."""
+        server = 0.0 if root is None else processes.cpu_s(root)
+        return cls(server, processes.cpu_s(*gateways.pids), processes.cpu_s(*load.pids))
+
+    def since(self, before: CpuSpent) -> CpuSpent:
+        """Return what they have spent since."""
+        return CpuSpent(
+            self.server - before.server,
+            self.gateways - before.gateways,
+            self.clients - before.clients,
+        )
+
+    def of_each(self, count: int) -> str:
+        """Return in a few words what each of some requests or agents has cost."""
+        gateways, server = US * self.gateways / count, US * self.server / count
+        return f"CPU for each: {gateways:,.0f} µs of gateways, {server:,.0f} µs of PostgreSQL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +82,12 @@ def run(
     root = processes.server_process(database)
     with AgentLoad(work, gateways.addresses, credentials[: work.agents]) as load:
         load.warm(warm_s)
-        before = _spent(root, gateways, load)
+        before = CpuSpent.so_far(root, gateways, load)
         seen = load.watch(seconds)
-        after = _spent(root, gateways, load)
+        spent = CpuSpent.so_far(root, gateways, load).since(before)
         totals = load.deliver()
     check(seen)
-    if root is None:
-        return LoadRun(seen, totals, None)
-    return LoadRun(
-        seen, totals, CpuSpent(*(now - then for now, then in zip(after, before, strict=True)))
-    )
+    return LoadRun(seen, totals, None if root is None else spent)
 
 
 def check(seen: Seen) -> None:
@@ -87,10 +104,3 @@ def spent_by_children(measure: Callable[[], float]) -> tuple[float, float]:
     found = measure()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return found, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def _spent(
-    root: int | None, gateways: RunningGateways, load: AgentLoad
-) -> tuple[float, float, float]:
-    server = 0.0 if root is None else processes.cpu_s(root)
-    return server, processes.cpu_s(*gateways.pids), processes.cpu_s(*load.pids)

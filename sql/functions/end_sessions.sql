@@ -16,7 +16,22 @@ begin
       where s.session_id = any (p_sessions)
       order by s.session_id
         for no key update;
-    perform taskq.end_session(e.session_id, e.why, e.exit_code)
-       from unnest(p_sessions, p_whys, p_exit_codes) as e (session_id, why, exit_code);
+    update taskq.session s
+       set ended_at = clock_timestamp(),
+           left_why = left(e.why, 2000),
+           exit_code = e.exit_code
+      from unnest(p_sessions, p_whys, p_exit_codes) as e (session_id, why, exit_code)
+     where s.session_id = e.session_id
+       and s.ended_at is null;
+    -- Nearly all have reported what they held. Two look-ups cost less than give_back(), which would find nothing.
+    perform taskq.give_back(e.session_id, 'released')
+       from unnest(p_sessions) as e (session_id)
+      where coalesce(
+                (select true from taskq.bundle b where b.session_id = e.session_id limit 1),
+                (select true
+                   from taskq.task t
+                  where t.session_id = e.session_id
+                    and t.status = 'working'
+                  limit 1));
 end
 $$;

@@ -98,9 +98,9 @@ class App:
     async def close(self, request: Request) -> Response:
         """End the session, and perhaps say why."""
         token = _token(request)
+        # Most ends take the fast path instead.
         body = await read_body(request, messages.MAX_HELLO_BYTES)
-        farewell = messages.read_farewell(body) if body else messages.SessionEndMessage()
-        await self._service.close_session(token, farewell)
+        await self._service.close_session(token, body)
         return Response(status_code=204)
 
     @_endpoint(

@@ -25,7 +25,6 @@ from taskq.gateway.errors import ErrorAnswer, TooSlow, failure
 from taskq.gateway.handshakes import LINGER_BYTES, LINGER_S, half_close
 from taskq.gateway.service import Service
 
-JSON: Final = b"application/json"
 #: Seconds for the head of a request to arrive, from its first byte; for the first request, from the
 #: start of the connection. A body has more time, if it comes at `LEAST_BYTES_PER_S`.
 ARRIVAL_S: Final = 30.0
@@ -38,6 +37,7 @@ MAX_HEAD_BYTES: Final = 32_768
 #: Requests that a client may send ahead of their answers.
 MOST_AHEAD: Final = 64
 
+_CONTENT: Final = b"content-type: application/json\r\ncontent-length: %d\r\n"
 _TOO_LONG: Final = f"path and headers have {MAX_HEAD_BYTES} bytes at most"
 _REASONS: Final = {status.value: status.phrase.encode() for status in HTTPStatus}
 
@@ -353,7 +353,8 @@ class ClientConnection(HttpToolsProtocol):
     def send(self, status: int, body: bytes, extra: bytes = b"") -> None:
         """Write a whole answer. extra: further lines of its head."""
         head = _head(status, *self.server_state.default_headers)
-        self.transport.write(b"%scontent-length: %d\r\n%s\r\n%s" % (head, len(body), extra, body))
+        content = b"" if status == HTTPStatus.NO_CONTENT else _CONTENT % len(body)
+        self.transport.write(b"%s%s%s\r\n%s" % (head, content, extra, body))
 
     def write(self, data: bytes) -> None:
         """Write a part of an answer, unless the connection is closing."""
@@ -387,8 +388,7 @@ class ClientConnection(HttpToolsProtocol):
 @lru_cache(maxsize=64)
 def _head(status: int, *common: tuple[bytes, bytes]) -> bytes:
     """Return the first lines of an answer; cached. common: headers that uvicorn always sends."""
-    lines = [b"HTTP/1.1 %d %s" % (status, _REASONS[status]), b"content-type: " + JSON]
-    lines += [b"%s: %s" % line for line in common]
+    lines = [b"HTTP/1.1 %d %s" % (status, _REASONS[status]), *(b"%s: %s" % one for one in common)]
     return b"".join(line + b"\r\n" for line in lines)
 
 

@@ -147,8 +147,12 @@ class Service:
             heartbeat_s = min(heartbeat_s, self.front.heartbeat_s)
         return Welcome(row["session_id"], heartbeat_s, lease_s, session)
 
-    async def close_session(self, token: str, farewell: messages.SessionEndMessage) -> None:
-        """End a session; its tasks are handed out again."""
+    async def close_session(self, token: str, body: bytes) -> None:
+        """End a session; its tasks are handed out again. body: why, in JSON; or empty.
+
+        No claim, hello or limit keeps it waiting: a batch job that is killed has half a minute.
+        """
+        farewell = messages.read_farewell(body) if body else messages.SessionEndMessage()
         try:
             agent = await self.agent(token)
         except SessionLost:

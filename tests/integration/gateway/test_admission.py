@@ -13,7 +13,7 @@ from taskq.dispatch.fair_share import Scope
 from taskq.gateway import messages, service
 from taskq.gateway.auth import AgentSession
 from taskq.gateway.errors import Busy, failure, retry_after_s
-from taskq.gateway.service import Service
+from taskq.gateway.service import REPORT_AGAIN_S, Service
 from taskq.gateway.settings import Settings
 from taskq_agent.protocol import Answer, LeaseIds, Orders
 from tests.fixtures.queues import Hire
@@ -22,6 +22,8 @@ from tests.helpers.scripted_agent import ScriptedAgent
 
 Scene = Callable[[Service], Coroutine[None, None, None]]
 LEASES = LeaseIds()
+#: Seconds between the two signals by which batch systems kill a job.
+KILLED_S = 30
 
 
 @pytest.fixture
@@ -95,12 +97,38 @@ def test_reports_have_a_limit_of_their_own(agents: list[ScriptedAgent], database
             begun(served, agent, messages.Exchange(reports=(report,)))
             for agent, report in zip(agents[:6], reports, strict=False)
         ]
-        with pytest.raises(Busy):
+        with pytest.raises(Busy) as refused:
             await begun(served, agents[6], messages.Exchange(reports=(reports[6],)))
+        assert refused.value.after_s
+        assert refused.value.after_s <= REPORT_AGAIN_S < KILLED_S / 2
         verdicts = [(await one).acks[0].verdict for one in taken]
         assert verdicts == ["accepted"] * 6
 
     play(database, scene)
+
+
+def test_agents_leave_together_while_claims_and_reports_are_refused(
+    agents: list[ScriptedAgent], database: Database, queue: Client
+) -> None:
+    """By statements for many on a connection of their own, and none of them is refused."""
+    leaving = agents[6:]
+    assert all(one.claim() for one in leaving)
+
+    async def scene(served: Service) -> None:
+        await served.check_ready()
+        served.identities.agent("any")  # which notes the server that answers
+        for one in leaving:
+            agent = AgentSession(one.session, Scope("/c"))
+            served.identities.remember(f"{one.session}", agent)
+        taken = [begun(served, one, claim()) for one in agents[:3]]
+        left = [asyncio.create_task(served.close_session(f"{one.session}", b"")) for one in leaving]
+        with pytest.raises(Busy):
+            await begun(served, agents[3], claim())
+        await asyncio.gather(*left)
+        await asyncio.gather(*taken)
+
+    play(database, scene)
+    assert queue.campaign("/c").status().working == 3
 
 
 def test_exchanges_that_outlived_their_client_are_dropped(

@@ -9,6 +9,7 @@ import pytest
 from taskq.db.tokens import hashed, session_token
 from tests.fixtures.gateways import Realm
 from tests.integration.gateway.peers import Agent, Reply, hello, request_bytes
+from tests.helpers.waiting import wait_until
 
 
 def open_session(realm: Realm, body: object, token: str = "") -> Reply:
@@ -101,6 +102,31 @@ def test_closed_session_gives_back_what_it_held(realm: Realm, agent: Agent) -> N
     assert realm.campaign.status().waiting == 2
     assert agent.exchange(want=1, lease=agent.lease()).code == "session_lost"
     assert agent.beat().code == "session_lost"
+
+
+@pytest.mark.parametrize("body", [None, b"", b'{"reason": "why", "exit_code": 3}'])
+def test_end_of_a_session_is_answered_without_a_body(agent: Agent, body: bytes | None) -> None:
+    """On the way past the application, and on the way through it; the connection goes on."""
+    reply = agent.peer.ask("DELETE", "/v1/session", token=agent.token, body=body)
+    assert (reply.status, reply.headers.keys()) == (204, {"date"})
+    assert agent.exchange(want=1, lease=agent.lease()).code == "session_lost"
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"exit_code": "x"}', b"[]"])
+def test_session_stays_open_if_its_end_cannot_be_read(agent: Agent, body: bytes) -> None:
+    """Nobody knows what was meant."""
+    reply = agent.peer.ask("DELETE", "/v1/session", token=agent.token, body=body)
+    assert reply.code == "malformed"
+    assert agent.beat().status == 200
+
+
+def test_session_ends_though_its_agent_hangs_up(realm: Realm, agent: Agent) -> None:
+    """A killed job does not wait for the answer."""
+    realm.seed()
+    agent.claim()
+    agent.peer.send(request_bytes("DELETE", "/v1/session", token=agent.token, body=b"{}"))
+    agent.peer.close()
+    wait_until(lambda: realm.campaign.status().waiting == 1)
 
 
 @pytest.mark.thorough
