@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final, TypeVar
 
@@ -15,11 +16,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from taskq.files.blob_store import check_digest
+from taskq.db.connections import Database
+from taskq.files.archives import Checkpoints, Outputs
+from taskq.files.blob_store import BlobStore, check_digest
 from taskq.gateway import manager_queries, messages, metrics, openapi
 from taskq.gateway.auth import AgentSession, Identity, Manager
 from taskq.gateway.errors import Busy, ErrorAnswer
-from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import ManagerQueries, offered
 from taskq.gateway.openapi import Endpoint
 from taskq.gateway.pages import PagesProcess
@@ -30,6 +32,7 @@ from taskq.model.page_paths import PATHS
 from taskq.pilots import agent_file
 from taskq_agent import protocol
 from taskq_agent.errors import SessionLost
+from taskq_agent.protocol import Held, Input
 from taskq_agent.task_messages import CheckpointAnswer, FollowingAnswer
 from taskq_agent.transport import MAX_BLOB_BYTES
 
@@ -62,12 +65,15 @@ class App:
     def __init__(
         self,
         service: Service,
-        management: Management,
+        database: Database,
+        blobs: BlobStore,
         queries: ManagerQueries,
         pages: PagesProcess | None = None,
     ) -> None:
         self._service = service
-        self._management = management
+        self._blobs = blobs
+        self._checkpoints = Checkpoints(database, blobs)
+        self._outputs = Outputs(database, blobs)
         self._queries = queries
         routes = [
             Route(one.path, self._guarded(getattr(self, one.name)), methods=[one.method])
@@ -145,7 +151,7 @@ class App:
         digest = check_digest(request.path_params["digest"])
         if isinstance(identity, AgentSession):
             await self._service.check_input(identity, digest)
-        size = await asyncio.to_thread(self._management.blobs.size, digest)
+        size = await asyncio.to_thread(self._blobs.size, digest)
         wanted = _RANGE.fullmatch(request.headers.get("range", ""))
         offset = int(wanted[1]) if wanted else 0
         end = min(size, int(wanted[2]) + 1) if wanted and wanted[2] else size
@@ -161,7 +167,7 @@ class App:
         status, kind = 206 if wanted else 200, "application/octet-stream"
         if request.method == "HEAD":
             return Response(None, status, headers, kind)
-        chunks = iterate_in_threadpool(self._management.blobs.read(digest, offset, end))
+        chunks = iterate_in_threadpool(self._blobs.read(digest, offset, end))
         return StreamingResponse(chunks, status, headers, kind)
 
     @_endpoint(
@@ -176,15 +182,14 @@ class App:
         identity = await self._identity(request, anew=True)
         digest = check_digest(request.path_params["digest"])
         if isinstance(identity, Manager) and length_of(request) > MAX_BLOB_BYTES:
-            blobs = self._management.blobs
-            await self._queries.store(_token(request), digest, blobs, request)
+            await self._queries.store(_token(request), digest, self._blobs, request)
             return Response(status_code=204)
         uploads = self._service.uploads
         if uploads.locked():
             raise Busy
         async with uploads:
             data = await read_body(request, MAX_BLOB_BYTES)
-            await asyncio.to_thread(self._management.blobs.put_verified, digest, data)
+            await asyncio.to_thread(self._blobs.put_verified, digest, data)
         return Response(status_code=204)
 
     @_endpoint(
@@ -196,9 +201,14 @@ class App:
     )
     async def checkpoint(self, request: Request) -> Response:
         """Find or save the checkpoint of a task that the session works on."""
-        agent = await self._service.agent(_token(request))
-        message = await self._message(request, messages.read_checkpoint)
-        return _json(await self._management.checkpoint(agent.session, message))
+        session, held, saved = await self._archive(request)
+        if not saved.digest:
+            found, failures = await asyncio.to_thread(self._checkpoints.look, session, held)
+            blob = () if found is None else (found.digest, found.size)
+            return _json(replace(CheckpointAnswer(True, *blob), memory_failures=failures))
+        if await asyncio.to_thread(self._checkpoints.save, session, held, saved):
+            return _json(CheckpointAnswer(True, saved.digest, saved.size))
+        return _json(CheckpointAnswer(held=False))
 
     @_endpoint(
         "POST",
@@ -209,48 +219,18 @@ class App:
     )
     async def output(self, request: Request) -> Response:
         """Save a blob as the output files of a task that the session works on."""
+        session, held, saved = await self._archive(request)
+        held_now = await asyncio.to_thread(self._outputs.save, session, held, saved)
+        return _json(CheckpointAnswer(held_now))
+
+    async def _archive(self, request: Request) -> tuple[int, Held, Input]:
+        """Return the session, the attempt and the archive that a request names."""
         agent = await self._service.agent(_token(request))
         message = await self._message(request, messages.read_checkpoint)
-        return _json(await self._management.output(agent.session, message))
+        held = Held(message.campaign, message.task, message.lease)
+        return agent.session, held, Input(message.digest, message.size)
 
     # Managers
-
-    @_endpoint(
-        "GET",
-        "/v1/campaigns",
-        needs="manager",
-        gives=openapi.CampaignList,
-        parameters=(openapi.PATH,),
-    )
-    async def campaigns(self, request: Request) -> Response:
-        """Count the tasks of a campaign and of those below it."""
-        manager = await self._manager(request)
-        path = request.query_params.get("path", manager.paths[0])
-        return _json({"campaigns": await self._management.campaigns(manager, path)})
-
-    @_endpoint(
-        "POST",
-        "/v1/campaigns/state",
-        needs="manager",
-        takes=messages.StateChange,
-        gives=openapi.Changed,
-    )
-    async def set_state(self, request: Request) -> Response:
-        """Open, pause or cancel a campaign."""
-        manager = await self._manager(request)
-        wanted = await self._message(request, messages.read_state)
-        changed = await self._management.set_state(manager, wanted.path, wanted.state)
-        self._service.poll_soon()
-        return _json({"changed": changed})
-
-    @_endpoint("POST", "/v1/tasks", needs="manager", takes=messages.NewTasks, gives=openapi.Added)
-    async def add_tasks(self, request: Request) -> Response:
-        """Add tasks."""
-        manager = await self._manager(request)
-        wanted = await self._message(request, messages.read_new_tasks)
-        count = await self._management.add_tasks(manager, wanted)
-        self._service.poll_soon()
-        return _json({"added": count.added, "conflicts": count.conflicts})
 
     @_endpoint(
         "POST",

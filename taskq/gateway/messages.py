@@ -8,15 +8,14 @@ made from the same types.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Generic, Literal, TypeVar
+from typing import Annotated, Final, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from taskq.dispatch import heartbeats
 from taskq.dispatch.exchange_request import EncodedReports
-from taskq.ingest.key_conflicts import OnConflict
-from taskq.model import seed as model
+from taskq.model.seed import MAX_PATH_CHARS
 from taskq_agent import protocol
 from taskq_agent.task_messages import MAX_NOTE_CHARS, MAX_UPDATES
 from taskq_agent.text import clean, depth_fault, json_fault
@@ -34,7 +33,6 @@ MAX_OFFERS: Final = 100
 MAX_PHASES: Final = 50
 MAX_PENDING: Final = 100
 MAX_TALLY: Final = 64
-MAX_NEW_TASKS: Final = 1_000
 
 _TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH} levels"
 # Escapes of what jsonb cannot hold: NUL and surrogates. A match may be a false alarm.
@@ -48,9 +46,8 @@ Id = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Lease = Annotated[str, Meta(pattern=_UUID, max_length=36)]  # `$` lets a line feed pass
 MaybeLease = Annotated[str, Meta(pattern=f"^$|{_UUID}", max_length=36)]
 Name = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
-Path = Annotated[str, Meta(min_length=1, max_length=model.MAX_PATH_CHARS)]
+Path = Annotated[str, Meta(min_length=1, max_length=MAX_PATH_CHARS)]
 Text = Annotated[str, Meta(max_length=protocol.MAX_ERROR_CHARS)]
-Key = Annotated[str, Meta(min_length=1, max_length=model.MAX_KEY_CHARS)]
 Small = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 
@@ -180,37 +177,6 @@ class SessionEndMessage(Struct):
     exit_code: Small | None = None
 
 
-class StateChange(Struct):
-    """A request to open, pause or cancel a campaign."""
-
-    path: Path
-    state: Literal["open", "paused", "cancelled"]
-
-
-class NewTask(Struct):
-    """A task to be added; see `taskq.Seed`. payload: an object, as it was sent."""
-
-    payload: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
-    key: Key | None = None
-    priority: Annotated[int, Meta(ge=-32_767, le=32_767)] = 0
-
-    def seed(self) -> model.Seed:
-        """Decode the payload; raise `BadRequest` if it is too large or nested too deeply."""
-        text = bytes(self.payload)
-        most, deep = model.MAX_PAYLOAD_BYTES, model.MAX_PAYLOAD_DEPTH
-        if (fault := json_fault(text, most=most, deep=deep)) is not None:
-            raise BadRequest(f"a payload {fault}: keep large inputs in files and give their names")
-        return model.Seed(_read_payload(text), self.key, self.priority)
-
-
-class NewTasks(Struct):
-    """Tasks to be added to a campaign. on_conflict: see `taskq.Campaign.seed`."""
-
-    path: Path
-    tasks: Annotated[tuple[NewTask, ...], Meta(min_length=1, max_length=MAX_NEW_TASKS)]
-    on_conflict: OnConflict = "fail"
-
-
 #: A value of a parameter of a statement; see `manager_queries`.
 Value = bool | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | float | str | None
 Values = dict[str, Value | list[int | str]]
@@ -246,9 +212,6 @@ read_exchange: Final = Reader(Exchange, flat=True).read
 read_heartbeat: Final = Reader(HeartbeatMessage, flat=True).read
 read_checkpoint: Final = Reader(CheckpointMessage).read
 read_farewell: Final = Reader(SessionEndMessage).read
-read_state: Final = Reader(StateChange).read
-read_new_tasks: Final = Reader(NewTasks).read
-_read_payload: Final = Reader(dict[str, Any], flat=True).read
 # PostgreSQL itself refuses what it cannot store.
 read_values: Final = Reader(Values, flat=True).read
 

@@ -10,28 +10,8 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from taskq.model.version import VERSION
-from taskq.model.views import Status
 
 _REF: Final = "#/components/schemas/{name}"
-
-
-class CampaignList(Struct):
-    """A campaign and those directly below it."""
-
-    campaigns: list[Status]
-
-
-class Changed(Struct):
-    """Tells whether the request has changed anything."""
-
-    changed: bool
-
-
-class Added(Struct):
-    """How many tasks are new; how many were passed over or kept under numbered keys."""
-
-    added: int
-    conflicts: int
 
 
 class HealthMessage(Struct):
@@ -70,12 +50,6 @@ RANGE: Final = {
     "in": "header",
     "description": "`bytes=N-`: from that place on; `bytes=N-M`: to that one, which is included.",
     "schema": {"type": "string", "pattern": "^bytes=[0-9]{1,12}-[0-9]{0,12}$"},
-}
-PATH: Final = {
-    "name": "path",
-    "in": "query",
-    "description": "The campaign; default: the first that the token is for.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 1000},
 }
 QUERY: Final = {
     "name": "query",

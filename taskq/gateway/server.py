@@ -29,7 +29,6 @@ from taskq.gateway.errors import Busy
 from taskq.gateway.fast_path import AgentConnection
 from taskq.gateway.handshakes import Handshakes
 from taskq.gateway.log import log
-from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import ManagerQueries
 from taskq.gateway.manager_turns import MOST_AT_ONCE
 from taskq.gateway.pages import PagesProcess
@@ -200,7 +199,7 @@ class Gateway:
         service = Service(self.client.database, self.settings, lambda: len(server.connections))
         proxies = list(self.listening.proxies)
         config = uvicorn.Config(
-            App(service, Management(self.client, self.blobs), queries, pages).asgi,
+            App(service, self.client.database, self.blobs, queries, pages).asgi,
             http=partial(AgentConnection, service),  # type: ignore[arg-type]  # makes one
             ws="none",
             lifespan="off",

@@ -305,7 +305,7 @@ ALL_CREDENTIALS: Final = sorted(
 )
 _RANGES: Final = ("0-", "1-3", "5-2", "99999999999-", "0-999999999999", "-5", "a-b", "0-1,3-4")
 #: The more often one is here, the more often it is asked: most can go wrong in exchanges.
-_WEIGHTS: Final = {"/v1/exchange": 8, "/v1/manage/{query}": 8, "/v1/beat": 4, "/v1/tasks": 2}
+_WEIGHTS: Final = {"/v1/exchange": 8, "/v1/manage/{query}": 8, "/v1/beat": 4}
 _WEIGHTED: Final = [one for one in ENDPOINTS for _ in range(_WEIGHTS.get(one.path, 1))]
 
 
@@ -335,8 +335,6 @@ def requests(draw: st.DrawFn) -> Ask:
             body = f"@content.{number if other is None else other}@".encode()
         elif draw(st.booleans()):
             headers = (f"range: bytes={draw(st.sampled_from(_RANGES))}",)
-    if path == "/v1/campaigns" and draw(st.booleans()):
-        path += f"?path={draw(_reference('path'))}"
     method = (
         "HEAD" if endpoint.method == "GET" and draw(st.integers(0, 3)) == 0 else endpoint.method
     )

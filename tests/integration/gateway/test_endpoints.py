@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.routing import Route
@@ -19,7 +21,6 @@ from taskq.db.gateway_queries import GatewayQueries
 from taskq.files.blobs import DatabaseBlobs, GatewayBlobs
 from taskq.files.folder_store import FolderBlobs
 from taskq.gateway.app import App
-from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import ManagerQueries
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
@@ -27,7 +28,7 @@ from taskq.model.errors import NotFound
 from taskq_agent.transport import MAX_BLOB_BYTES
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway
 from tests.helpers.command_line import CommandLine
-from tests.integration.gateway.peers import Agent, Reply
+from tests.integration.gateway.peers import Agent
 
 GETS = ("/healthz", "/readyz", "/v1/openapi.json")
 
@@ -79,7 +80,7 @@ def test_document_names_every_path_and_method(
     queries = ManagerQueries(shared_queue.database)
     served = {
         (route.path, method)
-        for route in App(service, Management(shared_queue, blobs), queries).asgi.routes
+        for route in App(service, shared_queue.database, blobs, queries).asgi.routes
         if isinstance(route, Route)
         for method in route.methods or ()
         if method != "HEAD"  # comes with each GET
@@ -181,46 +182,21 @@ def test_trouble_of_agents_is_kept_and_counted(realm: Realm, agent: Agent) -> No
 
 
 def test_manager_adds_steers_and_looks(realm: Realm) -> None:
-    """The three verbs of managers over HTTP."""
-    ask, token, path = realm.gateway.ask, realm.manager, realm.path
-    body = {"path": path, "tasks": [{"payload": {"x": 1}, "key": "a"}, {"payload": {"x": 2}}]}
-    assert ask("POST", "/v1/tasks", token=token, body=body).json == {"added": 2, "conflicts": 0}
-    assert ask("POST", "/v1/tasks", token=token, body=body).json == {"added": 0, "conflicts": 0}
-    paused = {"path": path, "state": "paused"}
-    assert ask("POST", "/v1/campaigns/state", token=token, body=paused).json == {"changed": True}
-    assert ask("POST", "/v1/campaigns/state", token=token, body=paused).json == {"changed": False}
-    (seen,) = ask("GET", f"/v1/campaigns?path={path}", token=token).json["campaigns"]
-    assert (seen["path"], seen["state"], seen["waiting"]) == (path, "paused", 2)
+    """As `curl --compressed` does, without taskq's library."""
+    path, tasks = realm.path, json.dumps([{"key": key, "payload": {}} for key in ("a", "b")])
 
+    def answered(query: str, **values: object) -> list[Any]:
+        lines = gzip.decompress(realm.manage(query, **values).body).splitlines()
+        return [json.loads(line) for line in lines][1:]
 
-def test_manager_is_told_of_another_payload_under_a_known_key(realm: Realm) -> None:
-    """Refused with both payloads unless it says what to do; repeating the request adds nothing."""
-
-    def add(*keyed: tuple[str, int], **words: str) -> Reply:
-        tasks = [{"key": key, "payload": {"x": x}} for key, x in keyed]
-        body = {"path": realm.path, "tasks": tasks, **words}
-        return realm.gateway.ask("POST", "/v1/tasks", token=realm.manager, body=body)
-
-    assert add(("a", 1)).json == {"added": 1, "conflicts": 0}
-    refused = add(("new", 1), ("a", 2))
-    assert (refused.status, refused.json["error"]["code"]) == (409, "key_conflict")
-    for said in ("record at 2", "'a'", '{"x": 1}', '{"x": 2}', "keep-both"):
-        assert said in refused.json["error"]["message"]
-    assert realm.campaign.status().total == 1
-    assert add(("new", 1), ("a", 2), on_conflict="skip").json == {"added": 1, "conflicts": 1}
-    for added in (1, 0):
-        kept = add(("a", 2), ("a", 1), on_conflict="keep-both")
-        assert kept.json == {"added": added, "conflicts": added}
-    assert realm.campaign.task("a#2").payload == {"x": 2}
-    assert add(("a", 2), on_conflict="overwrite").status == 400
-
-
-def test_agents_claim_nothing_of_a_paused_campaign(realm: Realm, agent: Agent) -> None:
-    """Until it is opened again."""
-    realm.seed()
-    body = {"path": realm.path, "state": "paused"}
-    realm.gateway.ask("POST", "/v1/campaigns/state", token=realm.manager, body=body)
-    assert agent.claim() == []
+    for added in (2, 0):
+        assert answered("submit", path=path, tasks=tasks, on_conflict="fail") == [[added]]
+    for changed in (True, False):
+        assert answered("set_status", path=path, status="paused") == [[changed]]
+    assert realm.agent().claim() == []
+    assert answered("set_status", path=path, status="open") == [[True]]
+    (seen,) = answered("counts", path=path, depth=0)
+    assert path in seen
 
 
 class TestBlobs:

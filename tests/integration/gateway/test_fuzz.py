@@ -114,7 +114,6 @@ def right_requests(realm: Realm) -> dict[str, dict[str, Any]]:
     digest = {"digest": hashlib.sha256(data).hexdigest()}
     return {
         "POST /v1/sessions": {"body": hello(realm.path)},
-        "POST /v1/tasks": {"body": {"path": realm.path, "tasks": [{"payload": {"x": 1}}]}},
         "POST /v1/exchange": {
             "body": {"want": 1, "lease": new_lease(), "reports": [report_of(task)]},
         },
@@ -127,13 +126,11 @@ def right_requests(realm: Realm) -> dict[str, dict[str, Any]]:
         },
         "POST /v1/checkpoint": {"body": fence(task)},
         "POST /v1/output": {"body": fence(task) | digest | {"size": len(data)}},
-        "GET /v1/campaigns": {"query": {"path": realm.path}},
         "POST /v1/manage/{query}": {
             "path_parameters": {"query": "counts"},
             "body": {"path": realm.path, "depth": 0},
         },
         "GET /metrics": {},
-        "POST /v1/campaigns/state": {"body": {"path": realm.path, "state": "paused"}},
         "GET /healthz": {},
         "GET /readyz": {},
         "GET /taskq-agent.pyz": {},

@@ -303,8 +303,8 @@ def test_path_that_is_no_text_is_refused_in_our_words(realm: Realm, strange: str
         for path in (f"/v1/blobs/{strange}", f"/v1/blobs/{'0' * 63}{strange}"):
             assert own_words(realm.gateway.ask("GET", path, token=token)), path
             assert own_words(realm.gateway.ask("PUT", path, token=token, body=b"x")), path
-        path = f"/v1/campaigns?path={realm.path}{strange}"
-        assert own_words(realm.gateway.ask("GET", path, token=token)), path
+        path = f"/v1/manage/counts?rest={strange}"
+        assert own_words(realm.gateway.ask("POST", path, token=token)), path
         assert own_words(realm.gateway.ask("GET", f"/{strange}", token=token))
 
 
@@ -312,8 +312,7 @@ MESSAGES: dict[str, Callable[[str, str], object]] = {
     "/v1/sessions": lambda path, text: {"campaign": path, "key": text},
     "/v1/exchange": lambda _, text: {"want": 1, "lease": text},
     "/v1/beat": lambda _, text: {"drawn": text},
-    "/v1/campaigns/state": lambda path, text: {"path": path + text, "state": "paused"},
-    "/v1/tasks": lambda path, text: {"path": path, "tasks": [{"payload": {"x": text}}]},
+    "/v1/manage/set_status": lambda path, text: {"path": path + text, "status": "paused"},
 }
 
 

@@ -11,10 +11,10 @@ import pytest
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message
 
+from taskq.files.blob_store import BlobStore
 from taskq.gateway import requests as bodies
 from taskq.gateway.app import App
 from taskq.gateway.errors import Busy, failure
-from taskq.gateway.management import Management
 from taskq.gateway.manager_queries import ManagerQueries
 from taskq.gateway.messages import BadRequest, HeartbeatMessage, heartbeat_parts, read_heartbeat
 from taskq.gateway.requests import LARGE_BYTES, LargeBodies
@@ -166,7 +166,8 @@ def test_application_decodes_large_requests_in_turns(realm: Realm, path: str) ->
 
     async def run() -> None:
         service = Service(realm.queue.database, Settings(), lambda: 3)
-        app = App(service, cast("Management", None), cast("ManagerQueries", None)).asgi
+        blobs, queries = cast("BlobStore", None), cast("ManagerQueries", None)
+        app = App(service, realm.queue.database, blobs, queries).asgi
         try:
             large, waiting = (
                 asyncio.create_task(posted(app, path, token, b"{}" + b" " * LARGE_BYTES))

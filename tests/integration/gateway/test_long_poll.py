@@ -48,8 +48,9 @@ def test_seed_wakes_who_waits(realm: Realm) -> None:
 def test_tasks_added_over_http_wake_who_waits(realm: Realm) -> None:
     """At once: this gateway knows of them."""
     (agent,) = waiting_agents(realm, 1)
-    body = {"path": realm.path, "tasks": [{"payload": {}}]}
-    realm.gateway.ask("POST", "/v1/tasks", token=realm.manager, body=body)
+    realm.manage(
+        "submit", path=realm.path, tasks='[{"key": "k", "payload": {}}]', on_conflict="fail"
+    )
     assert len(agent.peer.reply().json["tasks"]) == 1
 
 

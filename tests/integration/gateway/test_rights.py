@@ -24,10 +24,10 @@ OF_AGENTS: dict[tuple[str, str], Any] = {
     ("DELETE", "/v1/session"): None,
 }
 OF_MANAGERS: dict[tuple[str, str], Any] = {
-    ("GET", "/v1/campaigns"): None,
     ("GET", "/metrics"): None,
-    ("POST", "/v1/campaigns/state"): {"path": "/", "state": "open"},
-    ("POST", "/v1/tasks"): {"path": "/", "tasks": [{"payload": {}}]},
+    ("POST", "/v1/manage/counts"): {"path": "/", "depth": 0},
+    ("POST", "/v1/manage/set_status"): {"path": "/", "status": "open"},
+    ("POST", "/v1/manage/submit"): {"path": "/", "tasks": "[]", "on_conflict": "fail"},
 }
 
 
@@ -126,14 +126,13 @@ def test_lease_id_of_another_agent_claims_nothing_of_its(realm: Realm, agent: Ag
 
 def test_manager_is_limited_to_its_campaigns(realm: Realm, other: Realm) -> None:
     """It neither sees, steers nor feeds another one, nor the one above."""
-    ask, token = realm.gateway.ask, realm.manager
     for path in (other.path, "/", f"{realm.path}x", f"{realm.path}/../{other.path[1:]}"):
-        wanted = {"path": path, "state": "cancelled"}
-        tasks = {"path": path, "tasks": [{"payload": {}}]}
         replies = [
-            ask("GET", f"/v1/campaigns?path={path}", token=token),
-            ask("POST", "/v1/campaigns/state", token=token, body=wanted),
-            ask("POST", "/v1/tasks", token=token, body=tasks),
+            realm.manage("counts", path=path, depth=0),
+            realm.manage("set_status", path=path, status="cancelled"),
+            realm.manage(
+                "submit", path=path, tasks='[{"key": "k", "payload": {}}]', on_conflict="fail"
+            ),
         ]
         assert {reply.status for reply in replies} <= {403, 422}
     assert other.campaign.status().state == "open"
@@ -201,11 +200,10 @@ def test_revoked_site_works_nowhere(realm: Realm) -> None:
 def test_revoked_manager_is_turned_away_within_30_s(realm: Realm) -> None:
     """Also by a gateway that has seen the token just before."""
     token = realm.token("manager", "revoked" + realm.path[1:])
-    assert realm.gateway.ask("GET", "/v1/campaigns", token=token).status == 200
+    assert realm.gateway.ask("GET", "/metrics", token=token).status == 200
     realm.queue.tokens.revoke("revoked" + realm.path[1:])
-    wait_until(
-        lambda: realm.gateway.ask("GET", "/v1/campaigns", token=token).status == 401, timeout_s=60
-    )
+    ask = realm.gateway.ask
+    wait_until(lambda: ask("GET", "/metrics", token=token).status == 401, timeout_s=60)
 
 
 @pytest.mark.parametrize("words", [["--verbose"], ["--verbose", "--log-json"]])
@@ -217,7 +215,7 @@ def test_tokens_are_never_logged(start_gateway: StartGateway, dsn: str, words: l
         agent = realm.agent()
         realm.seed()
         agent.claim()
-        gateway.ask("POST", "/v1/tasks", token=agent.token, body={})
+        gateway.ask("POST", "/v1/manage/submit", token=agent.token, body={})
         gateway.ask("POST", "/v1/exchange", token=agent.token, body=b"{")
         gateway.ask("POST", "/v1/exchange", token=realm.site, body={"reports": 1})
         shown = gateway.ask("GET", "/metrics", token=realm.manager).body.decode()
