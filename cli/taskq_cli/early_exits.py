@@ -33,7 +33,7 @@ class Violated(TaskqError):
 
 
 class TasksFailed(TaskqError):
-    """What was watched is through, and tasks of it have failed."""
+    """All watched tasks have ended, and some have failed."""
 
     exit_code = 1
 

@@ -24,8 +24,6 @@ from taskq.model.words import duration
 from taskq_cli.display.output import Column
 from taskq_cli.display.text import one_line
 
-#: Seconds between two looks at a server that is starting up.
-
 
 @dataclass
 class Invocation:

@@ -145,7 +145,7 @@ def _not_allowed(what: str, error: psycopg.Error) -> ServerUnsuitable:
 
 def _out_of_reach(what: str, error: psycopg.Error) -> LoginRefused | Unavailable:
     text = _first_line(error)
-    if error.sqlstate is None and (refused := refusal(text)) is not None:
+    if error.sqlstate is None and (refused := login_refusal(text)) is not None:
         return LoginRefused(f"{what} refuses the login: {refused}")
     lost = error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
     return Unavailable(
@@ -373,7 +373,7 @@ _ADVICE: Final = {
 }
 
 
-def refusal(message: str) -> str | None:
+def login_refusal(message: str) -> str | None:
     """Return why a login was refused and what to do; None for other failures.
 
     message: the first line of libpq's message about the failed connection.

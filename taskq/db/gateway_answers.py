@@ -78,7 +78,7 @@ class Refusal(Exception):
         return found(f"the gateway answers {self.status} {self.code}: {self.message}{older}")
 
 
-def refusal(status: int, retry_after: str | None, body: bytes) -> Refusal:
+def read_refusal(status: int, retry_after: str | None, body: bytes) -> Refusal:
     """Return the refusal in an answer of a gateway, or of a proxy before it."""
     known: Any = {}
     try:
@@ -117,25 +117,13 @@ def answered_rows(body: bytes) -> list[Row]:
     return rows
 
 
-def _instant(text: str) -> datetime:
-    return datetime.fromisoformat(text.replace("Z", "+00:00"))
-
-
-def _decimals(texts: list[str]) -> list[Decimal]:
-    return [Decimal(text) for text in texts]
-
-
-def _bytes(texts: list[str]) -> list[bytes]:
-    return [b64decode(text) for text in texts]
-
-
 #: Types that JSON lacks, by PostgreSQL's names.
 _CONVERTERS: Final[dict[str, Callable[[Any], Any]]] = {
-    "timestamptz": _instant,
+    "timestamptz": lambda text: datetime.fromisoformat(text.replace("Z", "+00:00")),
     "numeric": Decimal,
-    "numeric[]": _decimals,
+    "numeric[]": lambda texts: [*map(Decimal, texts)],
     "bytea": b64decode,
-    "bytea[]": _bytes,
+    "bytea[]": lambda texts: [*map(b64decode, texts)],
 }
 
 

@@ -22,7 +22,7 @@ from typing import Final
 from taskq.db.access import Queries, check_process
 from taskq.db.address import Row
 from taskq.db.catalogue import find
-from taskq.db.gateway_answers import Refusal, answered_rows, refusal
+from taskq.db.gateway_answers import Refusal, answered_rows, read_refusal
 from taskq.db.queue_address import manager_token
 from taskq.model.errors import NotFound, TaskqError, Unavailable, UsageError
 from taskq.model.version import VERSION
@@ -250,7 +250,7 @@ def _check(response: HTTPResponse) -> None:
     if response.status in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT, HTTPStatus.NO_CONTENT}:
         return
     body = read_all(response, most_bytes=_MAX_ERROR_BYTES, within_s=STEP_S)
-    raise refusal(response.status, response.getheader("Retry-After"), body)
+    raise read_refusal(response.status, response.getheader("Retry-After"), body)
 
 
 def _headers(token: str) -> dict[str, str]:

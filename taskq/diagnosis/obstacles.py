@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from taskq.db.owners import Owner
-from taskq.diagnosis.facts import AgentKind, CampaignFacts, ClosedCampaign, Facts
+from taskq.diagnosis.facts import AgentKind, CampaignFacts, Facts
 from taskq.diagnosis.reasons import Reason, brief, failure, some, them, verb, waits
 from taskq.model.requirements import missing
 from taskq.model.seed import is_within
@@ -52,7 +52,8 @@ def suiting(facts: Facts, one: CampaignFacts) -> list[AgentKind]:
 
 
 def _obstacle(facts: Facts, one: CampaignFacts) -> Obstacle | None:
-    closed = _closer(facts, one.path)
+    # The topmost campaign that is not open closes this one.
+    closed = next((it for it in facts.closed if is_within(one.path, it.path)), None)
     serving = [kind for kind in facts.agents if kind.serves(one.path)]
     heard = [kind for kind in serving if not kind.silent]
     at_work = [kind for kind in heard if not kind.draining]
@@ -83,11 +84,6 @@ def _obstacle(facts: Facts, one: CampaignFacts) -> Obstacle | None:
 def _is_held(owner: Owner) -> bool:
     """Return whether no tasks of an owner are handed out now."""
     return owner.is_full or (owner.max_running is not None and owner.working >= owner.max_running)
-
-
-def _closer(facts: Facts, path: str) -> ClosedCampaign | None:
-    """Return the topmost campaign that is not open and so closes this one."""
-    return next((one for one in facts.closed if is_within(path, one.path)), None)
 
 
 def _nobody_offers(requires: Sequence[str], agents: Sequence[AgentKind]) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ class FrontCounters:
     popped: int = counter("Entries taken from the lists")
     stale: int = counter("Entries that were too old to be handed out")
     forged: int = counter("Entries that PostgreSQL has not made, or not for the list's campaign")
-    refused: int = counter("Pops in an epoch that had ended")
+    outdated: int = counter("Pops in an epoch that had ended")
     errors: int = counter("Pops and probes that failed")
 
 
@@ -79,7 +79,7 @@ class Health:
         """Pop entries and note how many are left; return none if Redis has another epoch."""
         popped = await pop(link, state, counts)
         if popped is None:
-            self._counters.refused += 1
+            self._counters.outdated += 1
             self.depths.clear()
             self._state_cache.doubt()
             return []

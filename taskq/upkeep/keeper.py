@@ -15,8 +15,8 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -153,16 +153,24 @@ def _log_round(done: Round, held: int) -> None:
         )
 
 
-@contextmanager
-def keeping(database: Database) -> Iterator[None]:
+def keeping(database: Database) -> AbstractContextManager[None]:
     """Run a keeper in a thread for the duration of the block."""
+    return in_background(Keeper(database).run, "taskq-keeper", END_S)
+
+
+@contextmanager
+def in_background(
+    run: Callable[[threading.Event], object], name: str, end_s: float
+) -> Iterator[None]:
+    """Run a function in a thread for the duration of the block; the event asks it to end.
+
+    It gets `end_s` seconds for that.
+    """
     stop = threading.Event()
-    thread = threading.Thread(
-        target=Keeper(database).run, args=(stop,), name="taskq-keeper", daemon=True
-    )
+    thread = threading.Thread(target=run, args=(stop,), name=name, daemon=True)
     thread.start()
     try:
         yield
     finally:
         stop.set()
-        thread.join(END_S)
+        thread.join(end_s)

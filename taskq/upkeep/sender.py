@@ -13,8 +13,8 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from taskq.model.errors import ServerUnsuitable, TaskqError
 from taskq.model.words import counted
 from taskq.upkeep.channels import Channels
 from taskq.upkeep.delivery import MessageDelivery
+from taskq.upkeep.keeper import in_background
 from taskq.upkeep.texts import harmless, message
 
 #: Messages under way at a time.
@@ -163,19 +164,11 @@ def _log_outcome(one: _Outcome, *, gave_up: bool) -> None:
         log.warning("%s of the rule %s not sent yet: %s", what, one.rule, one.trouble)
 
 
-@contextmanager
-def sending(database: Database, channels: Channels, disks: Sequence[str] = ()) -> Iterator[None]:
+def sending(
+    database: Database, channels: Channels, disks: Sequence[str] = ()
+) -> AbstractContextManager[None]:
     """Send notifications in a thread for the duration of the block; disks: see `Sender`."""
-    stop = threading.Event()
-    thread = threading.Thread(
-        target=Sender(database, channels, disks).run, args=(stop,), name="taskq-sender", daemon=True
-    )
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(2 * END_S)
+    return in_background(Sender(database, channels, disks).run, "taskq-sender", 2 * END_S)
 
 
 #: A disk is nearly full if less than a tenth of it, and less than this many bytes, are free.

@@ -94,8 +94,8 @@ FLEET: Final = (
     Mutant(
         "reason-is-that-of-the-campaign-below",
         "taskq/diagnosis/obstacles.py",
-        "return next((one for one in facts.closed if is_within(path, one.path)), None)",
-        "return next((one for one in facts.closed if is_within(one.path, path)), None)",
+        "next((it for it in facts.closed if is_within(one.path, it.path)), None)",
+        "next((it for it in facts.closed if is_within(it.path, one.path)), None)",
         "Who is paused from above is told something else.",
         _EXPLAIN,
     ),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskq.db.gateway_answers import answered_rows, refusal
+from taskq.db.gateway_answers import answered_rows, read_refusal
 from taskq.db.gateway_queries import GatewayQueries
 from taskq.db.queue_address import manager_token
 from taskq.model import errors
@@ -31,7 +31,7 @@ JSON: Any = st.recursive(
 def refused(status: int, **known: Any) -> TaskqError:
     """Return the exception of an answer."""
     body = json.dumps({"error": {"code": "x", "message": "m", **known}}).encode()
-    return refusal(status, None, body).error("counts")
+    return read_refusal(status, None, body).error("counts")
 
 
 def test_rows_have_the_types_that_postgresql_gives() -> None:
@@ -65,7 +65,7 @@ def test_exceptions_are_known_ones_only() -> None:
     assert type(refused(422, kind="annotations")) is UsageError
     assert type(refused(403, kind="os.system")) is errors.Forbidden
     assert type(refused(502)) is errors.Unavailable
-    text = str(refusal(503, None, b"<html>\x1b[31mdown\r\n").error("counts"))
+    text = str(read_refusal(503, None, b"<html>\x1b[31mdown\r\n").error("counts"))
     assert "\x1b" not in text
     assert "\n" not in text
 
@@ -76,7 +76,7 @@ def test_nonsense_of_a_gateway_is_an_error_in_a_line(
 ) -> None:
     """Whatever it answers, the caller gets an exception of taskq, or rows."""
     for one in (json.dumps({"error": error}).encode(), body):
-        found = refusal(status, "x", one).error("counts")
+        found = read_refusal(status, "x", one).error("counts")
         assert isinstance(found, TaskqError)
         assert "\n" not in str(found)
         with suppress(ValueError):

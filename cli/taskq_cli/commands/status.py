@@ -197,7 +197,7 @@ def _run(invocation: Invocation, path: str) -> None:
 def _keys_kept_from_the_shell() -> Iterator[None]:
     """Show no keys that are typed before the screen is there, and drop those that nobody has read.
 
-    What the terminal answers late to questions about itself is dropped likewise.
+    Late answers of the terminal to questions about itself are dropped as well.
     """
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)

@@ -27,7 +27,7 @@ Line: TypeAlias = Text
 
 BAR_WIDTH: Final = 60
 MIN_WIDTH: Final = 12  # of a column that has given way
-FIRST_WIDTH: Final = 28  # of the first column, where others would have no room beside it
+FIRST_WIDTH: Final = 28  # of the first column, where others would have no room next to it
 
 _GAP: Final = 2
 _BETWEEN: Final = "   "
@@ -152,7 +152,7 @@ def _cell(text: str, width: int) -> Text:
 
 
 def paragraph(first: str, text: str) -> Picture:
-    """Return a text folded at the width of the terminal; `first` stands before and beside it."""
+    """Return a text folded at the width of the terminal, behind `first`."""
     return _Paragraph(first, text)
 
 
@@ -264,7 +264,7 @@ def is_number(cell: str) -> bool:
 
 
 class _Paragraph:
-    """A text beside what stands before it."""
+    """A text to the right of what comes before it."""
 
     def __init__(self, first: str, text: str) -> None:
         self._first, self._text = first, text

@@ -22,9 +22,7 @@ from taskq.model.seed import check_path
 from taskq.model.settings import CHOICE, FLAG, REQUIRED, TEXT, TEXTS, Setting
 from taskq.model.words import duration
 from taskq_agent.text import size_in_bytes, time_s
-from taskq_cli.invocation import (
-    Invocation,
-)
+from taskq_cli.invocation import Invocation
 
 Decorator: TypeAlias = Callable[[Any], Any]
 
@@ -101,8 +99,7 @@ def _parsed(text: str, direction: int) -> datetime | timedelta:
             long = timedelta(seconds=time_s(text))
             datetime.now(timezone.utc) + direction * long
         except OverflowError:
-            when = "ago there was" if direction < 0 else "from now on there is"
-            raise click.BadParameter(f"{text!r} {when} no calendar.") from None
+            raise click.BadParameter(f"{text!r} is beyond the calendar.") from None
         return long
     try:
         instant = datetime.fromisoformat(re.sub("[Zz]$", "+00:00", text.strip()))

@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from taskq.db.address import refusal
+from taskq.db.address import login_refusal
 from taskq.db.connections import Database
 from taskq.dispatch.direct import DirectTransport
 from taskq.model.errors import LoginRefused, Unavailable
@@ -80,7 +80,7 @@ def test_role_or_database_that_is_closed_is_told(staff: Staff) -> None:
 )
 def test_what_passes_is_no_refused_login(said: str) -> None:
     """A server that will let one in later is told as an outage."""
-    assert refusal(f'connection to server at "db", port 5432 failed: FATAL:  {said}') is None
+    assert login_refusal(f'connection to server at "db", port 5432 failed: FATAL:  {said}') is None
 
 
 def test_refused_login_is_an_outage_for_what_runs(staff: Staff) -> None:

@@ -187,7 +187,7 @@ def test_what_the_front_does_is_counted(place: Realm, fronted: Fronted) -> None:
     assert fronted.metric("hits_total", place.manager) > hits
     assert fronted.metric("popped_total", place.manager) >= popped + len(tasks)
     assert fronted.metric("in_use", place.manager) == 1
-    for name in ("misses", "stale", "forged", "refused", "errors"):
+    for name in ("misses", "stale", "forged", "outdated", "errors"):
         assert fronted.metric(f"{name}_total", place.manager) >= 0
     assert fronted.metric("depth", place.manager) >= 0
     agent.report(*tasks)

@@ -322,7 +322,7 @@ def test_command_knows_times_and_durations(
     [
         ("--silent-for", "1e19", "from 0 to 7 d"),
         ("--silent-for", "nan", "from 0 to 7 d"),
-        ("--lost-since", "999999999d", "no calendar"),
+        ("--lost-since", "999999999d", "beyond the calendar"),
         ("--lost-since", "2999-01-01", "still to come"),
         ("--lost-since", "2w", "neither a time"),
     ],

@@ -143,7 +143,7 @@ def test_flushed_front_is_used_again_once_it_has_begun_anew(
         (task,) = await pool_client.claim(want=2)
         assert task.task == front.scripted_pool.read(new).task
         assert pool_client.pool.counters.forged == 1, "an entry of the old epoch is none"
-        assert pool_client.pool.counters.refused > 0
+        assert pool_client.pool.counters.outdated > 0
 
     run_scenario(scenario)
 
