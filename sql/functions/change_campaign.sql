@@ -103,6 +103,7 @@ begin
            late_results = coalesce(v_new.late_results, c.late_results),
            hedge = v_new.hedge,
            front = coalesce(v_new.front, c.front),
+           best = v_new.best,
            revision = c.revision + 1
      where c.campaign_id = v_now.campaign_id
  returning c.revision into v_revision;

@@ -115,6 +115,7 @@ create table taskq.campaign (
     hedged bigint not null default 0,
     max_running_per_site integer,
     payload_bytes integer not null default 0,
+    best text,
     max_running integer generated always as (
         least(running_limit, running_quota,
               case when max_running_per_site is not null then 1000000000 end)) stored,
@@ -151,6 +152,7 @@ create table taskq.campaign (
         and 1 <= all (memory) and 1125899906842624 >= all (memory)),
     -- The first attempt of a hedged task goes on beside the second one: its success must count, and it may
     -- exceed any limit of running tasks.
+    constraint campaign_best_form check (best ~ '^(lowest|highest) (result|payload|phases)\.\S.{0,199}$'),
     constraint campaign_hedge_range check (hedge > 0 and hedge <= 1),
     constraint campaign_hedge_salvages check (hedge is null or late_results = 'salvage'),
     constraint campaign_hedge_unlimited check (hedge is null or running_limit is null),

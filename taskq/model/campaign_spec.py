@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -38,7 +39,8 @@ LATE_RESULTS: Final = ("reject", "salvage")
 
 _YEAR_S: Final = 31_536_000
 _ARCHIVE: Final = {"low": 1 << 14, "high": 1 << 26}
-_TABLES: Final = ("handler", "retry", "limits", "resources", "params")
+_TABLES: Final = ("handler", "retry", "limits", "resources", "results", "params")
+_BEST: Final = re.compile(r"(?:lowest|highest) (?:result|payload|phases)\.\S.{0,199}")
 
 _retry: Final = partial(setting, table="retry")
 _limit: Final = partial(setting, table="limits")
@@ -57,6 +59,15 @@ def _checked_description(where: str, text: object) -> str:
             f"{where} of {len(description)} characters; {MAX_DESCRIPTION_CHARS} at most"
         )
     return description
+
+
+def _checked_best(where: str, value: object) -> str | None:
+    if value is None or (isinstance(value, str) and _BEST.fullmatch(value)):
+        return value
+    raise InvalidCampaign(
+        f"{where} must be `lowest FIELD` or `highest FIELD`, such as `lowest result.score`, "
+        f"not {value!r:.80}"
+    )
 
 
 def _checked_classes(where: str, value: object) -> tuple[str, ...]:
@@ -244,6 +255,17 @@ class CampaignSpec:
         "(lists in Redis)",
         True,
     )
+    best: str | None = setting(
+        TEXT,
+        "which results are best, such as `lowest result.score`: commands rank by it unless options "
+        "say otherwise, and pages show these results first",
+        None,
+        optional=True,
+        table="results",
+        check=_checked_best,
+        option="--best-result",
+        metavar="'lowest|highest FIELD'",
+    )
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -315,7 +337,7 @@ class CampaignSpec:
         if "path" not in table:
             raise InvalidCampaign("path is missing; a campaign needs one, as /wisdom/malaria")
         handler, retry = table.pop("handler", None), table.pop("retry", {})
-        for part in ("limits", "resources"):
+        for part in ("limits", "resources", "results"):
             names = [name for name, one in own.items() if one.table == part]
             table |= known_only(part, table.pop(part, {}), names)
         return cls(

@@ -261,13 +261,14 @@ class Pages:
         if not node.own.done:
             return found
         one, database = campaign.campaign_id, self._client.queries
-        found["fields"] = await self._readings.get(
-            ("fields", one), HITS_S, lambda: numeric_fields(database, one)
+        found["fields"], best = await self._readings.get(
+            ("fields", one), HITS_S, lambda: (numeric_fields(database, one), campaign.spec().best)
         )
-        field = query.get("field") or next(iter(found["fields"]), "")
+        order, _, declared = (best or "").partition(" result.")
+        field = query.get("field") or declared or next(iter(found["fields"]), "")
         if not field:
             return found
-        ascending = query.get("order") == "lowest"
+        ascending = query.get("order", order if field == declared else "") == "lowest"
         hits = await self._readings.get(
             ("hits", one, field, ascending),
             HITS_S,

@@ -234,7 +234,7 @@ def export(
     molecules = PoseOptions(options, how)
     wanted = Wanted(**options)
     chosen = None if columns is None else Columns.parse(columns)
-    ranked = (wanted.by, wanted.where, wanted.since) != (None, None, None)
+    ranked = (wanted.best, wanted.where, wanted.since) != (None, None, None)
     check(file, to, how, chosen, follow=follow, ranked=ranked)
     cursor = Cursor() if file is None else Cursor.read(file)
     with invocation.reader() as client:

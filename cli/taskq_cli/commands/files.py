@@ -15,7 +15,13 @@ from taskq.model.words import counted
 from taskq.results.selection import select
 from taskq_cli.display.output import Column, as_record, write_record, write_records
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.best import best_of, check_ranking, group_option, ranking_options
+from taskq_cli.options.best import (
+    best_of,
+    check_ranking,
+    group_option,
+    ranked_by,
+    ranking_options,
+)
 from taskq_cli.options.shared import (
     below_option,
     blobs_option,
@@ -161,7 +167,8 @@ def _fetched(
     where, below, best = options["where"], options["below"], options["best"]
     named: Any = tasks or None
     if best is not None:
-        wanted = best_of(best, options["by"], lowest=options["lowest"], group=options["group"])
+        by, lowest = ranked_by(campaign, options["by"], options["lowest"])
+        wanted = best_of(best, by, lowest=lowest, group=options["group"])
         named = select(client.queries, campaign, wanted, below=below, so_far=options["so_far"])
     blobs = options["blobs"]
     return campaign.fetch(

@@ -31,7 +31,7 @@ from taskq_cli.display.output import (
 from taskq_cli.display.progress import chunk_display
 from taskq_cli.early_exits import resumable
 from taskq_cli.invocation import Invocation, campaigns_with
-from taskq_cli.options.best import check_ranking, ranking_options
+from taskq_cli.options.best import check_ranking, ranked_by, ranking_options
 from taskq_cli.options.shared import (
     below_option,
     blobs_option,
@@ -189,17 +189,18 @@ class Wanted:
 
 def found_results(client: Client, path: str, wanted: Wanted) -> Iterator[Record]:
     """Return the results that are wanted; say how many could not be ranked."""
-    raw, best, by, below = wanted.raw, wanted.best, wanted.by, wanted.below
+    raw, best, below = wanted.raw, wanted.best, wanted.below
     store = wanted.store(client)
     on_lost = LossWarning()
-    if best is None or by is None:
+    if best is None:
         found = client.campaign(path).results(
             where=wanted.where, below=below, raw=raw, blobs=store, on_lost=on_lost
         )
         return filter(wanted.is_recent, map(as_record, found))
     campaigns = campaigns_with(client, path, lambda node: node.done, below=below)
     fetching = Fetching(client.queries, raw=raw, blobs=store, on_lost=on_lost)
-    ranking = Ranking(client.queries, fetching, best, by, ascending=wanted.lowest is True)
+    by, lowest = ranked_by(client.campaign(path), wanted.by, wanted.lowest)
+    ranking = Ranking(client.queries, fetching, best, by, ascending=lowest)
     for campaign in campaigns:
         ranking.look(campaign)
     found_best = ranking.best()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, Final
@@ -42,12 +43,15 @@ def ranking_options(note: str = "", *, shares: bool = True) -> Decorator:
     return together(
         click.option("--best", **how_many, help=f"Take only so many of the best results.{note}"),
         click.option(
-            "--by", metavar="FIELD", help=f"Rank by this number, such as result.score.{note}"
+            "--by",
+            metavar="FIELD",
+            help="Rank by this number, such as result.score. [default: the campaign's "
+            f"`best`]{note}",
         ),
         click.option(
             "--lowest/--highest",
             default=None,
-            help=f"Which numbers are best. Needed with --best.{note}",
+            help=f"Which numbers are best. [default: the campaign's `best`]{note}",
         ),
     )
 
@@ -60,13 +64,27 @@ group_option: Final = click.option(
 
 
 def check_ranking(best: object, by: str | None, lowest: bool | None) -> None:
-    """Raise `UsageError` unless all of `ranking_options` are given, or none."""
-    if best is None and by is None and lowest is None:
-        return
-    if best is None or by is None:
+    """Raise `UsageError` for a ranking that does not say how many."""
+    if best is None and (by is not None or lowest is not None):
         raise UsageError(f"--best N and --by FIELD go together, such as {_EXAMPLE}")
-    if lowest is None:
-        raise UsageError(f"which {one_line(by)} is best? Give --lowest or --highest")
+
+
+def ranked_by(campaign: Campaign, by: str | None, lowest: bool | None) -> tuple[str, bool]:
+    """Return the field to rank by, and whether its lowest number is best.
+
+    The campaign's setting `best` says what the options do not; raise `UsageError` without one.
+    """
+    if by is not None and lowest is not None:
+        return by, lowest
+    order, _, field = (campaign.spec().best or "").partition(" ")
+    if field and by in (None, field):
+        return field, order == "lowest" if lowest is None else lowest
+    if by is None:
+        raise UsageError(
+            f"--best N and --by FIELD go together, such as {_EXAMPLE}; or say once what is best: "
+            f"`taskq campaign change {shlex.quote(campaign.path)} --best-result 'lowest FIELD'`"
+        )
+    raise UsageError(f"which {one_line(by)} is best? Give --lowest or --highest")
 
 
 def best_of(best: str, by: str, *, lowest: bool, group: str | None) -> Best:
@@ -82,20 +100,17 @@ class BestOptions:
         self.path: str | None = parsed["from_path"]
         self._so_far, self._below = parsed["so_far"], parsed["below"]
         self.live: bool = parsed["live"]
-        self._wanted: Best | None = None
-        best, by = parsed["best"], parsed["by"]
+        self._parsed = parsed
         if self.path is None:
             if self._so_far or self.live or any(parsed[name] is not None for name in _NAMES[1:5]):
                 raise UsageError("--best, --by, --lowest, --group, --so-far, --live: with --from")
             return
-        if best is None or by is None:
-            raise UsageError(f"--from needs --best and --by, such as {_EXAMPLE}")
-        check_ranking(best, by, parsed["lowest"])
-        self._wanted = best_of(best, by, lowest=parsed["lowest"], group=parsed["group"])
+        if parsed["best"] is None:
+            raise UsageError(f"--from needs --best, such as {_EXAMPLE}")
 
     def input(self, client: Client, target: str) -> SeedInput:
         """Return the chosen results as a source of tasks for the target."""
-        path, wanted = self._given()
+        path, wanted = self._given(client)
         if path == target:
             raise UsageError(f"{target} cannot be seeded from itself")
         selection = select(
@@ -110,16 +125,18 @@ class BestOptions:
 
     def feeder(self, client: Client, target: Campaign) -> Feeder:
         """Return what feeds the target while the campaign runs."""
-        path, wanted = self._given()
+        path, wanted = self._given(client)
         if self._so_far:
             raise UsageError("--live goes on to the end, and --so-far ends now: choose one")
         source = client.campaign(path)
         return Feeder(client.queries, source, target, wanted, below=self._below)
 
-    def _given(self) -> tuple[str, Best]:
-        if self.path is None or self._wanted is None:
+    def _given(self, client: Client) -> tuple[str, Best]:
+        if self.path is None:
             raise UsageError("--from names no campaign")
-        return self.path, self._wanted
+        given = self._parsed
+        by, lowest = ranked_by(client.campaign(self.path), given["by"], given["lowest"])
+        return self.path, best_of(given["best"], by, lowest=lowest, group=given["group"])
 
 
 class _Chosen(Source):

@@ -19,7 +19,7 @@ from taskq.db.standby import MOST_BEHIND_S
 from taskq.embedded import Server
 from taskq.model.errors import TaskqError, UsageError
 from taskq.model.seed import check_path
-from taskq.model.settings import CHOICE, FLAG, REQUIRED, TEXT, TEXTS, Setting
+from taskq.model.settings import CHOICE, FLAG, REQUIRED, TEXTS, Setting
 from taskq.model.words import duration
 from taskq_agent.text import size_in_bytes, time_s
 from taskq_cli.invocation import Invocation
@@ -63,7 +63,7 @@ def setting_value(one: Setting, given: Any) -> Any:
     """Return the value of a setting from what was given of its option."""
     if one.kind is TEXTS:
         return tuple(filter(None, given))
-    if one.kind in (TEXT, CHOICE, FLAG):
+    if one.kind is FLAG:
         return given
     try:
         return one.parsed(given)

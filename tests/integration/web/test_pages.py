@@ -137,6 +137,27 @@ def test_campaign_page_says_what_commands_say(web: WebProcess, hostile: Campaign
     assert "4.143" not in lowest.partition("The lowest")[2]
 
 
+def test_campaign_page_shows_first_what_the_campaign_calls_best(
+    web: WebProcess, shown: Client
+) -> None:
+    """Without a choice of the viewer; another choice is possible."""
+    handler = Handler("command", argv=("true",))
+    spec = CampaignSpec(f"/{secrets.token_hex(4)}", handler=handler, best="lowest result.score")
+    campaign = shown.create_campaign(spec)
+    campaign.seed({"n": n} for n in range(3))
+    agent = ScriptedAgent(shown.database, campaign.path)
+    agent.exchange(
+        [
+            report_of(one, "done", result={"cost": n, "score": n / 7})
+            for n, one in enumerate(agent.claim(3))
+        ]
+    )
+    agent.close()
+    assert "The lowest of these results" in web.page("/campaign", path=campaign.path).text
+    other = web.page("/campaign", path=campaign.path, field="cost").text
+    assert "The highest of these results" in other
+
+
 def test_campaign_page_says_what_was_hedged(web: WebProcess, shown: Client, web_dsn: str) -> None:
     """Only where something was."""
     campaign = shown.create_campaign(f"/{secrets.token_hex(4)}")
