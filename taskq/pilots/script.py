@@ -28,7 +28,7 @@ while :; do
     code=$?
     kill -0 "$agent" 2>/dev/null || break
 done
-echo "$code" > {name}.exit
+echo "$code" > {stem}.exit
 exit "$code"
 """
 
@@ -40,12 +40,13 @@ def job_script(
     name: str,
     program: Sequence[str],
     head: Sequence[str] = (),
+    day: str = "",
 ) -> str:
     """Return the script of one job.
 
     settings: with folder, token_file and ca as they are where the job runs. path: the campaign to
     serve. name: of the job and the agent. program: words that start `taskq`, for a direct agent.
-    head: first lines, for the batch system.
+    head: first lines, for the batch system. day: the folder for the job's files, below its own.
     """
     argv = _agent(settings, path, name, program)
     text = _HEAD.format(
@@ -55,7 +56,9 @@ def job_script(
     )
     if settings.setup:
         text += settings.setup.rstrip("\n") + "\n"
-    return text + _RUN.format(agent=" \\\n    ".join(map(shlex.join, argv)), name=name)
+    return text + _RUN.format(
+        agent=" \\\n    ".join(map(shlex.join, argv)), stem=f"{day}/{name}" if day else name
+    )
 
 
 def _agent(

@@ -79,7 +79,7 @@ class PilotSite:
     def told(self) -> str:
         """Return what an operator would look at when it goes wrong."""
         views = [self.taskq.out("pilots", "explain", "hpc"), self.taskq("pilots", "log", "hpc")]
-        outputs = [file.read_text()[-500:] for file in self.folder.glob("jobs/*.out")]
+        outputs = [file.read_text()[-500:] for file in self.folder.glob("jobs/**/*.out")]
         return "\n".join([*map(str, views), *outputs])
 
     def wait(self, condition: Any, timeout_s: float = 120.0) -> None:
@@ -169,5 +169,5 @@ class PilotSite:
         results = [json.loads(line) for line in lines]
         assert sorted(one["result"]["n"] for one in results) == [*range(1, count + 1)]
         assert all(one["payload"]["n"] == one["result"]["n"] for one in results)
-        script = "\n".join(file.read_text() for file in (self.folder / "jobs").glob("*.out"))
+        script = "\n".join(file.read_text() for file in (self.folder / "jobs").glob("**/*.out"))
         assert (self.folder / "site.token").read_text().strip() not in script

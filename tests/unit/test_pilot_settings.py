@@ -153,9 +153,9 @@ def test_slurm_is_asked_for_what_the_settings_say() -> None:
     further = ["--nice=5", "--comment=free text"]
     settings = slurm(cores=32, time_limit=90, partition="long", gpus="a100:2", options=further)
     lines = script("slurm", settings).splitlines()
-    assert lines[1:13] == [
+    assert re.fullmatch(rf"#SBATCH --output=/jobs/\d{{4}}-\d\d-\d\d/{NAME}\.out", lines.pop(2))
+    assert lines[1:12] == [
         f"#SBATCH --job-name={NAME}",
-        f"#SBATCH --output=/jobs/{NAME}.out",
         "#SBATCH --nodes=1",
         "#SBATCH --ntasks=1",
         "#SBATCH --cpus-per-task=32",

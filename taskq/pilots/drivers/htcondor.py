@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from taskq.pilots.agent_file import AGENT_FILE
-from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run, without_secrets
-from taskq.pilots.drivers.folder import JobFolder, checked_token
+from taskq.pilots.drivers.commands import BatchSystemError
+from taskq.pilots.drivers.folder import BatchDriver
 from taskq.pilots.reconcile import EndReason, JobState, SeenJob
 from taskq.pilots.script import job_script
-from taskq.pilots.settings import PilotSettings
 
 _MARK: Final = "#HTCONDOR "
 _SUBMITTED = re.compile(r"(\d{1,18})\.0 - \1\.0")
@@ -46,26 +45,11 @@ _KNOWN_S: Final = 3_600
 _GRACE_S: Final = 60
 
 
-class HTCondor:
+class HTCondor(BatchDriver):
     """The HTCondor that this machine's commands talk to."""
 
     system: Final = "htcondor"
-
-    def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
-        self._settings = settings
-        self._folder = JobFolder(settings)
-        self._environment = without_secrets(environment)
-
-    def missing(self) -> str | None:
-        """Name the first of HTCondor's programs that is not here."""
-        return missing_program(self._environment, "condor_submit", "condor_q", "condor_rm")
-
-    def prepare(self, places: Mapping[str, int]) -> str | None:
-        """Make the folder of scripts and output, and check the token."""
-        del places
-        self._folder.prepare()
-        checked_token(self._settings.token_file or "")
-        return None
+    programs = ("condor_submit", "condor_q", "condor_rm")
 
     def script(self, name: str, path: str, program: Sequence[str]) -> str:
         """Return the script, which runs in the folder that HTCondor makes for the job."""
@@ -116,16 +100,8 @@ class HTCondor:
             if self._ads(waits):  # else they began meanwhile, and condor_rm complains of that
                 raise
 
-    def exit_code(self, name: str) -> None:
-        """Return None: answers have the exit code."""
-
-    def tail(self, name: str, place: str | None) -> str | None:
-        """Return the end of a job's output, which arrives only when the job has ended normally."""
-        del place
-        return self._folder.tail(name)
-
     def _description(self, name: str) -> list[str]:
-        settings = self._settings
+        settings, day = self._settings, self._folder.day
         folder = settings.folder
         files = [f"{folder}/{AGENT_FILE}", settings.token_file, settings.ca]
         limit_s = math.ceil(settings.time_limit) + _GRACE_S
@@ -133,8 +109,8 @@ class HTCondor:
             f"batch_name = {name}",
             f'+{_NAME} = "{name}"',
             "universe = vanilla",
-            f"executable = {folder}/{name}.sh",
-            f"output = {folder}/{name}.out",
+            f"executable = {folder}/{day}/{name}.sh",
+            f"output = {folder}/{day}/{name}.out",
             "should_transfer_files = yes",
             "when_to_transfer_output = on_exit",
             f"transfer_input_files = {','.join(filter(None, files))}",
@@ -181,9 +157,6 @@ class HTCondor:
         if not known:
             raise BatchSystemError(f"condor_q says what makes no sense: {said[:200]!r}")
         return ads
-
-    def _run(self, *argv: str, text: str = "") -> str:
-        return run(argv, environment=self._environment, text=text)
 
 
 def _seen(ad: Mapping[str, Any]) -> SeenJob:

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run, without_secrets
-from taskq.pilots.drivers.folder import JobFolder, checked_token
+from taskq.pilots.drivers.commands import BatchSystemError
+from taskq.pilots.drivers.folder import BatchDriver
 from taskq.pilots.reconcile import EndReason, JobState, SeenJob
 from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings
@@ -48,45 +48,33 @@ _AT_ONCE: Final = 500
 _GRACE_S: Final = 2
 
 
-class PBS:
+class PBS(BatchDriver):
     """The PBS that this machine's commands talk to."""
 
     system: Final = "pbs"
+    programs = ("qsub", "qselect", "qstat", "qdel")
 
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
-        self._settings = settings
-        self._folder = JobFolder(settings)
-        self._environment = without_secrets(environment)
+        super().__init__(settings, environment)
         # The names of jobs seen so far, by number, so that other people's jobs are looked up only
         # once.
         self._names: dict[str, str] = {}
 
-    def missing(self) -> str | None:
-        """Name the first of PBS's programs that is not here."""
-        return missing_program(self._environment, "qsub", "qselect", "qstat", "qdel")
-
-    def prepare(self, places: Mapping[str, int]) -> str | None:
-        """Make the folder of output, and check the token."""
-        del places
-        self._folder.prepare()
-        checked_token(self._settings.token_file or "")
-        return None
-
     def script(self, name: str, path: str, program: Sequence[str]) -> str:
         """Return the script, which writes to the folder: PBS delivers output at the end only."""
-        settings = self._settings
+        settings, day = self._settings, self._folder.day
         there = replace(
             settings,
-            setup=f"exec > {name}.out 2>&1\n{settings.setup}",
+            setup=f"exec > {day}/{name}.out 2>&1\n{settings.setup}",
             agent_options=(f"--grace={_GRACE_S}", *settings.agent_options),
         )
         head = [f"#PBS {option}" for option in self._options(name)]
-        return job_script(there, path=path, name=name, program=program, head=head)
+        return job_script(there, path=path, name=name, program=program, head=head, day=day)
 
     def submit(self, name: str, script: str, place: str | None) -> SeenJob:
         """Submit a job; its script goes through standard input."""
         del name, place
-        said = run(["qsub"], environment=self._environment, text=script)
+        said = self._run("qsub", text=script)
         lines = said.split()  # a site's own messages may come before the number
         if not lines or not _ID.fullmatch(lines[-1]):
             raise BatchSystemError(f"qsub gave no number of a job: {said[:200]!r}")
@@ -119,24 +107,15 @@ class PBS:
         for n in range(0, len(waiting), _AT_ONCE):
             some = waiting[n : n + _AT_ONCE]
             try:
-                run(["qdel", *some], environment=self._environment)
+                self._run("qdel", *some)
             except BatchSystemError:  # also raised for a job that is over
                 if not set(some).isdisjoint(self._select("-s", _QUEUED)):
                     raise
 
-    def exit_code(self, name: str) -> int | None:
-        """Return the exit code that the job's script has written into the folder."""
-        return self._folder.exit_code(name)
-
-    def tail(self, name: str, place: str | None) -> str | None:
-        """Return the end of a job's output."""
-        del place
-        return self._folder.tail(name)
-
     def _select(self, *words: str) -> list[str]:
         """Return the numbers of this user's jobs."""
         user = pwd.getpwuid(os.getuid()).pw_name
-        said = run(["qselect", "-u", user, *words], environment=self._environment)
+        said = self._run("qselect", "-u", user, *words)
         numbers = said.split()
         if not all(map(_ID.fullmatch, numbers)):
             raise BatchSystemError(f"qselect says what makes no sense: {said[:200]!r}")
@@ -155,7 +134,7 @@ class PBS:
 
     def _told(self, numbers: Sequence[str], *history: str) -> dict[str, dict[str, str]]:
         # -E: without it, a job that has just gone hides those behind it.
-        said = run(["qstat", "-E", "-f", *history, *numbers], environment=self._environment)
+        said = self._run("qstat", "-E", "-f", *history, *numbers)
         _, *parts = _JOB.split(said.replace("\n\t", ""))
         found = {
             # The first line of an attribute counts: others come from a job's environment.

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from taskq.pilots.drivers.commands import BatchSystemError, missing_program, run
-from taskq.pilots.drivers.folder import JobFolder, checked_token
+from taskq.pilots.drivers.commands import BatchSystemError
+from taskq.pilots.drivers.folder import BatchDriver
 from taskq.pilots.reconcile import EndReason, JobState, SeenJob
 from taskq.pilots.script import job_script
 from taskq.pilots.settings import PilotSettings
@@ -47,14 +47,14 @@ _REASONS: Final[Mapping[str, EndReason]] = {
 _PASSED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER")
 
 
-class Slurm:
+class Slurm(BatchDriver):
     """The Slurm that this machine's commands talk to."""
 
     system: Final = "slurm"
+    programs = ("sbatch", "squeue", "scancel")
 
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
-        self._settings = settings
-        self._folder = JobFolder(settings)
+        super().__init__(settings, environment)
         # Jobs inherit it. The agent's token is in a file; jobs must not get the loop's secrets.
         direct = ("TASKQ_",) if not settings.gateways else ()
         self._environment = {
@@ -63,29 +63,18 @@ class Slurm:
             if name in _PASSED or name.startswith(("SLURM_CONF", "MUNGE_", *direct))
         }
 
-    def missing(self) -> str | None:
-        """Name the first of Slurm's programs that is not here."""
-        return missing_program(self._environment, "sbatch", "squeue", "scancel")
-
-    def prepare(self, places: Mapping[str, int]) -> str | None:
-        """Make the folder of output, and check the token."""
-        del places
-        self._folder.prepare()
-        if self._settings.token_file is not None:
-            checked_token(self._settings.token_file)
-        return None
-
     def script(self, name: str, path: str, program: Sequence[str]) -> str:
         """Return the script; its time limit is rounded up to minutes, Slurm's unit."""
         minutes = math.ceil(self._settings.time_limit / 60)
-        head = [f"#SBATCH {option}" for option in self._options(name, minutes)]
+        day = self._folder.day
+        head = [f"#SBATCH {option}" for option in self._options(name, minutes, day)]
         settings = replace(self._settings, time_limit=minutes * 60)
-        return job_script(settings, path=path, name=name, program=program, head=head)
+        return job_script(settings, path=path, name=name, program=program, head=head, day=day)
 
     def submit(self, name: str, script: str, place: str | None) -> SeenJob:
         """Submit a job; its script goes through standard input."""
         del name, place
-        said = run(["sbatch", "--parsable"], environment=self._environment, text=script)
+        said = self._run("sbatch", "--parsable", text=script)
         lines = said.split()  # a site's own messages may come before the number
         found = _SUBMITTED.fullmatch(lines[-1]) if lines else None
         if found is None:
@@ -111,20 +100,11 @@ class Slurm:
         for n in range(0, len(numbers), _AT_ONCE):
             some = numbers[n : n + _AT_ONCE]
             try:
-                run(["scancel", "--state=PENDING", *some], environment=self._environment)
+                self._run("scancel", "--state=PENDING", *some)
             except BatchSystemError:  # also raised for a job that is over
                 waiting = self._squeue("--states=PENDING", "--format=%i").split()
                 if not set(some).isdisjoint(waiting):
                     raise
-
-    def exit_code(self, name: str) -> int | None:
-        """Return the exit code that the job's script has written into the folder."""
-        return self._folder.exit_code(name)
-
-    def tail(self, name: str, place: str | None) -> str | None:
-        """Return the end of a job's output."""
-        del place
-        return self._folder.tail(name)
 
     def _lines(self, names: Sequence[str]) -> Iterator[str]:
         """Yield a line for each job of these names; other jobs may have names with line ends."""
@@ -135,14 +115,13 @@ class Slurm:
 
     def _squeue(self, *words: str) -> str:
         user = pwd.getpwuid(os.getuid()).pw_name
-        argv = ["squeue", "--noheader", f"--user={user}", *words]
-        return run(argv, environment=self._environment)
+        return self._run("squeue", "--noheader", f"--user={user}", *words)
 
-    def _options(self, name: str, minutes: int) -> list[str]:
+    def _options(self, name: str, minutes: int, day: str) -> list[str]:
         settings = self._settings
         options = [
             f"--job-name={name}",
-            f"--output={settings.folder}/{name}.out",
+            f"--output={settings.folder}/{day}/{name}.out",
             "--nodes=1",
             "--ntasks=1",
             f"--cpus-per-task={settings.cores}",

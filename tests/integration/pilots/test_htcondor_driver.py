@@ -57,12 +57,14 @@ def test_description_goes_through_standard_input(programs: Programs) -> None:
     script = made.script(NAME, "/c", ["taskq"]) + "#HTCONDOR queue 9\n"
     assert made.submit(NAME, script, None).native_id == "42"
     jobs = programs.folder.parent / "jobs"
-    assert (jobs / f"{NAME}.sh").read_text() == script
+    (stored,) = jobs.glob(f"????-??-??/{NAME}.sh")
+    assert stored.read_text() == script
     lines = (programs.folder / "text").read_text().splitlines()
     assert lines[0] == '+Project = "x"'
     assert {
         f'+TaskqJob = "{NAME}"',
-        f"executable = {jobs}/{NAME}.sh",
+        f"executable = {stored}",
+        f"output = {stored.with_suffix('.out')}",
         f"transfer_input_files = {jobs}/taskq-agent.pyz,{programs.folder}/token",
         "encrypt_input_files = token",
         "request_cpus = 8",

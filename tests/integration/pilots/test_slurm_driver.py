@@ -23,6 +23,12 @@ def known(driver: Driver, name: str) -> SeenJob | None:
     return with_exit_codes(driver, [name], driver.jobs([name])).get(name)
 
 
+def day_of(folder: Path) -> Path:
+    """Return the folder of this day, which is the only one."""
+    (day,) = folder.glob("????-??-??")
+    return day
+
+
 @pytest.fixture
 def programs(tmp_path: Path) -> Programs:
     """Give programs that say nothing."""
@@ -176,10 +182,27 @@ def test_job_that_squeue_forgot_is_known_by_its_exit_code(
     """Which its script has written."""
     programs.say("squeue", "true")
     assert known(slurm, NAME) is None
-    (tmp_path / "jobs" / f"{NAME}.exit").write_text("75\n")
+    (day_of(tmp_path / "jobs") / f"{NAME}.exit").write_text("75\n")
     job = known(slurm, NAME)
     assert job is not None
     assert (job.state, job.exit_code) == ("ended", 75)
+
+
+def test_files_of_jobs_are_in_folders_by_day(slurm: Slurm, tmp_path: Path) -> None:
+    """For a month; what is not a job's stays, and so does its folder."""
+    folder = tmp_path / "jobs"
+    day = day_of(folder)
+    assert f"#SBATCH --output={day}/{NAME}.out\n" in slurm.script(NAME, "/c", ["taskq"])
+    assert f" > {day.name}/{NAME}.exit\n" in slurm.script(NAME, "/c", ["taskq"])
+    (day / f"{NAME}.out").write_text("up\n")
+    for old in (folder / "2001-02-03" / f"{NAME}.out", folder / "2001-02-04" / "mine"):
+        old.parent.mkdir()
+        old.touch()
+        os.utime(old, (1e9, 1e9))
+    again = Slurm(pilot_settings("slurm", {"folder": str(folder)}), {"PATH": os.environ["PATH"]})
+    again.prepare({})
+    assert again.tail(NAME, None) == "up"
+    assert {file.name for file in folder.iterdir()} == {day.name, "2001-02-04"}
 
 
 def test_only_a_job_that_waits_is_cancelled(slurm: Slurm, programs: Programs) -> None:
