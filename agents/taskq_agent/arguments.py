@@ -88,7 +88,7 @@ def _time(word: str, which: str, is_allowed: Callable[[float], bool]) -> float:
         value = math.nan
     if not is_allowed(value) or value == math.inf:
         raise argparse.ArgumentTypeError(
-            f"{word!r} must be a time {which}, as 90s, 30m, 2h or 7d; a number alone is seconds"
+            f"{word!r} must be a time {which}, such as 90s, 30m or 2h; a number alone is seconds"
         )
     return value
 

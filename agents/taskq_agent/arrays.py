@@ -26,14 +26,14 @@ def storable(dtype: Any) -> bool:
 
 def encoded(array: Any) -> Any:
     """Return an array of a `storable` type as JSON."""
-    return [described(array.dtype), list(array.shape), base64.b64encode(array.tobytes()).decode()]
+    return [stored_type(array.dtype), list(array.shape), base64.b64encode(array.tobytes()).decode()]
 
 
 def decoded(stored: Any) -> Any:
     """Return the array, which is writable. ValueError if it is no array."""
     numpy = importlib.import_module("numpy")
-    described_type, shape, text = stored
-    dtype = dtype_of(described_type)
+    kind, shape, text = stored
+    dtype = dtype_of(kind)
     if dtype.hasobject:
         raise ValueError("bytes are no objects")
     data = bytearray(base64.b64decode(text, validate=True))
@@ -59,7 +59,7 @@ def of_objects(shape: Any, values: Any) -> Any:
     return array.reshape(shape)
 
 
-def described(dtype: Any) -> Any:
+def stored_type(dtype: Any) -> Any:
     """Return an element type as JSON; it is `storable`, or the type of objects."""
     if dtype.kind == "O":
         return _OBJECT

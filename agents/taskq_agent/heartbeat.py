@@ -78,7 +78,7 @@ class UpdateCollector:
             found = (slot.update(followed) for slot in self._slots)
             return tuple(one for one in found if one is not None)
         except Exception:
-            log.exception("what the attempts tell cannot be collected")
+            log.exception("the updates of attempts cannot be collected")
             return ()
 
 

@@ -174,7 +174,7 @@ class Agent:
                 hung = [part for part in watched if part.is_hung(now)]
                 for part in hung:
                     watched.remove(part)
-                    self._events.put(ev.AgentFailed(f"{part.task} does not come back"))
+                    self._events.put(ev.AgentFailed(f"{part.task} does not return"))
             event = self._next_event(due - now)
 
     def _next_event(self, wait_s: float) -> ev.Event:

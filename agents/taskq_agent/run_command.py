@@ -41,8 +41,8 @@ def add_to(actions: Any) -> None:
         description="Claim tasks through a gateway and execute them. SIGTERM: takes no more "
         "tasks, hands back what has not begun, lets running tasks end for the grace period, then "
         "stops them and hands them back; a second one skips the grace. A summary is printed as "
-        "JSON. Exit code: 0 as it was told (nothing left, limits reached, drained, or a signal), "
-        "3 with --until-empty: tasks are left that it cannot be given, 69 this machine is broken, "
+        "JSON. Exit code: 0 a normal end (nothing left, limits reached, drained, or a signal), "
+        "3 with --until-empty: tasks are left that it cannot get, 69 this machine is broken, "
         "70 the agent hung, 75 reports could not be "
         "delivered, 77 the queue refuses the agent.",
         epilog=f"The token is read from --token-file or from {TOKEN_VARIABLE}. Proxies are taken "

@@ -97,8 +97,8 @@ OPTIONS = (
     _work(
         "--offer",
         arguments.text,
-        "what this machine has, for campaigns that require it: NAME or NAME=VALUE, as gpu or "
-        "mem=64",
+        "what this machine has, for campaigns that require it: NAME or NAME=VALUE, such as "
+        "gpu or mem=64",
         repeated=True,
         dest="offers",
     ),
@@ -111,7 +111,7 @@ OPTIONS = (
     _work(
         "--memory",
         arguments.size,
-        "memory that it shares out among its slots, as 64G",
+        "memory that it shares out among its slots, such as 64G",
         usual="that of the machine, its cgroup and batch job",
     ),
     _work("--until-empty", None, "leave when nothing is left to be done"),
@@ -119,12 +119,12 @@ OPTIONS = (
     _work(
         "--idle-timeout",
         arguments.seconds_above_0,
-        "leave after so long without a task, as 120s or 5m",
+        "leave after so long without a task, such as 120s or 5m",
         dest="idle_timeout_s",
     ),
     _node("--name", arguments.text, "what people call this agent", default=AgentSettings.name),
     _node("--host", arguments.text, "where it runs", usual="the name of this machine"),
-    _node("--site", arguments.text, "the place it runs at, as a cluster"),
+    _node("--site", arguments.text, "the place it runs at, such as a cluster"),
     _node(
         "--spool",
         arguments.folder,
@@ -156,8 +156,8 @@ OPTIONS = (
     _node(
         "--container-runtime",
         arguments.text,
-        "run containers by this program",
-        usual="what is there of podman, docker, apptainer, singularity",
+        "run containers with this program",
+        usual="the first found of podman, docker, apptainer, singularity",
     ),
     _node(
         "--self-test",
@@ -168,15 +168,15 @@ OPTIONS = (
         _TIMES,
         "--max-seconds",
         arguments.seconds_above_0,
-        "time limit of the batch job, where the batch system does not tell it: no task is taken "
-        "that cannot end in time",
+        "time limit of the batch job, if the batch system does not give it: the agent takes no "
+        "task that cannot end in time",
     ),
     _time(
         "--grace",
         AgentSettings.grace_s,
         "after SIGTERM: how long running tasks may go on before they are stopped",
     ),
-    _time("--stop", AgentSettings.stop_s, "how long a task that was told to stop may take"),
+    _time("--stop", AgentSettings.stop_s, "how long a task may take to stop"),
     _time(
         "--payload-grace",
         RunnerSettings.grace_s,
@@ -186,7 +186,7 @@ OPTIONS = (
     _time(
         "--campaign-backoff",
         AgentSettings.campaign_backoff_s,
-        "how long to leave out a campaign that cannot be run here, at first",
+        "how long to leave out a campaign that cannot run here, at first",
     ),
     _time(
         "--ahead",
@@ -196,7 +196,7 @@ OPTIONS = (
     _time(
         "--watchdog",
         AgentSettings.watchdog_s,
-        "leave with an error when a part of the agent hangs so long",
+        "leave with an error if a part of the agent hangs for so long",
     ),
 )
 
@@ -283,5 +283,5 @@ def _add_queue(group: argparse._ArgumentGroup) -> None:
     add(
         "--insecure-http",
         action="store_true",
-        help="allow http:// beyond this machine: everybody on the way can read the token",
+        help="allow http:// to other machines: everybody on the way can read the token",
     )

@@ -146,7 +146,7 @@ class Slot:
         """Wait at most so long for the end of the thread, after `finish`."""
         self._thread.join(timeout_s)
         if self._thread.is_alive():
-            log.warning("slot %d does not come to an end: left behind", self._slot)
+            log.warning("slot %d does not end: its thread is abandoned", self._slot)
 
     def _run(self) -> None:
         try:

@@ -177,7 +177,7 @@ def exact(value: Any) -> Any:
         and isinstance(value, numpy.dtype)
         and (value.kind == "O" or arrays.storable(value))
     ):
-        return {"$dtype": arrays.described(value)}
+        return {"$dtype": arrays.stored_type(value)}
     return None
 
 

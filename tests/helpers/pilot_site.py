@@ -108,7 +108,7 @@ class PilotSite:
         self.run_to_the_end(count)
         jobs = self.jobs()
         assert {job.outcome for job in jobs.values()} == {"served"}
-        assert jobs[1].left_why == "it was told to"
+        assert jobs[1].left_why == "it got a signal to stop"
         self.assert_nothing_is_lost(count)
         return jobs
 

@@ -39,5 +39,5 @@ def test_pilots_bring_a_campaign_to_its_end(site: PilotSite, cluster: Cluster) -
     site.run_to_the_end(TASKS)
     jobs = site.jobs()
     assert {job.outcome for job in jobs.values()} <= {"served", "cancelled"}
-    assert (jobs[1].outcome, jobs[1].left_why) == ("served", "it was told to")
+    assert (jobs[1].outcome, jobs[1].left_why) == ("served", "it got a signal to stop")
     site.assert_nothing_is_lost(TASKS)

@@ -87,7 +87,7 @@ class Site:
             age_s=self.now,
             heard_at=NOW if one.heard else None,
             at_work=one.at_work,
-            left_why="it was told to" if one.left else None,
+            left_why="it got a signal to stop" if one.left else None,
             missing_s=None if since is None else self.now - since,
         )
 

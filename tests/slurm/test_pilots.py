@@ -50,7 +50,7 @@ def test_pilots_bring_a_campaign_to_its_end(site: PilotSite, slurm: SlurmCluster
     assert {job.outcome for job in jobs.values()} == {"served"}
     assert (jobs[1].why or "").startswith("CANCELLED")
     assert (jobs[2].why or "").startswith("TIMEOUT")
-    assert jobs[1].left_why == jobs[2].left_why == "it was told to"
+    assert jobs[1].left_why == jobs[2].left_why == "it got a signal to stop"
     others = {job.left_why for number, job in jobs.items() if number > 2}
     assert others == {"it has had no task for 4 s"}
 

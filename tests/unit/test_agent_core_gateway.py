@@ -38,7 +38,7 @@ def test_agent_that_leaves_does_not_stay_away_for_long() -> None:
     harness.feed(ev.CallFailed(TransportFailed("busy", 100.0)))
     harness.tick(3)
     harness.deliver_all()
-    assert harness.exit == ev.Exit(0, "it was told to drain")
+    assert harness.exit == ev.Exit(0, "it got the order to drain")
     assert harness.queue.counts()["done"] == 1
 
 
@@ -58,7 +58,7 @@ def test_drained_agent_lets_its_task_end_and_leaves() -> None:
     for slot in (0, 1):
         harness.end(slot)
     harness.deliver_all()
-    assert harness.exit == ev.Exit(0, "it was told to drain")
+    assert harness.exit == ev.Exit(0, "it got the order to drain")
     assert {entry.lease for entry in harness.queue.tasks.values()} == {None}
 
 
@@ -68,7 +68,7 @@ def test_order_to_drain_in_an_answer_counts_too() -> None:
     harness.in_flight = None
     harness.feed(ev.AnswerArrived(Answer(unfinished=5, orders=DRAIN)))
     harness.deliver_all()
-    assert harness.exit == ev.Exit(0, "it was told to drain")
+    assert harness.exit == ev.Exit(0, "it got the order to drain")
 
 
 def test_order_of_a_former_session_is_not_obeyed() -> None:
@@ -184,7 +184,7 @@ def test_signal_breaks_the_wait_off() -> None:
     harness.fail(TransportFailed("broken off"))
     assert isinstance(harness.in_flight, ev.CloseSession)
     harness.deliver()
-    assert harness.exit == ev.Exit(0, "it was told to")
+    assert harness.exit == ev.Exit(0, "it got a signal to stop")
 
 
 def test_tasks_that_come_although_it_was_broken_off_go_back() -> None:
@@ -193,7 +193,7 @@ def test_tasks_that_come_although_it_was_broken_off_go_back() -> None:
     harness.feed(ev.TermSignal())
     harness.deliver_all()
     assert harness.queue.outcomes(1) == [RELEASED]
-    assert harness.exit == ev.Exit(0, "it was told to")
+    assert harness.exit == ev.Exit(0, "it got a signal to stop")
 
 
 def test_wait_that_is_to_be_repeated_is_given_up() -> None:

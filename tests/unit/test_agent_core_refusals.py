@@ -274,7 +274,7 @@ def test_leaving_agent_delivers_what_it_can() -> None:
     harness = reporting_world(disliked_tasks(2), count=4)
     harness.feed(ev.TermSignal())
     harness.deliver_all()
-    assert harness.exit == ev.Exit(0, "it was told to")
+    assert harness.exit == ev.Exit(0, "it got a signal to stop")
     assert not harness.spool
     assert harness.queue.opened == set(), "the session is closed"
 
@@ -285,7 +285,7 @@ def test_leaving_agent_does_not_wait_for_a_hopeless_report() -> None:
     harness.deliver()
     harness.feed(ev.TermSignal())
     harness.deliver_all()
-    assert harness.exit == ev.Exit(75, "it was told to")
+    assert harness.exit == ev.Exit(75, "it got a signal to stop")
     assert [held.task for held in harness.spool] == [7]
 
 

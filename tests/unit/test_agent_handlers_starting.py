@@ -29,7 +29,7 @@ UNSTARTABLE = pytest.mark.parametrize(
     [
         (b"#!/opt/no/such/perl -w\necho\n", "'/opt/no/such/perl' in its first line, is not there"),
         (b"#! /no/python\n", "'/no/python' in its first line, is not there"),
-        (b"#!/bin/sh\r\necho\r\n", "CR LF, so that '/bin/sh\\r' is sought"),
+        (b"#!/bin/sh\r\necho\r\n", "CR LF, so the kernel looks for '/bin/sh\\r'"),
         (b"#!/etc/passwd\n", "'/etc/passwd' in its first line, cannot be executed"),
         (b"#!\n", "names no interpreter"),
         (b"echo without a first line\n", "no #!INTERPRETER"),
@@ -86,7 +86,7 @@ def test_cr_lf_is_named_where_it_is_env_that_fails(
     ended = slot.run(command(str(program)))
     assert (ended.error_class, ended.exit_code) == (f"exit-{code}", code)
     assert f"as when a program {told}: its first line ends in CR LF" in str(ended.error)
-    assert "'sh\\r' is sought" in str(ended.error)
+    assert "looks for 'sh\\r'" in str(ended.error)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the loader is an ELF program's")

@@ -35,7 +35,7 @@ def test_terminated_agent_lets_running_tasks_end_within_the_grace() -> None:
     harness.end(1, Ended(FAILED, error_class="Signal", error="terminated", exit_code=-15))
     harness.deliver_all()
     assert harness.queue.outcomes(2) == [RELEASED]
-    assert harness.exit == ev.Exit(0, "it was told to")
+    assert harness.exit == ev.Exit(0, "it got a signal to stop")
     assert harness.queue.opened == set(), "the session is closed"
 
 
@@ -73,7 +73,7 @@ def test_claim_in_the_air_when_told_to_leave_is_handed_back() -> None:
     harness.feed(ev.TermSignal())
     harness.deliver_all()
     assert not harness.running
-    assert harness.exit == ev.Exit(0, "it was told to")
+    assert harness.exit == ev.Exit(0, "it got a signal to stop")
     assert harness.queue.verdicts == {"accepted": 1}
     assert harness.queue.outcomes(1) == [RELEASED]
 
@@ -109,7 +109,7 @@ def test_last_reports_are_tried_often_however_long_the_queue_was_away() -> None:
     while harness.exit is None:
         harness.tick(1)
         harness.deliver_all()
-    assert harness.exit == ev.Exit(0, "it was told to")
+    assert harness.exit == ev.Exit(0, "it got a signal to stop")
     assert not harness.spool
 
 
@@ -118,7 +118,7 @@ def test_agent_that_never_had_a_session_leaves_at_once() -> None:
     harness = CoreHarness(queue_of(1), slots=1)
     harness.fail(TransportFailed("down"))
     harness.feed(ev.TermSignal())
-    assert harness.exit == ev.Exit(0, "it was told to")
+    assert harness.exit == ev.Exit(0, "it got a signal to stop")
 
 
 def test_broken_node_hands_its_task_back_uncounted_and_leaves() -> None:

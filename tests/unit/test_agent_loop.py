@@ -175,7 +175,7 @@ def test_signal_lets_the_running_task_end_and_starts_no_other(
 
     agent = Agent(queue, AgentSettings(campaign="/test"), lambda _: FunctionRunner(work, runs))
     summary = agent.run()
-    assert summary == AgentSummary(1, 0, 0, 0, 0, "it was told to", 0)
+    assert summary == AgentSummary(1, 0, 0, 0, 0, "it got a signal to stop", 0)
     assert queue.counts() == {DONE: 1, "open": 9}
     assert all(entry.lease is None for entry in queue.tasks.values())
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
@@ -189,7 +189,7 @@ def test_second_signal_stops_the_payload() -> None:
         agent_thread.agent.terminate()
         agent_thread.agent.terminate()
     assert queue.outcomes(1) == [RELEASED]
-    assert agent_thread.summary == AgentSummary(0, 0, 1, 0, 0, "it was told to", 0)
+    assert agent_thread.summary == AgentSummary(0, 0, 1, 0, 0, "it got a signal to stop", 0)
 
 
 def test_time_limit_of_the_batch_job_is_kept() -> None:
@@ -282,7 +282,7 @@ def test_call_that_never_comes_back_ends_the_agent() -> None:
         wait_until(lambda: agent_thread.runners and agent_thread.runners[0].closed)
         end_of_test.set()
     assert agent_thread.summary is not None
-    assert agent_thread.summary.reason == "a call to the queue does not come back"
+    assert agent_thread.summary.reason == "a call to the queue does not return"
     assert agent_thread.summary.exit_code == 70
 
 

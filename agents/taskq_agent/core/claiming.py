@@ -152,10 +152,6 @@ class Claiming:
         timeout_s = self._settings.idle_timeout_s
         return math.inf if timeout_s is None else self.busy_at + timeout_s
 
-    def idle_s(self, now: float) -> float:
-        """Return for how many seconds the agent has been without a task."""
-        return now - self.busy_at
-
     def want(self, held_tasks: HeldTasks, now: float) -> int:
         """Return how many tasks to claim now."""
         if now < max(self.claim_at, self.throttle.try_at) or (

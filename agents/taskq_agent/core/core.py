@@ -233,7 +233,7 @@ class AgentCore:
             self._claiming.hold_off(self._now + hold_s)
         if orders.drain and self._shutdown is None:
             why = f": {orders.why}" if orders.why else ""
-            self._shut_down(f"it was told to drain{why}", 0, patience_s=math.inf)
+            self._shut_down(f"it got the order to drain{why}", 0, patience_s=math.inf)
 
     def _end_task(self, event: ev.TaskEnded) -> None:
         with_agent = self._signalled and is_by_sigterm(event)
@@ -246,7 +246,7 @@ class AgentCore:
         self._signalled = True
         grace_s = self._settings.grace_s
         again = self._shutdown is not None and self._shutdown.stop_at <= self._now + grace_s
-        self._shut_down("it was told to", 0, patience_s=0.0 if again else grace_s)
+        self._shut_down("it got a signal to stop", 0, patience_s=0.0 if again else grace_s)
 
     def _agent_failed(self, event: ev.AgentFailed) -> None:
         self._shut_down(event.what, EXIT_AGENT_BROKEN)
@@ -288,7 +288,7 @@ class AgentCore:
             elif self._now >= claiming.idle_at() and (
                 calls.call is None or calls.failing_since is not None
             ):
-                self._shut_down(f"it has had no task for {claiming.idle_s(self._now):.0f} s", 0)
+                self._shut_down(f"it has had no task for {self._now - claiming.busy_at:.0f} s", 0)
 
     def _shut_down(
         self, reason: str, code: int, *, patience_s: float = 0.0, refused: bool = False
@@ -374,7 +374,7 @@ class AgentCore:
         news = [reason for reason in unservable.reasons if reason not in self._reported_unservable]
         if news and len(self._reported_unservable) < _MOST_REASONS_LOGGED:
             self._reported_unservable.update(news)
-            text = "what this agent cannot be given: %s"
+            text = "this agent cannot get %s"
             self._out.log(logging.WARNING, text, in_words(unservable))
 
     # Shared steps

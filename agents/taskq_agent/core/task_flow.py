@@ -37,7 +37,7 @@ class TaskFlow:
         for task in answer.tasks:
             campaign, held = campaigns.get(task.campaign), fence(task)
             if campaign is None or self._held_tasks.has(held):
-                text = "task %s is not what was asked for: left"
+                text = "task %s was not asked for: ignored"
                 self._out.log(logging.WARNING, text, task.key)
             elif (
                 shutting_down
@@ -142,7 +142,7 @@ class TaskFlow:
         """
         was, throttle = self._claiming.throttle.suspect, self._claiming.throttle
         if throttle.set_suspect(why, now, reported=reported):
-            self._out.log(logging.WARNING, "others fare no better: claiming as usual")
+            self._out.log(logging.WARNING, "the queue does not blame this host: claiming as usual")
         if why and not was:
             self.hand_back_queue()
             self._out.log(

@@ -145,6 +145,12 @@ def broken(error_class: str, error: str, *, exit_code: Optional[int] = None) -> 
     )
 
 
+def handed_back(error_class: str, error: str) -> Ended:
+    """Return that the task goes back before its handler has begun, which is nobody's fault."""
+    text = clean(error)[:MAX_ERROR_CHARS]
+    return Ended(RELEASED, error_class=error_class, error=text, started=False)
+
+
 def refused(error_class: str, error: str, *, exit_code: Optional[int] = None) -> Ended:
     """Return that no task of this campaign can run here: it goes back and costs no attempt."""
     return replace(broken(error_class, error, exit_code=exit_code), node_broken=False, refused=True)

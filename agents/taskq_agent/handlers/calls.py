@@ -114,8 +114,8 @@ def missing(name: str, module: str) -> str:
     )
 
 
-def described(error: BaseException, lines: str) -> Dict[str, Any]:
-    """Return what is kept of an exception, so that readers of the result can raise it again.
+def exception_record(error: BaseException, lines: str) -> Dict[str, Any]:
+    """Return what the result keeps of an exception, so that its readers can raise it again.
 
     lines: its traceback. Arguments that cannot be stored are left out.
     """

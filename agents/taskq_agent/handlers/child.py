@@ -147,7 +147,7 @@ def _refusal(
         "verdict": verdict,
     }
     if describe:
-        reply["exception"] = calls.described(error, _own_traceback(error))
+        reply["exception"] = calls.exception_record(error, _own_traceback(error))
     return json.dumps(reply)
 
 

@@ -42,7 +42,7 @@ def bad_line_ends(path: object) -> Optional[str]:
     if not (first.startswith(_MARK) and first.endswith(b"\r\n")):
         return None
     words = os.fsdecode(first[len(_MARK) : -1]).split(" ")
-    return f"its first line ends in CR LF, so that {words[-1]!r} is sought; end its lines in LF"
+    return f"its first line ends in CR LF, so the kernel looks for {words[-1]!r}; use LF"
 
 
 def _first_line(path: object) -> bytes:

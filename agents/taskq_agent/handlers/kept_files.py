@@ -24,7 +24,7 @@ from typing import Callable, Optional, Tuple
 from taskq_agent import archive
 from taskq_agent.archive import ArchiveRefused, ArchiveUnreadable
 from taskq_agent.errors import Refused, TransportError, TransportFailed
-from taskq_agent.handlers.base import AttemptOver, Ended, broken, failed
+from taskq_agent.handlers.base import AttemptOver, Ended, broken, failed, handed_back
 from taskq_agent.handlers.exits import EX_CONTINUE
 from taskq_agent.protocol import (
     CONTINUED,
@@ -89,9 +89,8 @@ class TaskCheckpoint:
             with suppress(FileExistsError):
                 Path(self._folder).mkdir(0o700)
         except TransportError as error:
-            text = clean(f"the checkpoint cannot be fetched: {error}")[:MAX_ERROR_CHARS]
-            over = Ended(RELEASED, error_class="checkpoint-unreachable", error=text, started=False)
-            raise AttemptOver(over) from error
+            text = f"the checkpoint cannot be fetched: {error}"
+            raise AttemptOver(handed_back("checkpoint-unreachable", text)) from error
 
     def begin(self) -> None:
         """Upload the folder from time to time, until `end`."""

@@ -23,14 +23,14 @@ from taskq_agent.handlers.base import (
     RunnerSettings,
     broken,
     failed,
+    handed_back,
     refused,
     timed,
 )
 from taskq_agent.handlers.kept_files import TaskCheckpoint
 from taskq_agent.handlers.limits import ChildWatch
 from taskq_agent.inputs import InputCache, default_cache
-from taskq_agent.protocol import MAX_ERROR_CHARS, RELEASED, CampaignTerms, Held, Input, Task
-from taskq_agent.text import clean
+from taskq_agent.protocol import CampaignTerms, Held, Input, Task
 from taskq_agent.transport import TaskBlobs
 
 _FIRST_RETRY_S = 0.1
@@ -85,7 +85,7 @@ class Transfers:
             log.warning("%s; its task is handed back", text)
             with suppress(AttemptOver):  # it is handed back in any case
                 self._watch.pause(self._patience_s / 10)  # this slot may get it again
-            raise AttemptOver(_handed_back("inputs-missing", text)) from error
+            raise AttemptOver(handed_back("inputs-missing", text)) from error
         except OSError as error:
             text = f"the inputs of {campaign.path} cannot be kept here: {error}"
             raise AttemptOver(replace(broken("inputs-unusable", text), started=False)) from error
@@ -123,7 +123,7 @@ class Transfers:
             times = self._with_retries(lambda: blobs.memory_failures(held))
         except TransportError as error:
             text = f"how often it has run out of memory cannot be asked: {error}"
-            raise AttemptOver(_handed_back("queue-unreachable", text)) from error
+            raise AttemptOver(handed_back("queue-unreachable", text)) from error
         except AttemptOver as over:
             raise AttemptOver(replace(over.ended, started=False)) from None
         return sizes[min(times, len(sizes) - 1)]
@@ -210,9 +210,3 @@ def _uploaded(upload: Callable[[], Ended], ended: Ended, what: str) -> Ended:
     except AttemptOver as over:
         after = over.ended
     return replace(after, phases=phases, tail=ended.tail)
-
-
-def _handed_back(error_class: str, error: str) -> Ended:
-    return Ended(
-        RELEASED, error_class=error_class, error=clean(error)[:MAX_ERROR_CHARS], started=False
-    )

@@ -58,7 +58,7 @@ def parsed(url: str, *, insecure: bool = False) -> GatewayAddress:
         raise ValueError(f"{url}: {error}") from None
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError(
-            f"{url}: a gateway's address is https://HOST[:PORT][/PATH], as https://gw.example.org"
+            f"{url}: a gateway's address is https://HOST[:PORT][/PATH], such as https://gw.example.org"
         )
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError(f"{url}: a gateway's address has no user, query or fragment")

@@ -162,7 +162,7 @@ def test_idle_agent_hears_signals_at_once(node: WorkerNode) -> None:
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         ran = AgentResult(process)
-    assert (ran.code, ran.summary["reason"]) == (0, "it was told to"), ran.err
+    assert (ran.code, ran.summary["reason"]) == (0, "it got a signal to stop"), ran.err
     assert time.monotonic() - began < BUSY_S
     assert gateway.queue.opened == set()
 
@@ -173,7 +173,7 @@ def test_order_to_drain_ends_an_idle_agent(node: WorkerNode) -> None:
         wait_until(lambda: gateway.waits)
         gateway.orders = Orders(drain=True)
         ran = AgentResult(process)
-    assert (ran.code, ran.summary["reason"]) == (0, "it was told to drain"), ran.err
+    assert (ran.code, ran.summary["reason"]) == (0, "it got the order to drain"), ran.err
 
 
 def test_busy_gateway_is_left_alone_until_its_time(

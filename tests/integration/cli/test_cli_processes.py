@@ -112,7 +112,7 @@ def test_an_agent_that_is_told_to_leave_loses_nothing(
         agent.send_signal(number)
         out, log = agent.communicate(timeout=TIMEOUT_S)
     assert agent.returncode == 0, log
-    assert json.loads(out)["reason"] == "it was told to"
+    assert json.loads(out)["reason"] == "it got a signal to stop"
     status = campaign.status()
     assert (status.waiting, status.working, status.failures) == (4, 0, 0)
     assert queue.agents() == []
