@@ -23,7 +23,7 @@ from taskq.dispatch.fair_queue import LargeTurns
 from taskq.dispatch.group_commit import Closing, in_halves, resolve
 from taskq.model.errors import UsageError
 from taskq_agent.errors import Refused, SessionLost, TransportFailed
-from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders, Trouble
+from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held, Orders
 from taskq_agent.task_messages import (
     MAX_NOTE_CHARS,
     MAX_UPDATES,
@@ -84,31 +84,30 @@ def encoded(heartbeat: Heartbeat) -> str:
     _check_leases(heartbeat.pending)
     if heartbeat.drawn:
         _check_leases([heartbeat.drawn])
-    return json.dumps(
-        {
-            "session": heartbeat.session,
-            "held": [(held.campaign, held.task, held.lease) for held in heartbeat.held],
-            "pending": heartbeat.pending,
-            "drawn": heartbeat.drawn or None,
-            "timeline": heartbeat.timeline,
-            **({} if heartbeat.trouble is None else {"trouble": _storable(heartbeat.trouble)}),
-            **(
-                {"tally": [(one.campaign, one.done, one.failed) for one in heartbeat.tally]}
-                if heartbeat.tally
-                else {}
-            ),
-        },
-        separators=(",", ":"),
-    )
+    return json.dumps(members(heartbeat.session, heartbeat), separators=(",", ":"))
 
 
-def _storable(trouble: Trouble) -> dict[str, Any]:
-    """Return the trouble, cut and cleaned for the database."""
-    return {
-        "failures": trouble.failures,
-        "error_class": clean(trouble.error_class)[:_MOST_CLASS_CHARS],
-        "try_in_s": trouble.try_in_s,
+def members(session: int, heartbeat: Any) -> dict[str, Any]:
+    """Return a session's heartbeat as `beat()` takes it; values are not checked.
+
+    heartbeat: a `Heartbeat`, or a message with its attributes.
+    """
+    found = {
+        "session": session,
+        "held": [(held.campaign, held.task, held.lease) for held in heartbeat.held],
+        "pending": heartbeat.pending,
+        "drawn": heartbeat.drawn or None,
+        "timeline": heartbeat.timeline,
     }
+    if heartbeat.trouble is not None:
+        found["trouble"] = {
+            "failures": heartbeat.trouble.failures,
+            "error_class": clean(heartbeat.trouble.error_class)[:_MOST_CLASS_CHARS],
+            "try_in_s": heartbeat.trouble.try_in_s,
+        }
+    if heartbeat.tally:
+        found["tally"] = [(one.campaign, one.done, one.failed) for one in heartbeat.tally]
+    return found
 
 
 def _check_leases(leases: Iterable[str]) -> None:

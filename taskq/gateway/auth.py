@@ -17,9 +17,8 @@ from typing import Final, TypeAlias
 
 from taskq.db.tokens import hashed
 from taskq.dispatch.fair_share import Scope, Without
-from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
-from taskq.gateway.pace import TokenRate
+from taskq.gateway.pace import StatementPool, TokenRate
 from taskq.model.errors import Unauthorized
 from taskq.model.seed import is_within
 from taskq_agent.errors import SessionLost

@@ -11,10 +11,9 @@ from taskq.db.connections import Database, Row
 from taskq.db.tokens import hashed
 from taskq.dispatch.exchange_request import session_values
 from taskq.dispatch.group_commit import GroupCommit
-from taskq.gateway.db_pool import MOST_WAITING, StatementPool
 from taskq.gateway.errors import Busy
 from taskq.gateway.messages import SessionEndMessage
-from taskq.gateway.pace import Pace, TokenRate
+from taskq.gateway.pace import MOST_WAITING, Pace, StatementPool, TokenRate
 from taskq.model.errors import BY_SQLSTATE
 from taskq_agent.protocol import Hello
 from taskq_agent.text import clean

@@ -29,8 +29,8 @@ from taskq.dispatch.batching import Batcher, Callback, Submitted
 from taskq.dispatch.exchange_request import ExchangeRequest, Fence, fence_arrays
 from taskq.dispatch.group_commit import cancel
 from taskq.front.pool import Pool
-from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
+from taskq.gateway.pace import StatementPool
 from taskq.model.errors import TaskqError
 from taskq_agent.errors import TransportFailed
 from taskq_agent.protocol import Answer, CampaignTerms, Task

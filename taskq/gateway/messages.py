@@ -233,19 +233,7 @@ def encoded_report(report: ReportMessage, session: int) -> EncodedReports:
 
 def heartbeat_parts(heartbeat: HeartbeatMessage, session: int) -> tuple[str, int, str]:
     """Return a heartbeat as `HeartbeatBatcher.send` takes it: text, number of attempts, updates."""
-    if heartbeat.trouble is not None:
-        heartbeat.trouble.error_class = clean(heartbeat.trouble.error_class)
-    text = encode(
-        {
-            "session": session,
-            "held": [(one.campaign, one.task, one.lease) for one in heartbeat.held],
-            "pending": heartbeat.pending,
-            "drawn": heartbeat.drawn or None,
-            "timeline": heartbeat.timeline,
-            "trouble": heartbeat.trouble,
-            "tally": [(one.campaign, one.done, one.failed) for one in heartbeat.tally] or None,
-        }
-    )
+    text = encode(heartbeats.members(session, heartbeat))
     for one in heartbeat.updates:
         one.session, one.note = session, clean(one.note or "") or None
     named = len(heartbeat.held) + len(heartbeat.updates)

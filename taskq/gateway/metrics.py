@@ -25,8 +25,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from taskq.db.connections import Row
-from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.errors import Busy
+from taskq.gateway.pace import StatementPool
 from taskq.model.counters import counted, counter
 from taskq.model.errors import TaskqError
 from taskq.model.seed import STATUSES

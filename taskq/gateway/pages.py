@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
 import subprocess
 import sys
@@ -24,8 +25,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from taskq.gateway.errors import Busy
-from taskq.gateway.log import log
 from taskq.gateway.requests import read_body
+
+log: Final = logging.getLogger("taskq.gateway")
 
 #: Requests that are passed on at a time; each viewer of a live page has one.
 MOST: Final = 64

@@ -28,7 +28,6 @@ from taskq.gateway.connection import IDLE_S, sweep
 from taskq.gateway.errors import Busy
 from taskq.gateway.fast_path import AgentConnection
 from taskq.gateway.handshakes import Handshakes
-from taskq.gateway.log import log
 from taskq.gateway.manager_queries import ManagerQueries
 from taskq.gateway.manager_turns import MOST_AT_ONCE
 from taskq.gateway.pages import PagesProcess
@@ -37,6 +36,8 @@ from taskq.gateway.settings import ServerCertificate, Settings
 from taskq.model.errors import TaskqError, Unavailable
 from taskq.model.version import VERSION
 from taskq.upkeep.keeper import keeping
+
+log: Final = logging.getLogger("taskq.gateway")
 
 PERIOD_S: Final = 10.0
 

@@ -7,6 +7,7 @@ reports when it refuses one that only claims. If an exchange does both, only its
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,12 +24,10 @@ from taskq.dispatch.heartbeats import BATCH_S, HeartbeatBatcher
 from taskq.dispatch.long_poll import LongPoll
 from taskq.gateway import messages, metrics
 from taskq.gateway.auth import AgentSession, TokenCache
-from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.enrolments import Departures, Enrolments
 from taskq.gateway.errors import Busy, Draining, ErrorAnswer, failure, retry_after_s
-from taskq.gateway.log import log
 from taskq.gateway.metrics import MetricReader
-from taskq.gateway.pace import Pace
+from taskq.gateway.pace import Pace, StatementPool
 from taskq.gateway.requests import LargeBodies
 from taskq.gateway.settings import Settings
 from taskq.model.errors import Forbidden, Unauthorized
@@ -37,6 +36,8 @@ from taskq_agent.protocol import Answer, Heartbeat, HeartbeatAnswer, Hello, Orde
 
 if TYPE_CHECKING:
     from taskq.gateway.fronted import Fronted
+
+log: Final = logging.getLogger("taskq.gateway")
 
 #: Limits on what waits for a statement: exchanges, from which on claims are refused; heartbeats,
 #: from which on more are refused; and exchanges, from which on reports are refused too.

@@ -138,7 +138,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MOST_LARGE", "large exchanges that wait", "503"),
         ("MOST_UPLOADS", "large uploads of agents at a time", "503"),
     ),
-    "taskq.gateway.db_pool": (("MOST_WAITING", "statements that wait for a connection", "503"),),
+    "taskq.gateway.pace": (("MOST_WAITING", "statements that wait for a connection", "503"),),
     "taskq.gateway.auth": (
         ("ASKED_AT_ONCE", "requests of a token for blobs and managers' verbs at once", "more wait"),
         ("ASKED_PER_S", "such requests of a token in the long run", "more wait"),

@@ -22,6 +22,7 @@ from taskq_cli.options.serving import (
     front_option,
     is_loopback,
     lease_option,
+    log_json_to_stderr,
     log_to_stderr,
     tls_options,
     verbosity_options,
@@ -134,7 +135,6 @@ def gateway(
     with needs("the gateway needs", "gateway"):
         from taskq.files.blobs import open_blobs  # noqa: PLC0415  # the extra may be missing
         from taskq.gateway import server  # noqa: PLC0415
-        from taskq.gateway.log import log_json_to_stderr  # noqa: PLC0415
         from taskq.gateway.settings import ServerCertificate, Settings  # noqa: PLC0415
     if pages and importlib.util.find_spec("jinja2") is None:
         raise ExtraMissing("the pages need jinja2", "web")

@@ -9,8 +9,8 @@ import pytest
 
 from taskq.db.connections import Database
 from taskq.dispatch.group_commit import cancel
-from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.fronted import Bindings
+from taskq.gateway.pace import StatementPool
 from tests.fixtures.queues import Hire
 from tests.helpers.front_harness import until
 from tests.helpers.postgres import Postgres, value

@@ -6,7 +6,7 @@ import asyncio
 
 from taskq import Client
 from taskq.gateway.auth import Manager, TokenCache
-from taskq.gateway.db_pool import StatementPool
+from taskq.gateway.pace import StatementPool
 
 
 def test_who_it_is_is_not_remembered_if_another_server_took_over_meanwhile(queue: Client) -> None:

@@ -25,8 +25,8 @@ from taskq.front.address import FrontAddress
 from taskq.front.buffer import KEEP_S
 from taskq.front.pool import Pool
 from taskq.front.redis import ANSWER_S
-from taskq.gateway.db_pool import StatementPool
 from taskq.gateway.fronted import Fronted
+from taskq.gateway.pace import StatementPool
 from taskq_agent.protocol import Answer, Task
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.front_harness import ALL, PoolClient, RunScenario, ScriptedFront, leases, until
