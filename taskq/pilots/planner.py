@@ -209,7 +209,7 @@ def _plan_more(
     at_hand = math.floor(_at_hand(settings, work, fleet, made.why))
     wanted = max(0, min(by_number, by_time - at_hand))
     made.why.append(
-        f"Beside the {at_hand:,} at work, {counted(wanted, 'job')} wanted: {by_number:,} could be "
+        f"Besides the {at_hand:,} at work, {counted(wanted, 'job')} wanted: {by_number:,} could be "
         f"filled, and {by_time:,} in all would each have {_time(_least_work_s(settings))} of work "
         f"a {'core' if slots == settings.cores else 'slot'}."
     )
