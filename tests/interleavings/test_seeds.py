@@ -1,12 +1,16 @@
-"""Two seed a campaign at the same moment, perhaps with the same file."""
+"""Two seed or change a campaign, or follow one of its tasks, at the same moment."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
 from taskq import Campaign, Seed
 from taskq.ingest.key_conflicts import OnConflict
 from taskq.model.errors import KeyConflict
+from tests.helpers.postgres import Postgres, value
+from tests.helpers.scripted_agent import Claimed
 from tests.interleavings.meeting import calling, meet
 
 FIRST = """
@@ -73,3 +77,30 @@ def test_two_that_keep_both_number_their_payloads_one_after_the_other(
     assert (met.waited, met.first, met.second) == (True, 2, (1, 1))
     found = {task.key: task.payload for task in campaign.tasks()}
     assert found == {"a": {}, "a#2": {"n": 1}, "a#3": {"n": 2}, "a#4": {"n": 3}}
+
+
+CHANGE = "select taskq.change_campaign('/c', %s)"
+
+
+def test_of_two_changes_at_once_both_hold(campaign: Campaign, dsn: str) -> None:
+    """The second waits, and changes what the first one left."""
+    met = meet(dsn, calling(CHANGE, '{"weight": 2}'), calling(CHANGE, '{"max_running": 3}'))
+    assert met.waited
+    assert (campaign.spec().weight, campaign.spec().max_running) == (2, 3)
+
+
+def following(task: Claimed) -> Callable[[Postgres], str]:
+    """Return an act that asks for the output of a task, and returns its status."""
+    return calling("select status::text from taskq.follow(%s, %s)", task.campaign, task.task)
+
+
+@pytest.mark.parametrize("undo", [False, True])
+def test_second_first_call_is_answered_as_the_first(
+    undo: bool, held: list[Claimed], postgres: Postgres, dsn: str
+) -> None:
+    """Whether that commits or not, they follow one task."""
+    met = meet(dsn, following(held[0]), following(held[0]), undo=undo)
+    assert (met.waited, met.first, met.second) == (True, "working", "working")
+    assert value(postgres, "select array_agg(lease_id::text) from taskq.followed") == [
+        held[0].lease
+    ]

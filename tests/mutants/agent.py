@@ -125,6 +125,6 @@ AGENT: Final = (
         "max(self._last_ms + 1, self._clock_ns() // 1_000_000)",
         "self._clock_ns() // 1_000_000",
         "A clock that is set back makes leases that beats take for old ones.",
-        ("tests/unit/test_agent_protocol.py",),
+        ("tests/unit/test_agent_wire.py",),
     ),
 )

@@ -45,7 +45,7 @@ MANAGING: Final = (
         "where c.path = p_path for no key update",
         "where c.path = p_path",
         "Of two changes at once, the later takes the earlier one's settings back.",
-        ("tests/interleavings/test_changes.py",),
+        ("tests/interleavings/test_seeds.py",),
     ),
     Mutant(
         "headers-need-not-say-all",

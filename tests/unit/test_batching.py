@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import logging
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from taskq.dispatch.campaign_faults import MOST, PERIOD_S, Seldom
 from taskq.dispatch.exchange_request import EncodedReports, ExchangeRequest, Fence
 from taskq.dispatch.fair_queue import (
     APART_S,
@@ -18,6 +22,7 @@ from taskq.dispatch.fair_queue import (
     FairQueue,
 )
 from taskq.dispatch.fair_share import Scope
+from taskq.dispatch.group_commit import cancel
 
 NOW = 100.0
 
@@ -157,3 +162,46 @@ def test_what_nobody_waits_for_is_left_out() -> None:
     assert batches.take_large(NOW) is None
     assert sessions(batches.take(256, NOW)) == [2, 1]
     assert (len(batches), batches.common, batches.large) == (0, 0, 0)
+
+
+def test_task_that_loses_a_cancellation_is_cancelled_again() -> None:
+    """What `asyncio.wait_for` may do to a cancellation leaves nothing running."""
+    lost = 0
+
+    async def forgetful() -> None:
+        nonlocal lost
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        lost += 1
+        await asyncio.Event().wait()
+
+    async def whole() -> None:
+        running = [asyncio.create_task(forgetful()) for _ in range(2)]
+        await asyncio.sleep(0)
+        await cancel(running)
+        assert all(task.cancelled() for task in running)
+
+    asyncio.run(asyncio.wait_for(whole(), 30))
+    assert lost == 2
+
+
+def test_nothing_to_cancel_is_done_at_once() -> None:
+    """Whoever has started nothing may close all the same."""
+    asyncio.run(cancel([]))
+
+
+def test_what_others_cause_is_logged_a_few_times_a_minute() -> None:
+    """Of each kind; the first of the next minute says how many were left out."""
+    now = [0.0]
+    seldom = Seldom(clock=lambda: now[0])
+
+    def written(text: str) -> str | None:
+        record = logging.LogRecord("x", logging.WARNING, "", 0, text, (1,), None)
+        return str(record.msg) if seldom.filter(record) else None
+
+    assert [written("odd %d") for _ in range(MOST)] == ["odd %d"] * MOST
+    assert [written("odd %d") for _ in range(1_000)] == [None] * 1_000
+    assert written("other %d") == "other %d"
+    now[0] += PERIOD_S
+    assert written("odd %d") == "odd %d (and 1000 more like this before)"
+    assert written("odd %d") == "odd %d"

@@ -1,10 +1,15 @@
-"""The tree as it is shown: bounded, in order, and why campaigns stand still."""
+"""What `watch` and `top` show: the tree, bounded and in order; trends; servers and gateways."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from taskq.diagnosis.campaign_tree import MOST_SHOWN, Base, figures_of, grow, usual_levels
+from taskq.diagnosis.servers import GatewayLoad, ServerLoad, Servers
+from taskq.diagnosis.trend import Point, intervals, make_pace, recent_pace
 from taskq.model.views import Status
 
 
@@ -86,3 +91,97 @@ def test_closed_campaigns_say_why() -> None:
         "cancelled by an operator",
         "paused itself: 90 of 100 attempts failed",
     ]
+
+
+NOW = datetime(2026, 6, 1, tzinfo=timezone.utc)
+
+
+def point(minutes_ago: float, ended: int, working: int = 1) -> Point:
+    """Return a point at which so many tasks had ended."""
+    at = NOW - timedelta(minutes=minutes_ago)
+    return Point(at, minutes_ago * 60, ended, 0, 0, 1_000, working, 1)
+
+
+def test_rate_is_that_of_the_shortest_window_in_which_enough_ended() -> None:
+    """Of a fast campaign it is of ten minutes, of a slow one of as long as it takes."""
+    fast = [point(60, 0), point(10, 1_000)]
+    pace = recent_pace(fast, 1_600, 60)
+    assert pace is not None
+    assert (pace.per_s, pace.over_s, pace.eta_s) == (1.0, 600.0, 60.0)
+    slow = [point(600, 0), point(60, 110), point(10, 119)]
+    pace = recent_pace(slow, 120, 100)
+    assert pace is not None
+    assert (pace.ended, pace.over_s) == (120, 9 * 3_600.0)
+
+
+def test_pause_before_the_window_is_no_part_of_it() -> None:
+    """What ended since a point long ago, at which all stood still, ended in the window."""
+    pace = recent_pace([point(3_000, 0, working=0)], 600, 600)
+    assert pace is not None
+    assert pace.over_s == 900.0
+
+
+def test_nothing_ended_is_no_pace() -> None:
+    """Neither without points, nor when nothing has ended since."""
+    assert recent_pace([], 10, 10) is None
+    assert recent_pace([point(60, 10), point(10, 10)], 10, 10) is None
+    assert make_pace(5, 0.0, 10) is None
+
+
+def test_eta_is_as_uncertain_as_few_ends_are() -> None:
+    """Four ends say hardly more than that it ends; ten thousand say it to a percent."""
+    few, many = make_pace(3, 60.0, 100), make_pace(10_000, 60.0, 100)
+    assert few is not None
+    assert few.eta_high_s is None
+    assert few.eta() == "33 min 20 s (15 min 38 s to more)"
+    assert many is not None
+    assert many.eta() == "0.6 s"
+
+
+def test_time_without_points_is_time_without_ends() -> None:
+    """A campaign that stood still for a day and then ran for a minute ran for a minute."""
+    found = intervals([point(1_441, 0), point(1_440, 60, working=0), point(0, 120)])
+    assert [round(one.ended_per_s, 3) for one in found] == [1.0, 0.0, 1.0]
+    assert found[2].end - found[2].begin == timedelta(minutes=1)
+
+
+def test_time_without_a_keeper_is_spread_out() -> None:
+    """At its begin tasks were at work, so they ended in all of it."""
+    (one,) = intervals([point(100, 0), point(0, 600)])
+    assert one.ended_per_s == pytest.approx(0.1)
+
+
+def test_retried_tasks_are_no_negative_rate() -> None:
+    """There are fewer that ended than before."""
+    (one,) = intervals([point(10, 100), point(0, 40)])
+    assert one.ended_per_s == 0.0
+
+
+GATEWAY = GatewayLoad("n1:8443", "1", 3_000, 1_234.5, True, 2.0)
+DATABASE = ServerLoad(False, "18.0", 3 * 2**30, 34, 100, 2.5, 2, 0.04)
+
+
+def test_line_tells_what_is_there_and_what_is_wrong() -> None:
+    """In 80 columns, if nothing is wrong."""
+    others = [replace(GATEWAY, name="n2", front=False), replace(GATEWAY, name="n3", silent_s=90.0)]
+    line = Servers([GATEWAY, *others], DATABASE).line()
+    assert line == (
+        "2 gateways  2,469/s exchanges  1 SILENT  FRONT AVOIDED  3 GiB  34/100 connections"
+        "  snapshot 2.5 s  standby 0.0 s behind"
+    )
+    assert [one.state for one in others] == ["front avoided", "silent for 1 min 30 s"]
+    usual = Servers([GATEWAY, GATEWAY], replace(DATABASE, oldest_s=None, lag_s=None))
+    assert len(usual.line()) <= 80
+    assert Servers([], None).line() == ""
+    assert Servers([replace(GATEWAY, silent_s=90.0)], None).line() == "0 gateways  1 SILENT"
+
+
+def test_facts_leave_out_what_is_not_known() -> None:
+    """As of a login that may not see what others do."""
+    assert dict(DATABASE.facts())["standbys"] == "2, 0.0 s behind at most"
+    bare = replace(DATABASE, standby=True, oldest_s=None, standbys=0, lag_s=None)
+    assert dict(bare.facts()) == {
+        "database": "standby, PostgreSQL 18.0",
+        "size": "3 GiB",
+        "connections": "34 of 100",
+    }
