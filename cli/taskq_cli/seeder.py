@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Final, TypeAlias
 
 import click
@@ -14,13 +15,7 @@ from taskq import Campaign
 from taskq.ingest.key_conflicts import MAX_REPORTED_CLASHES, OnConflict, describe_clash, remedies
 from taskq.ingest.seeding import SeedCount
 from taskq.ingest.sources import BadLine, Damage, Source
-from taskq.model.errors import (
-    Clash,
-    InvalidTask,
-    KeyConflict,
-    TaskqError,
-    Unavailable,
-)
+from taskq.model.errors import Clash, InvalidTask, KeyConflict, TaskqError, Unavailable
 from taskq.model.words import counted, duration
 from taskq.results.feeder import Fed, Feeder
 from taskq_agent.handlers.definition import inputs_of
@@ -205,13 +200,7 @@ class _Stopped(Exception):  # ends the loop of `Campaign.seed` from a callback
 
 
 def _sum(one: SeedCount, other: SeedCount) -> SeedCount:
-    return SeedCount(
-        one.read + other.read,
-        one.added + other.added,
-        one.known + other.known,
-        one.bad + other.bad,
-        one.conflicts + other.conflicts,
-    )
+    return SeedCount(*map(operator.add, astuple(one), astuple(other)))
 
 
 AGAIN_S: Final = 2.0

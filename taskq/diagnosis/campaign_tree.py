@@ -17,16 +17,7 @@ from taskq.model.words import duration, rate
 MOST_SHOWN: Final = 1_000
 #: Campaigns that a page shows unless the viewer wants more levels.
 USUALLY_SHOWN: Final = 100
-_COUNTS: Final = (
-    "waiting",
-    "delayed",
-    "working",
-    "done",
-    "failed",
-    "cancelled",
-    "failures",
-    "losses",
-)
+_COUNTS: Final = (*STATUSES, "failures", "losses")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from taskq.model.seed import FINAL
 from taskq.model.words import command, counted
 
 GB: Final = 10**9
@@ -32,7 +33,7 @@ def sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
 
 def _sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
     if event == "finished":
-        done, failed, cancelled = (figures[name] for name in ("done", "failed", "cancelled"))
+        done, failed, cancelled = (figures[name] for name in FINAL)
         return f"{subject} has finished: {done:,} done, {failed:,} failed, {cancelled:,} cancelled."
     if event == "paused":
         if figures["why"] is None:

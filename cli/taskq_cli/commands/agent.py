@@ -31,12 +31,7 @@ from taskq_cli.commands.agents import agents
 from taskq_cli.display.output import as_record, facts, write_record
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.serving import front_option, lease_option, log_to_stderr, verbosity_options
-from taskq_cli.options.shared import (
-    blobs_option,
-    campaign_option,
-    shared_options,
-    together,
-)
+from taskq_cli.options.shared import blobs_option, campaign_option, shared_options, together
 
 
 def agent_options(command: Callable[..., Any]) -> Any:

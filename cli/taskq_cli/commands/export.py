@@ -30,12 +30,7 @@ from taskq_cli.display.output import Record, as_record
 from taskq_cli.display.text import SafeStream
 from taskq_cli.early_exits import report_away
 from taskq_cli.invocation import Invocation, warn
-from taskq_cli.options.shared import (
-    OutputType,
-    dsn_reading_options,
-    path_argument,
-    together,
-)
+from taskq_cli.options.shared import OutputType, dsn_reading_options, path_argument, together
 
 AGAIN_S: Final = 2.0
 #: Seconds between two versions of a cursor's file at least; and times as long as writing it takes.

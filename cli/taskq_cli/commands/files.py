@@ -15,13 +15,7 @@ from taskq.model.words import counted
 from taskq.results.selection import select
 from taskq_cli.display.output import Column, as_record, write_record, write_records
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.best import (
-    best_of,
-    check_ranking,
-    group_option,
-    ranked_by,
-    ranking_options,
-)
+from taskq_cli.options.best import best_of, check_ranking, group_option, ranked_by, ranking_options
 from taskq_cli.options.shared import (
     below_option,
     blobs_option,
