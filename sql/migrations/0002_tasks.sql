@@ -23,6 +23,10 @@ create type taskq.attempt_outcome as enum ('done', 'failed', 'lost', 'released',
 -- No plan of a function depends on statistics (see functions/tasks.sql); queries of people and reports do. By
 -- default a table is analysed when a tenth of it has changed: next to five million older tasks one campaign of
 -- half a million would stay unknown for good. ANALYZE reads 30,000 rows at most, whatever the table's size.
+--
+-- Its rows, and those of `attempt`, are written once. So autovacuum freezes them when it first comes, after each
+-- twentieth of the table. By default it waits for 50 million transactions: 5,000 exchanges a second reach
+-- autovacuum_freeze_max_age in half a day, and then all that was ever written would be read and frozen at once.
 create table taskq.spec (
     campaign_id bigint not null,
     task_id bigint generated always as identity,
@@ -34,7 +38,12 @@ create table taskq.spec (
     constraint spec_key_length check (length(key) between 1 and 255),
     constraint spec_payload_object check (jsonb_typeof(payload) = 'object')
 )
-with (autovacuum_analyze_scale_factor = 0.01, autovacuum_analyze_threshold = 10000);
+with (
+    autovacuum_freeze_min_age = 0,
+    autovacuum_vacuum_insert_scale_factor = 0.05,
+    autovacuum_analyze_scale_factor = 0.01,
+    autovacuum_analyze_threshold = 10000
+);
 
 comment on table taskq.spec is 'What a task is; written once.';
 comment on column taskq.spec.task_id is 'Follows the order of seeding.';
@@ -147,6 +156,7 @@ create table taskq.attempt (
     constraint attempt_pkey primary key (campaign_id, task_id, attempt)
 )
 with (
+    autovacuum_freeze_min_age = 0,
     autovacuum_vacuum_insert_scale_factor = 0.05,
     autovacuum_analyze_scale_factor = 0.01,
     autovacuum_analyze_threshold = 10000

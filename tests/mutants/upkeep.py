@@ -375,4 +375,15 @@ UPKEEP: Final = (
         "What is leased in a transaction that outlives the deadline is not found by sweeps.",
         ("tests/interleavings/test_sweeps.py",),
     ),
+    Mutant(
+        "attempts-are-frozen-all-at-once",
+        "sql/migrations/0002_tasks.sql",
+        "    constraint attempt_pkey primary key (campaign_id, task_id, attempt)\n"
+        ")\n"
+        "with (\n"
+        "    autovacuum_freeze_min_age = 0,\n",
+        "    constraint attempt_pkey primary key (campaign_id, task_id, attempt)\n)\nwith (\n",
+        "Every half day a busy queue reads and writes all attempts that it ever had.",
+        ("tests/integration/database/test_freezing.py",),
+    ),
 )
