@@ -137,18 +137,29 @@ def test_try_reads_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert json.loads(capsys.readouterr().out)["result"] == {"stdout": "from a file"}
 
 
-def test_arguments_are_utf_8_in_any_locale() -> None:
-    """Also where Python takes the locale of a batch job for ASCII."""
+def test_arguments_are_utf_8_in_any_locale(tmp_path: Path) -> None:
+    """Also where Python takes the locale of a batch job for ASCII. So are names of programs."""
+    program = tmp_path / "caf\u00e9"
+    program.write_text('#!/bin/sh\nprintf "$@"\n')
+    program.chmod(0o755)
     payload = '{"x": "caf\u00e9"}'
     argv = [sys.executable, "-m", "taskq_agent", "try", "--payload", payload]
-    handler = json.dumps(command("printenv", "TASKQ_KEY"))
+    handler = json.dumps(command(str(program), "%s", "{x}{params.name}{scratch}"))
     done = subprocess.run(
         [*argv, "--handler", handler, "--params", '{"name": "\u00fc"}'],
-        env={**os.environ, "LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        env={
+            **os.environ,
+            "LC_ALL": "POSIX",
+            "PYTHONUTF8": "0",
+            "PYTHONCOERCECLOCALE": "0",
+            "TMPDIR": str(tmp_path),
+        },
         capture_output=True,
         check=False,
     )
-    assert (done.returncode, json.loads(done.stdout)["outcome"]) == (0, "done"), done.stderr
+    ended = json.loads(done.stdout)
+    assert (done.returncode, ended["outcome"]) == (0, "done"), done.stderr
+    assert ended["result"]["stdout"].startswith("caf\u00e9\u00fc/")
 
 
 @pytest.mark.parametrize(("exit_code", "expected"), [(1, 75), (75, 75), (65, 65), (69, 69)])

@@ -56,12 +56,12 @@ class Group:
         self._reaper = reaper.shared()
         variable, value = self._reaper.new_mark()
         self._mark = f"{variable}={value}"
-        self.program = _executable(argv[0], env)
+        self.program = _executable(os.fsdecode(_bytes(argv[0])), env)
         self._process = subprocess.Popen(
-            argv,
+            [_bytes(argument) for argument in argv],
             executable=self.program,
             cwd=cwd,
-            env={**env, variable: value},
+            env={_bytes(name): _bytes(text) for name, text in {**env, variable: value}.items()},
             stdin=subprocess.PIPE if with_stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -201,6 +201,14 @@ class Group:
             pass
         except BrokenPipeError:  # it is exiting, which is noticed separately
             self._unsent.clear()
+
+
+def _bytes(text: str) -> bytes:
+    """Encode text for a program: as the locale says, or as UTF-8 where the locale cannot."""
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape")
 
 
 def _executable(program: str, env: Mapping[str, str]) -> str:
