@@ -119,6 +119,7 @@ class Executor(concurrent.futures.Executor):
                 future.cancel()
         if wait:
             concurrent.futures.wait(pending)
+            self._watcher.join()
             if first or self._agents is not None:
                 self._end()
         elif first:

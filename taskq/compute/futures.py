@@ -95,6 +95,11 @@ class _Watched:
     reader: OutcomeReader
     futures: dict[int, list[TaskFuture]]
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether any future waits for its end; the caller may have cancelled all."""
+        return any(not future.done() for each in self.futures.values() for future in each)
+
 
 class Watcher:
     """Completes futures in a thread, which lives while any are pending. Thread-safe."""
@@ -118,6 +123,14 @@ class Watcher:
                 self._thread.start()
         self._news.set()
 
+    def join(self) -> None:
+        """Wait for the end of the thread; all futures must be done."""
+        with self._lock:
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            self._news.set()
+            thread.join()
+
     def _run(self) -> None:
         pauses = Pauses()
         while True:
@@ -125,7 +138,7 @@ class Watcher:
             if self._take_new():
                 pauses = Pauses()
             found = self._look_at_all()
-            self._watched = {n: one for n, one in self._watched.items() if one.futures}
+            self._watched = {n: one for n, one in self._watched.items() if one.is_pending}
             with self._lock:
                 if not self._watched and not self._new:
                     self._thread = None

@@ -13,6 +13,7 @@ Those that do not apply, all of them of the standard executors' own threads and 
 
 from __future__ import annotations
 
+import threading
 import time
 import unittest
 from collections.abc import Iterator
@@ -119,6 +120,16 @@ def test_calls_that_have_not_begun_are_cancelled_at_shutdown(queue: Client) -> N
     assert all(future.cancelled() for future in futures)
     with pytest.raises(CancelledError):
         futures[0].result()
+
+
+def test_shutdown_waits_for_callbacks(executed: Client) -> None:
+    """They run in the thread that completes futures, which ends with the executor."""
+    never, seen = threading.Event(), list[bool]()
+    executor = Executor(executed)
+    future = executor.submit(called.square, 3)
+    future.add_done_callback(lambda _: seen.append(never.wait(1.0)))
+    executor.shutdown()
+    assert seen == [False]
 
 
 def test_what_is_too_large_for_an_executor_is_refused(queue: Client) -> None:
