@@ -72,7 +72,10 @@ UNPAIRED = {
 
 @pytest.mark.parametrize("text", UNPAIRED.values(), ids=UNPAIRED)
 def test_brackets_are_not_paired_in_vain(postgres: Postgres, text: str) -> None:
-    """Half a megabyte of them takes less than one look at each word of a text of that size."""
+    """Half a megabyte of them takes no more than some looks at each word of a text of that size.
+
+    Hundreds of passes would take a hundred looks, so a busy machine does not decide.
+    """
     words = "[1," * (len(text) // 3)
     look, fault = (
         min(_seconds(postgres, call, argument) for _ in range(4))
@@ -81,7 +84,7 @@ def test_brackets_are_not_paired_in_vain(postgres: Postgres, text: str) -> None:
             ("taskq.json_fault(%s, 1 << 20, 100)", text),
         )
     )
-    assert fault < look
+    assert fault < 10 * look
     assert "nested" in value(postgres, "select taskq.json_fault(%s, 1 << 20, 100)", text)
 
 
