@@ -109,34 +109,6 @@ def test_ranking_by_what_is_no_number_is_told(taskq: CommandLine, finished: Camp
     assert (code, "result.score" in error) == (2, True), error
 
 
-def test_campaign_says_once_which_results_are_best(
-    taskq: CommandLine, finished: Campaign, tmp_path: Path
-) -> None:
-    """Options take precedence, and another field needs a direction."""
-    path = finished.path
-    taskq.out("campaign", "change", path, "--best-result", "lowest result.score")
-    assert finished.spec().best == "lowest result.score"
-    ranked = ("results", path, "--best", 2)
-    assert [one["result"]["score"] for one in taskq.json(*ranked)] == [-4, -3]
-    by_score = (*ranked, "--by", "result.score")
-    assert [one["result"]["score"] for one in taskq.json(*by_score)] == [-4, -3]
-    assert [one["result"]["score"] for one in taskq.json(*ranked, "--highest")] == [0, -1]
-    code, error = taskq.refused(*ranked, "--by", "result.deep.rank")
-    assert (code, "which result.deep.rank is best?" in error) == (2, True), error
-
-    table = tmp_path / "best.csv"
-    taskq.out("export", path, "--best", 1, "--columns", "result.score", "--to", table)
-    assert table.read_text().split() == ["result.score", "-4"]
-    taskq.out("campaign", "create", "/next")
-    taskq.out("seed", "/next", "--from", path, "--best", 1, "--so-far")
-    assert [one["payload"]["n"] for one in taskq.json("tasks", "/next")] == [4]
-
-    taskq.out("campaign", "change", path, "--best-result", "none")
-    assert taskq.refused(*ranked)[0] == 2
-    code, error = taskq.refused("campaign", "change", path, "--best-result", "score")
-    assert (code, "lowest FIELD" in error) == (2, True), error
-
-
 @pytest.mark.parametrize("command", ["results", "export", "fetch"])
 @pytest.mark.parametrize(
     ("words", "why"),

@@ -21,6 +21,7 @@ from taskq.results import ranking
 from taskq.results.group_ranking import GroupRanking
 from taskq.results.ranking import Best, Ranking, dotted
 from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
 
@@ -191,3 +192,36 @@ def stored(blobs: BlobStore, folder: Path, result: Mapping[str, Any]) -> dict[st
     file.write_text(json.dumps(result))
     digest, size = blobs.put(file)
     return {"taskq_blob": {"digest": digest, "size": size}}
+
+
+def test_campaign_says_once_which_results_are_best(
+    taskq: CommandLine, campaign: Campaign, hire: Hire, tmp_path: Path
+) -> None:
+    """Options take precedence, and another field needs a direction."""
+    path = campaign.path
+    campaign.seed({"n": n} for n in range(5))
+    agent = hire()
+    for task in agent.claim(5):
+        n = task.payload["n"]
+        agent.done(task, {"score": -n, "deep": {"rank": 10 - n}})
+    taskq.out("campaign", "change", path, "--best-result", "lowest result.score")
+    assert campaign.spec().best == "lowest result.score"
+    ranked = ("results", path, "--best", 2)
+    assert [one["result"]["score"] for one in taskq.json(*ranked)] == [-4, -3]
+    by_score = (*ranked, "--by", "result.score")
+    assert [one["result"]["score"] for one in taskq.json(*by_score)] == [-4, -3]
+    assert [one["result"]["score"] for one in taskq.json(*ranked, "--highest")] == [0, -1]
+    code, error = taskq.refused(*ranked, "--by", "result.deep.rank")
+    assert (code, "which result.deep.rank is best?" in error) == (2, True), error
+
+    table = tmp_path / "best.csv"
+    taskq.out("export", path, "--best", 1, "--columns", "result.score", "--to", table)
+    assert table.read_text().split() == ["result.score", "-4"]
+    taskq.out("campaign", "create", "/next")
+    taskq.out("seed", "/next", "--from", path, "--best", 1, "--so-far")
+    assert [one["payload"]["n"] for one in taskq.json("tasks", "/next")] == [4]
+
+    taskq.out("campaign", "change", path, "--best-result", "none")
+    assert taskq.refused(*ranked)[0] == 2
+    code, error = taskq.refused("campaign", "change", path, "--best-result", "score")
+    assert (code, "lowest FIELD" in error) == (2, True), error
