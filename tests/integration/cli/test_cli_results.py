@@ -6,24 +6,19 @@ import csv
 import io
 import json
 import re
-import uuid
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from pyarrow import dataset, parquet  # type: ignore[import-untyped]  # it has no stubs
 
-from taskq import Campaign, CampaignSpec, Client, Handler
-from taskq.db.connections import Database
+from taskq import Campaign, Client
 from taskq.model.views import AgentView, Attempt, Failure, FailureCause, Result, TaskView
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
-from tests.helpers.variants import rest_thorough
 
 pytestmark = pytest.mark.both_transports
-
-ESCAPES = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202e"
 
 
 @pytest.fixture
@@ -333,57 +328,3 @@ def test_nothing_to_show_is_no_error(taskq: CommandLine, campaign: Campaign) -> 
         assert (result.exit_code, result.stdout, result.stderr) == (0, "", "There are none.\n")
         assert taskq.json(*words, campaign.path) == []
         assert taskq.out(*words, campaign.path, "-o", "jsonl") == ""
-
-
-SHOWING = (
-    ["agents", "list"],
-    ["tasks", "/c"],
-    ["failures", "/c"],
-    ["status", "/c"],
-)
-SHOWING_TOO = (
-    ["agents", "list", "--output", "jsonl"],
-    ["campaign", "show", "/c"],
-    ["tasks", "/c", "--status", "working"],
-    ["results", "/c"],
-    ["failures", "/c", "--output", "json"],
-    ["logs", "/c", "KEY"],
-    ["export", "/c", "--format", "csv"],
-    ["export", "/c", "--format", "jsonl"],
-)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("commands", rest_thorough([[*SHOWING], [*SHOWING_TOO]]))
-def test_a_terminal_gets_nothing_that_it_could_obey(
-    taskq: CommandLine,
-    database: Database,
-    campaign: Campaign,
-    hire: Hire,
-    postgres: Postgres,
-    commands: list[list[str]],
-) -> None:
-    """What agents, payloads and other submitters have said is shown, but never acts."""
-    campaign.seed([{"text": ESCAPES, "bad": 0}, {"text": ESCAPES, "bad": 1}])
-    agent = hire()
-    good, bad = agent.claim(2)
-    agent.done(good, {"text": ESCAPES, ESCAPES: 1})
-    agent.report(
-        bad, "failed", error_class=ESCAPES, error=ESCAPES, retry=False, tail=f"{ESCAPES}\n"
-    )
-    campaign.change(
-        CampaignSpec("/c", description=ESCAPES, handler=Handler("command", argv=("echo", ESCAPES)))
-    )
-    named = dict.fromkeys(("agent", "host", "site", "release"), ESCAPES)
-    session = {"lease_s": 60, "pid": 1, "slots": 1, "offers": [], "key": str(uuid.uuid4())}
-    hired = database.value("open_session", path="/c", **session, **named)
-    campaign.submit({"n": 1})
-    lease = str(uuid.uuid4())
-    postgres.execute("select from taskq.claim('/c', %s, %s)", [hired, lease])
-    for command in commands:
-        words = [bad.key if word == "KEY" else word for word in command]
-        with taskq.terminal(*words, columns=500, environment={"NO_COLOR": "1"}) as terminal:
-            assert terminal.end() == 0
-        shown = re.sub("\x1b\\[[012]m", "", terminal.seen)  # ours: bold and dim
-        assert not set(shown) & set("\x1b\x07\x9b\u202e"), (words, shown)
-        assert "31mred" in shown, words
