@@ -1,4 +1,4 @@
-"""The CPython releases that are installed here."""
+"""The minor releases of CPython that are installed here."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 
 OLDEST = (3, 9)
 
-_SAYS = "import sys; print(sys.implementation.name, '%d.%d.%d' % sys.version_info[:3])"
+_SAYS = "import sys; print(sys.implementation.name, '%d.%d' % sys.version_info[:2])"
 
 
 @cache
 def pythons() -> dict[str, str]:
-    """Return the path of each CPython that the agent supports, by release; ours is one."""
-    found = {".".join(map(str, sys.version_info[:3])): sys.executable}
+    """Return a CPython of each minor release that the agent supports, by release; ours is one."""
+    found = {".".join(map(str, sys.version_info[:2])): sys.executable}
     for path in _candidates():
         said = subprocess.run(
             [path, "-c", _SAYS], capture_output=True, text=True, timeout=60, check=False

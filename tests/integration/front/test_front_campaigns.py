@@ -39,8 +39,8 @@ from tests.integration.gateway.site import Site
 
 pytestmark = pytest.mark.thorough
 
-TASKS = 300
-TAKES_S = 0.1
+TASKS = 150
+TAKES_S = 0.2
 NODES = 2
 SLOTS = 4
 PATIENCE_S = 60.0

@@ -17,9 +17,9 @@ from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import AgentResult
 from tests.integration.gateway.site import Site
 
-TASKS = 150  # of each kind
-BEFORE = 60  # done when a gateway goes
-TAKES_S = 0.1
+TASKS = 50  # of each kind
+BEFORE = 20  # done when a gateway goes
+TAKES_S = 0.3
 LATER_S = 60.0
 SCRIPT = 'echo "$1 $DIARY_AGENT" >> "$2"; sleep "$3"'
 ARGV = ("sh", "-c", SCRIPT, "sh", "{n}", "{params.diary}", "{params.takes_s}")

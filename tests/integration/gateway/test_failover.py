@@ -33,8 +33,8 @@ pytestmark = pytest.mark.thorough
 LEASE_S = 4.0
 LATER_S = 90.0
 SAID = ["database", "trying on", "works"]
-TASKS = 400
-TAKES_S = 0.05
+TASKS = 160
+TAKES_S = 0.125
 #: A task that is noted and ends when there is the file that its payload names.
 ARGV = ("sh", "-c", NOTED_UNTIL_TOLD, "sh", "{n}", "{params.diary}", "{go}")
 
