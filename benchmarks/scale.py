@@ -12,7 +12,8 @@ class Scale:
 
     seconds: of each measurement; rounds: measurements of each, in turn. tasks: the large backlog
     and the large history; few: the small backlog. prioritised: tasks whose priorities are changed.
-    seeds: of a seeding; lives: tasks whose bytes are counted. results: that are read. pairs: runs
+    seeds: of a seeding; lives: tasks whose bytes are counted; counted: exchanges whose
+    instructions are. results: that are read. pairs: runs
     with and without a held snapshot, each held_s long. lookups: `ls` for each number of siblings.
     agents...: of gateways; exchange_every_s: of each of `agents_all`, and its heartbeats.
     ..._beside: agents beside a hostile client, and their exchanges a second; hostile: kinds of such
@@ -28,6 +29,7 @@ class Scale:
     prioritised: int = 1_000_000
     seeds: int = 300_000
     lives: int = 100_000
+    counted: int = 200
     results: int = 1_000_000
     connections: int = 256
     campaigns: int = 1_000
@@ -59,6 +61,7 @@ SHORT: Final = Scale(
     prioritised=2_000,
     seeds=500,
     lives=500,
+    counted=10,
     results=3_000,
     connections=4,
     campaigns=8,

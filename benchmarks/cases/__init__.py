@@ -10,6 +10,7 @@ priorities claims while those of a million tasks are changed, beside claims whil
 results    as Arrow, beside COPY
 siblings   ls while the tree grows
 counters   counts beside a recount
+instructions    of an exchange, whatever the load
 wal        bytes of log and disk
 touched    rows and pages, whatever the machine
 crowds     gateway-...: agents of gateways, as fast as they can
@@ -42,6 +43,7 @@ from benchmarks.cases import (
     front_outages,
     hostile,
     inputs,
+    instructions,
     multitudes,
     priorities,
     reading,
@@ -78,6 +80,7 @@ CASES: Final[Mapping[str, Case]] = {
     "arrow": results.arrow,
     "siblings": siblings.listed,
     "counters": counters.exact,
+    "instructions": instructions.counted,
     "wal": wal.life,
     "touched": touched.rows,
     "inputs": inputs.shared,

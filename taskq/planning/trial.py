@@ -146,7 +146,7 @@ def _run(database: Database, size: tuple[int, int]) -> StatementCost:
 
 
 async def _rounds(database: Database, together: int, batch: int) -> StatementCost:
-    sessions = _sessions(database, together)
+    sessions = open_sessions(database, together)
     held: list[tuple[Task, ...]] = [()] * together
     lease_ids, scope, rounds = LeaseIds(), Scope(CAMPAIGN), 0
     async with Batcher(database, connections=1) as batcher:
@@ -187,7 +187,7 @@ def _request(session: int, tasks: tuple[Task, ...], want: int, lease: str) -> Re
 
 def _heartbeats(database: Database) -> StatementCost:
     """Send heartbeats for a thousand agents at a time, each with a task."""
-    sessions = _sessions(database, HEARTBEATS)
+    sessions = open_sessions(database, HEARTBEATS)
     held = asyncio.run(_claimed(database, sessions))
     beats = [
         {"session": session, "held": [(one.campaign, one.task, one.lease) for one in tasks]}
@@ -252,7 +252,8 @@ def _cpu_ns(database: Database) -> int:
     return total
 
 
-def _sessions(database: Database, count: int) -> list[int]:
+def open_sessions(database: Database, count: int) -> list[int]:
+    """Open sessions of agents, which stay open; return their ids."""
     transport = DirectTransport(database, lease_s=LEASE_S)
     try:
         return [transport.open(_hello()).session for _ in range(count)]
