@@ -35,15 +35,10 @@ declare
     v_reports jsonb;
     v_settled record;
     v_taken record;
-    v_waiting integer := 0;
-    v_delayed integer := 0;
     v_ended integer := 0;
-    v_done integer := 0;
-    v_failed integer := 0;
-    v_cancelled integer := 0;
-    v_failures integer := 0;
-    v_first_failures integer := 0;
+    v_waiting integer := 0;
     v_claimed integer := 0;
+    v_all_done boolean := true;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform taskq.demand_read_committed();
@@ -58,18 +53,12 @@ begin
         then
             acks := '{accepted}';
             v_ended := 1;
-            v_done := 1;
         else
             v_settled := taskq.settle(p_campaign, v_reports);
             acks := v_settled.acks;
-            v_waiting := v_settled.waiting;
-            v_delayed := v_settled.delayed;
             v_ended := v_settled.ended;
-            v_done := v_settled.done;
-            v_failed := v_settled.failed;
-            v_cancelled := v_settled.cancelled;
-            v_failures := v_settled.failures;
-            v_first_failures := v_settled.first_failures;
+            v_waiting := v_settled.waiting;
+            v_all_done := v_settled.done = v_ended;
         end if;
     end if;
 
@@ -104,12 +93,13 @@ begin
                    offset 0
                ) l;
         end if;
-        if p_wants = '{1}' then
+        -- What came back just now waits as a row.
+        if p_wants = '{1}' and v_waiting = 0 then
             v_taken := taskq.take_one(p_campaign, p_sessions[1], p_leases[1]);
             tasks := v_taken.tasks;
             revision := v_taken.revision;
             v_claimed := 1;
-        elsif cardinality(p_wants) between 2 and 64 and 1 = all (p_wants) then
+        elsif cardinality(p_wants) between 2 and 64 and 1 = all (p_wants) and v_waiting = 0 then
             v_taken := taskq.take_each(p_campaign, p_sessions, p_leases);
             tasks := v_taken.tasks;
             revision := v_taken.revision;
@@ -126,12 +116,16 @@ begin
         end if;
     end if;
 
-    if v_ended + v_claimed > 0 then
+    if not v_all_done then
         insert into taskq.delta (
                campaign_id, waiting, delayed, working, done, failed, cancelled, failures,
                first_failures)
-        values (p_campaign, v_waiting - v_claimed, v_delayed, v_claimed - v_ended, v_done,
-                v_failed, v_cancelled, v_failures, v_first_failures);
+        values (p_campaign, v_waiting - v_claimed, v_settled.delayed, v_claimed - v_ended,
+                v_settled.done, v_settled.failed, v_settled.cancelled, v_settled.failures,
+                v_settled.first_failures);
+    elsif v_ended + v_claimed > 0 then
+        insert into taskq.delta (campaign_id, waiting, working, done)
+        values (p_campaign, -v_claimed, v_claimed - v_ended, v_ended);
     end if;
     if random() < 1.0 / 1024 then
         perform taskq.fold();

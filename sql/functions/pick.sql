@@ -16,12 +16,13 @@
 -- What was claimed leaves a dead entry in the index, and as long as any snapshot in the cluster can see
 -- the old row, each claim would walk over all of them. So the position behind the last claim is kept as a
 -- hint, for each connection and campaign, in a setting; it serves any client that uses the connection next,
--- and losing it does no harm. A task that becomes waiting before the position (a retry, a higher priority) is
--- found when the hint is dropped: when nothing is found behind it, and after half a second, or fifty times
--- what the last walk without a hint took, so that such walks cost 2 %, but 5 s at most.
+-- and losing it does no harm. A task that waits with a row from now on (it was handed back, got a higher priority)
+-- is found when the hint is dropped: when nothing is found behind it, and after half a second, or fifty times what
+-- the last walk without a hint took, so that such walks cost 2 %, but 5 s at most.
 --
--- The hint: rank and task of the last row, until when it may be used (microseconds), whether
--- pick_again() has found something, rank and first id of the last span.
+-- The hint: rank and task of the last row; until when it may be used (microseconds; negative: since when a new one
+-- is looked for); whether pick_again() has found something; rank and first id of the last span; rank and task of
+-- the first row that waits behind the last one, if usual_position() has looked for it.
 create or replace function taskq.pick(
     p_campaign bigint,
     p_most integer,
@@ -34,12 +35,12 @@ create or replace function taskq.pick(
 language plpgsql
 as $$
 declare
-    v_none bigint[] := '{-32768,0,0,0,-32768,0}';
-    v_began_us constant bigint := extract(epoch from clock_timestamp()) * 1000000;
+    v_now_us constant bigint := extract(epoch from clock_timestamp()) * 1000000;
+    v_none bigint[] := array[-32768, 0, -v_now_us, 0, -32768, 0];
     v_setting text := 'taskq.position_' || p_campaign;
     v_hint bigint[] := nullif(current_setting(v_setting, true), '')::bigint[];
     v_hinted boolean := p_before is null
-        and coalesce(v_began_us between v_hint[3] - 5000000 and v_hint[3], false);
+        and coalesce(v_now_us between v_hint[3] - 5000000 and v_hint[3], false);
     v_left integer := p_most;
     v_span record;
     v_found record;
@@ -130,12 +131,7 @@ begin
         end if;
     end loop;
     if p_before is null then
-        if v_hint[3] = 0 then
-            v_hint[3] := extract(epoch from clock_timestamp()) * 1000000;
-            v_hint[3] := v_hint[3]
-                + least(5000000, greatest(500000, 50 * (v_hint[3] - v_began_us)));
-        end if;
-        v_setting := set_config(v_setting, v_hint::text, false);
+        v_setting := taskq.keep_position(p_campaign, v_hint[1:6]);
     end if;
 end
 $$;

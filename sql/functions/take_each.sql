@@ -1,11 +1,10 @@
 -- take_each(campaign, sessions, leases): claims one task for each of several agents whose claims share a
--- statement, in the usual case, see take_one(), and if a span has that many tasks left, with consecutive ids.
--- Else it takes nothing, and take() does the work. A part of exchange(), which pins the settings and records
--- the moves; not for clients.
+-- statement, in the usual case, see take_one(), if the span has that many tasks left. Else it takes nothing, and
+-- take() does the work. A part of exchange(), which pins the settings and records the moves; not for clients.
 --
 -- Results: as those of take().
 --
--- Locks: the span. Index: span_waiting, spec_pkey. One statement: most of the time of a statement on few
+-- Locks: the span. Index: span_pkey, spec_pkey. One statement: most of the time of a statement on few
 -- rows goes into setting it up.
 create or replace function taskq.take_each(
     p_campaign bigint,
@@ -17,39 +16,33 @@ create or replace function taskq.take_each(
 language plpgsql
 as $$
 declare
-    v_now_us constant bigint := extract(epoch from clock_timestamp()) * 1000000;
     v_many constant integer := cardinality(p_sessions);
-    v_setting text := 'taskq.position_' || p_campaign;
-    v_hint bigint[] := nullif(current_setting(v_setting, true), '')::bigint[];
-    v_rank bigint;
-    v_span bigint;
+    v_setting text;
+    v_hint constant bigint[] := taskq.usual_position(p_campaign);
 begin
-    if v_hint is null or v_hint[4] = 1
-       or v_now_us not between v_hint[3] - 5000000 and v_hint[3]
-    then
+    if v_hint is null then
         return;
     end if;
     with head as materialized (
         select s.first_id, s.next_id, s.last_id, s.priority
           from taskq.span s
          where s.campaign_id = p_campaign
-           and s.status = 'waiting'
-           and ((-s.priority), s.first_id) >= (v_hint[5], v_hint[6])
-         order by s.campaign_id, (-s.priority), s.first_id
-         limit 1
+           and s.first_id = v_hint[6]
+           and s.status::text = 'waiting'  -- by span_pkey, see settle()
            for no key update skip locked
     ), pick as materialized (
         select h.first_id, h.priority, s.task_id, s.key, s.payload, c.revision,
-               s.task_id - h.next_id + 1 as ord
+               row_number() over (order by s.task_id) as ord
           from head h
          cross join lateral (
                select s.task_id, s.key, s.payload
                  from taskq.spec s
                 where s.campaign_id = p_campaign
                   and s.task_id >= h.next_id
-                  and s.task_id < h.next_id + v_many
+                  and s.task_id < h.next_id + 12 + 4 * v_many
                   and s.task_id <= h.last_id
-                order by s.campaign_id, s.task_id) s,
+                order by s.campaign_id, s.task_id
+                limit v_many) s,
                taskq.campaign c
          where c.campaign_id = p_campaign
            and c.max_running is null
@@ -81,26 +74,20 @@ begin
                          from taskq.session e
                         where e.session_id = any (p_sessions)
                        offset 0) o))
-           -- The first one only: `exists` would be planned as a join, and walk all that come later.
-           and (select ((-w.priority), w.task_id) < ((-h.priority), h.next_id + v_many)
-                  from taskq.task w
-                 where w.campaign_id = p_campaign
-                   and w.status = 'waiting'
-                   and w.avoids is null
-                   and ((-w.priority), w.task_id) > (v_hint[1], v_hint[2])
-                 order by w.campaign_id, (-w.priority), w.task_id
-                 limit 1) is not true
     ), taken as materialized (
         select p.*, p_sessions[p.ord] as session_id, p_leases[p.ord] as lease_id
           from pick p
-         where (select count(*) from pick) = v_many
+         where (select p.task_id
+                  from pick p
+                 where p.ord = v_many
+                   and ((-p.priority), p.task_id) < (v_hint[7], v_hint[8])) is not null
     ), moved as (
         update taskq.span s
-           set next_id = h.next_id + v_many
-          from head h
+           set next_id = t.task_id + 1
+          from taken t
          where s.campaign_id = p_campaign
-           and s.first_id = h.first_id
-           and exists (select from taken)
+           and s.first_id = t.first_id
+           and t.ord = v_many
     ), working as (
         insert into taskq.task (
                campaign_id, task_id, lease_id, session_id, claimed_at, status, attempt, priority)
@@ -111,12 +98,11 @@ begin
     )
     select json_agg(
                json_build_array(t.lease_id, t.task_id, 1, t.key, t.payload, t.session_id)),
-           min(t.revision), min(-t.priority), min(t.first_id)
-      into tasks, revision, v_rank, v_span
+           min(t.revision)
+      into tasks, revision
       from taken t;
-    if tasks is not null and (v_hint[5] <> v_rank or v_hint[6] <> v_span) then
-        v_hint[5:6] := array[v_rank, v_span];
-        v_setting := set_config(v_setting, v_hint::text, false);
+    if tasks is not null and v_hint[3] < 0 then
+        v_setting := taskq.keep_position(p_campaign, v_hint);
     end if;
 end
 $$;

@@ -97,6 +97,27 @@ def test_claim_takes_as_many_as_it_wants_beside_others(
     assert value(postgres, WORKING) == 3 * want + 3
 
 
+@pytest.mark.parametrize("position", ["kept", "given up"])
+def test_connections_whose_position_is_the_same_span_do_not_wait(
+    position: str, campaign: Campaign, hire: Hire, dsn: str
+) -> None:
+    """The second takes its task from another span, whether or not it has to look for one."""
+    campaign.seed({"n": n} for n in range(640))  # in spans of twenty
+    first, second = hire(), hire()
+    with (
+        psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as early,
+        psycopg.connect(dsn, row_factory=dict_row, autocommit=True) as late,
+    ):
+        late.execute("set lock_timeout = '20s'")
+        for connection, agent in ((early, first), (late, second)) * 2:
+            claiming(agent)(connection)
+            if position == "given up":
+                connection.execute(f"set taskq.position_{campaign.campaign_id} = ''")
+        with early.transaction():
+            taken = claiming(first)(early) + claiming(second)(late)
+    assert len({task.task for task in taken}) == 2
+
+
 @pytest.mark.parametrize("want", [1, 3])
 def test_claim_that_is_asked_again_before_it_commits_gets_the_same_tasks(
     want: int, campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str

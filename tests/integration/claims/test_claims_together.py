@@ -1,4 +1,4 @@
-"""Claims of one task each that share a statement, on a connection that has claimed before."""
+"""Claims on a connection that has claimed before: single ones that share a statement, or alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taskq import Campaign, Client
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, value
-from tests.helpers.scripted_agent import ScriptedAgent
+from tests.helpers.scripted_agent import ScriptedAgent, report_of
 
 TOGETHER = "select * from taskq.exchange(%s, null, %s::bigint[], %s::uuid[], %s::integer[])"
 
@@ -126,15 +126,41 @@ def test_gap_between_tasks_is_passed_over(
 
 @pytest.mark.usefixtures("warm")
 def test_what_was_handed_back_comes_before_what_is_behind_it(
-    agents: list[ScriptedAgent], claim: Claim
+    agents: list[ScriptedAgent], claim: Claim, postgres: Postgres
 ) -> None:
-    """The connection has not passed any row, so that it finds this one at once."""
+    """At the latest when the connection gives its position up."""
     row = claim()
     last = row["tasks"][-1]
     agents[2].exchange(
         [{"task": last[1], "lease": last[0], "outcome": "released", "started": False}]
     )
+    postgres.execute(f"set taskq.position_{agents[0].campaign} = ''")
     assert tasks_of(claim()) == [last[1], last[1] + 1, last[1] + 2]
+
+
+def test_connection_takes_nothing_from_a_span_that_was_cancelled(
+    campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """Neither from that of its last claim, nor from the first that it finds."""
+    campaign.seed({"n": n} for n in range(640))
+    agent = hire()
+    agent.claim_singly(2)
+    postgres.execute("select taskq.cancel(%s, null, 0, 1000)", [campaign.campaign_id])
+    assert agent.claim(1) == []
+    agent.forget_position()
+    assert agent.claim(1) == []
+
+
+@pytest.mark.parametrize("want", [1, 2])
+def test_what_an_exchange_hands_back_it_may_claim_at_once(
+    want: int, campaign: Campaign, hire: Hire
+) -> None:
+    """Though the connection has just seen that no such task waits."""
+    campaign.seed({"n": n} for n in range(640))
+    agent = hire()
+    tasks = agent.claim_singly(3)
+    report = report_of(tasks[1], "released", started=False)
+    assert agent.claimed(agent.exchange([report], want))[0].task == tasks[1].task
 
 
 @pytest.mark.parametrize("want", [1, 3])
