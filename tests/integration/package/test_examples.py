@@ -19,7 +19,6 @@ from taskq import Client
 from tests.helpers.command_line import PROGRAM, CommandLine
 from tests.helpers.paths import ROOT
 from tests.helpers.psql import psql_program
-from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 EXAMPLES = ROOT / "examples"
@@ -46,16 +45,10 @@ def work(command: CommandLine, example: str, campaign: str) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("seeds", "temperatures"),
-    rest_thorough([("1:2", "1.5,3.5"), ("1:4", "1.5,1.8,2.0,2.6,3.0,3.5")]),
-)
-def test_ising_sweep_agrees_with_onsager(
-    command: CommandLine, tmp_path: Path, seeds: str, temperatures: str
-) -> None:
+def test_ising_sweep_agrees_with_onsager(command: CommandLine, tmp_path: Path) -> None:
     """The energies of all temperatures are those of the exact solution."""
     command.out("campaign", "create", "--campaign-file", EXAMPLES / "ising/campaign.toml")
-    sweep = ["--sweep", f"seed={seeds}", "--sweep", f"temperature={temperatures}"]
+    sweep = ["--sweep", "seed=1:2", "--sweep", "temperature=1.5,2.0,2.6,3.5"]
     command.out("seed", "/demo/ising", *sweep)
     work(command, "ising", "/demo/ising")
     results = tmp_path / "results.jsonl"
@@ -163,11 +156,10 @@ def test_handler_is_tried_as_the_page_about_handlers_says() -> None:
     assert json.loads(tried.stdout)["result"].keys() == {"energy"}
 
 
-@pytest.mark.parametrize("ligands", rest_thorough([1, 2]))
-def test_docking_a_few_ligands_comes_near_the_published_scores(
-    command: CommandLine, tmp_path: Path, ligands: int
+def test_docking_a_ligand_comes_near_the_published_score(
+    command: CommandLine, tmp_path: Path
 ) -> None:
-    """Real receptors, real ligands, real Vina; a campaign that is not complete is not judged."""
+    """A real receptor, a real ligand, real Vina; a campaign that is not complete is not judged."""
     seeds = tmp_path / "seeds.jsonl"
     argv = [sys.executable, str(EXAMPLES / "docking/seeds.py")]
     tasks = [
@@ -175,8 +167,8 @@ def test_docking_a_few_ligands_comes_near_the_published_scores(
         for line in subprocess.run(argv, capture_output=True, check=True).stdout.splitlines()
     ]
     assert len(tasks) == 56
-    few = [task for task in tasks if task["target"] == "PDE5A"][:ligands]
-    seeds.write_text("".join(json.dumps(task) + "\n" for task in few))
+    first = next(task for task in tasks if task["target"] == "PDE5A")
+    seeds.write_text(json.dumps(first) + "\n")
 
     command.out("campaign", "create", "--campaign-file", EXAMPLES / "docking/campaign.toml")
     command.out("seed", "/demo/docking", seeds, "--key", "name")
@@ -184,9 +176,8 @@ def test_docking_a_few_ligands_comes_near_the_published_scores(
     results = tmp_path / "results.jsonl"
     command.out("export", "/demo/docking", "--format", "jsonl", "--to", results)
 
-    scores = [json.loads(line)["result"]["score"] for line in results.read_text().splitlines()]
-    assert len(scores) == len(few)
-    assert min(scores) == pytest.approx(-6.9, abs=1.0)
+    (result,) = map(json.loads, results.read_text().splitlines())
+    assert result["result"]["score"] == pytest.approx(-6.9, abs=1.0)
     poses = tmp_path / "poses"
     best = ["--best", 1, "--by", "result.score", "--lowest"]
     command.out("fetch", "/demo/docking", *best, "--to", poses)
