@@ -34,8 +34,8 @@ test: .venv/test ## Run at least one test of every kind, on a real PostgreSQL (m
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not thorough'
 
 .PHONY: test-all
-test-all: test ## Run all tests: those of `make test`, then the thorough ones
-	$(BIN)/pytest -n $(JOBS) --dist worksteal -m thorough
+test-all: .venv/test ## Run all tests: those of `make test`, and the thorough ones
+	$(BIN)/pytest -n $(JOBS) --dist worksteal
 
 .PHONY: mutants
 mutants: .venv/test ## Seed bugs into copies of the code, and see that the tests find each of them (half an hour)
