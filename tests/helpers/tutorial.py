@@ -101,19 +101,26 @@ class Shell:
             printed.append(line)
         raise AssertionError(f"the shell ended with `{command}`: {''.join(printed)}")
 
-    def follow(self, page: Path) -> int:
+    def follow(self, page: Path, names: Mapping[str, str] = NOTHING) -> int:
         """Do all that a page says; return how many commands it has.
 
-        Raise AssertionError for a command that prints other than the page says.
+        names: what stands for names of hosts on the page. Raise AssertionError for a command that
+        prints other than the page says.
         """
+
+        def here(text: str) -> str:
+            for name, own in names.items():
+                text = text.replace(name, own)
+            return text
+
         commands = 0
         for step in steps(page):
             if isinstance(step, File):
-                (self.folder / step.name).write_text(step.text, encoding="utf-8")
+                (self.folder / step.name).write_text(here(step.text), encoding="utf-8")
                 continue
             commands += 1
-            printed = self.run(step.line)
-            wanted = step.output
+            printed = self.run(here(step.line))
+            wanted = here(step.output)
             if not doctest.OutputChecker().check_output(wanted, f"{printed}\n", _FLAGS):
                 raise AssertionError(f"$ {step.line}\n{printed}\n--- but the page says\n{wanted}")
         return commands

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+import yaml
 
 from taskq.gateway import metrics
 from tests.fixtures.gateways import GatewayProcess, Realm, StartGateway, opened
@@ -14,6 +15,7 @@ from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.paths import ROOT
 
 DASHBOARD = ROOT / "deploy/grafana/taskq.json"
+ALERTS = ROOT / "deploy/prometheus/alerts.yml"
 SAMPLE = re.compile(r'^(taskq_\w+)\{campaign="([^"]*)"(?:,status="(\w+)")?\} (\S+)$', re.MULTILINE)
 
 
@@ -119,6 +121,18 @@ def test_dashboard_shows_metrics_that_there_are(exposed: str) -> None:
         assert {status for one in statuses for status in one.split("|")} <= told
         counters = re.findall(r"\brate\((taskq_\w+)", query)
         assert all(name.endswith(("_total", "_bucket")) for name in counters)
+
+
+def test_alerts_ask_for_metrics_that_there_are(exposed: str) -> None:
+    """Gauges, which have a delta and no rate; each alert says what to look at."""
+    kinds = dict(re.findall(r"^# TYPE (taskq_\w+) (\w+)$", exposed, re.MULTILINE))
+    (group,) = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
+    assert len(group["rules"]) == len({rule["alert"] for rule in group["rules"]}) > 5
+    for rule in group["rules"]:
+        names = re.findall(r"taskq_\w+", rule["expr"])
+        assert {kinds[name] for name in names} <= {"gauge"}, rule
+        assert "rate(" not in rule["expr"]
+        assert rule["annotations"]["summary"]
 
 
 def test_dashboard_can_be_imported() -> None:
