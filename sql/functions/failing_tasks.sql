@@ -3,6 +3,7 @@
 --
 -- campaign: its path. attempts: how many ended so; tasks: of how many tasks. again: tasks to which it
 --     happened on several hosts; then_done: of the other tasks, those done by an attempt on another host.
+--     memory, time_limit_s: what the campaign allows an attempt now.
 -- Error TQ404: no such campaign.
 --
 -- Index: those of attempt_sample(), session_pkey, campaign_pkey.
@@ -17,7 +18,9 @@ returns table (
     attempts bigint,
     tasks bigint,
     again bigint,
-    then_done bigint
+    then_done bigint,
+    memory bigint[],
+    time_limit_s double precision
 )
 language plpgsql stable
 as $$
@@ -40,12 +43,15 @@ begin
              group by p.campaign_id, p.task_id, p.error_class
         )
         select c.path, f.error_class, taskq.total(f.attempts), count(*), count(*) filter (where f.again),
-               count(*) filter (where f.then_done and not f.again)
+               count(*) filter (where f.then_done and not f.again), c.memory, c.time_limit_s
           from fates f
          cross join lateral (
-             select c.path from taskq.campaign c where c.campaign_id = f.campaign_id offset 0
+             select c.path, c.memory, c.time_limit_s
+               from taskq.campaign c
+              where c.campaign_id = f.campaign_id
+             offset 0
          ) c
-         group by c.path, f.error_class
+         group by c.path, f.error_class, c.memory, c.time_limit_s
          order by count(*) desc, c.path, f.error_class;
 end
 $$;

@@ -12,7 +12,10 @@ from taskq.diagnosis.bans import Ban
 from taskq.diagnosis.evidence import Share, share
 from taskq.diagnosis.judging import Judgement, failing_hosts_apart
 from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, SampleSize, size_of
-from taskq.model.words import command, counted, percent
+from taskq.model.settings import size_text
+from taskq.model.words import command, counted, duration, percent
+from taskq_agent.protocol import OUT_OF_MEMORY
+from taskq_agent.text import MAX_BYTES
 
 Side: TypeAlias = Literal["task", "node", "site", "campaign", "chance", "unclear"]
 
@@ -24,6 +27,10 @@ FAULTS: Final[dict[Side, str]] = {
     "chance": "chance",
     "unclear": "unclear",
 }
+_GIVEN_UP: Final = frozenset({"FailForGood", "exit-65"})
+"""Classes with which a handler says that no further attempt can help."""
+_TIME_LIMIT: Final = "time-limit"
+_YEAR_S: Final = 31_536_000.0
 _HALF: Final = 0.5
 _SHOWN: Final = 3
 _WHY_CHARS: Final = 80
@@ -39,6 +46,8 @@ class TaskFates:
     tasks: int
     again: int
     then_done: int
+    memory: Sequence[int] | None = None
+    time_limit_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,8 @@ class FailureVerdict:
     then done on another. side: the likely fault: of the tasks, nodes, a site, the campaign; chance
     means failures that do not come again, unclear that the sample is not enough. why: the evidence,
     in words. places: the hosts or sites at fault; bans: their bans. message: of the latest such
-    attempt at a host at fault; empty if unknown. sample: its size.
+    attempt at a host at fault; empty if unknown. sample: its size. raised:
+    the option, with its value, that doubles the limit that attempts exceeded; empty if none.
     """
 
     campaign: str
@@ -68,6 +78,7 @@ class FailureVerdict:
     bans: Sequence[Ban]
     message: str
     sample: SampleSize
+    raised: Sequence[str] = ()
 
     @property
     def fault(self) -> str:
@@ -76,7 +87,7 @@ class FailureVerdict:
 
     @property
     def proposal(self) -> str | None:
-        """The command that is likely next: a ban of the hosts, or a list of the tasks."""
+        """The command that is likely next: a ban, a list of the tasks, or a higher limit."""
         if self.side in {"node", "site"}:
             banned = {ban.name for ban in self.bans}
             names = [name for name in self.places if name not in banned]
@@ -85,6 +96,8 @@ class FailureVerdict:
             return (
                 command(kind, "ban", "--why", why, "--until", "1d", names=names) if names else None
             )
+        if self.side == "campaign" and self.raised:
+            return command("campaign", "change", self.campaign, *self.raised)
         if self.side == "task" and self.error_class:
             where = f"class = {json.dumps(self.error_class)}"
             return command("tasks", "--where", where, names=[self.campaign])
@@ -158,6 +171,7 @@ def _verdict(
         bans=[ban for ban in bans if ban.kind == kind and ban.name in places],
         message="",
         sample=size,
+        raised=_raised(fates),
     )
 
 
@@ -183,18 +197,21 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
         return "site", _evidence("at", bad_sites, judged_sites), bad_sites
     if sum(_bad(hosts[name]) for name in bad_hosts) > _HALF * all_bad:
         return "node", _evidence("on", bad_hosts, judged), bad_hosts
+    tried = fates.again + fates.then_done
+    again = share(fates.again, tried)
+    passes = tried > 0 and again.high < _HALF
+    if not passes and (known := _known(fates)):
+        return known
     rest = [one for name, some in hosts.items() if name not in judged.failing for one in some]
     everywhere = share(_bad(rest), sum(one.attempts for one in rest))
     many = counted(len(hosts), "host")
     if everywhere.low > _HALF and len(hosts) > 1:
         text = f"{percent(everywhere.share)} of all attempts on {many} fail this way"
         return "campaign", f"{text} ({everywhere.interval})", []
-    tried = fates.again + fates.then_done
-    again = share(fates.again, tried)
     ends = f"{fates.again:,} of {counted(tried, 'task')} tried on a second host failed again"
     if tried and again.low > _HALF:
         return "task", f"{ends} ({again.interval})", []
-    if tried and again.high < _HALF:
+    if passes:
         return "chance", f"{ends} ({again.interval})", []
     if len(hosts) == 1:
         return "unclear", "only one host has attempts: no other shows whether the host fails", []
@@ -205,6 +222,29 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
             [],
         )
     return "unclear", f"none of {many} stands out; {ends}: too few to tell", []
+
+
+def _known(fates: TaskFates) -> tuple[Side, str, Sequence[str]] | None:
+    """Return the verdict that a class alone gives; None if it takes statistics."""
+    if fates.error_class in _GIVEN_UP:
+        return "task", "the program gave the tasks up: no further attempt can help", []
+    if not _raised(fates):
+        return None
+    if fates.error_class == OUT_OF_MEMORY:
+        limit = f"more memory than it allows, now {size_text((fates.memory or [0])[-1])}"
+    else:
+        limit = f"longer than its time limit, now {duration(fates.time_limit_s or 0.0)}"
+    return "campaign", f"{counted(fates.attempts, 'attempt')} took {limit}", []
+
+
+def _raised(fates: TaskFates) -> Sequence[str]:
+    """Return the option that doubles the limit that attempts exceeded; empty if there is none."""
+    if fates.error_class == OUT_OF_MEMORY and fates.memory:
+        sizes = [*fates.memory[:-1], min(2 * fates.memory[-1], MAX_BYTES)]
+        return "--memory", ",".join(map(size_text, sizes))
+    if fates.error_class == _TIME_LIMIT and fates.time_limit_s is not None:
+        return "--time-limit", f"{min(2 * fates.time_limit_s, _YEAR_S):.10g}s"
+    return ()
 
 
 def _by(

@@ -124,6 +124,15 @@ class SiteToken:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedTasks:
+    """Failed tasks of a campaign whose last attempts ended with one class; empty if unknown."""
+
+    campaign: str
+    error_class: str
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
 class Upkeep:
     """The queue as a whole. agents: all open sessions, also of other campaigns.
 
@@ -148,7 +157,8 @@ class Facts:
     unfinished tasks, most waiting first. others: campaigns elsewhere that run on the same agents.
     silent: silent agents that hold tasks, longest silent first. left: agents that left within the
     hour. due_at: when the first delayed task is due; None if unknown. findings: from the latest
-    attempts; None if nothing has ended, or nobody asked for them.
+    attempts; None if nothing has ended, or nobody asked for them. failed: the classes in which
+    failed tasks ended, most tasks first.
     """
 
     status: Status
@@ -165,6 +175,7 @@ class Facts:
     upkeep: Upkeep
     due_at: datetime | None
     findings: Findings | None
+    failed: Sequence[FailedTasks]
 
     @property
     def slots(self) -> int:
@@ -175,6 +186,8 @@ class Facts:
 MAX_SCOPES: Final = 3
 """Scopes of agents whose other campaigns are read: each costs as much as `counts`."""
 MAX_LEFT: Final = 1_000
+MAX_FAILED: Final = 500
+"""Failed tasks of each campaign whose last class is read."""
 MAX_CLASSES: Final = 8
 """Most frequent classes of failures that are judged: with thousands of hosts each takes 0.1 s."""
 
@@ -217,6 +230,9 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool) -> Facts:
         upkeep=Upkeep(**upkeep),
         due_at=snapshot.value("explain_due", path=path) if status.delayed else None,
         findings=Fleet(snapshot).findings(path, limit=MAX_CLASSES) if looks else None,
+        failed=[FailedTasks(**row) for row in rows("explain_failed", MAX_FAILED)]
+        if looks and status.failed
+        else [],
     )
 
 

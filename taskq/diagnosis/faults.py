@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -36,12 +37,17 @@ def fault_clauses(facts: Facts, verdicts: Sequence[FailureVerdict]) -> str:
 
 
 def verdicts_on_failed(facts: Facts) -> list[FailureVerdict]:
-    """Return the verdicts that matter most for tasks that failed for good.
+    """Return the verdicts on the classes in which most failed tasks ended.
 
-    Faults of the tasks or the campaign come first: tasks that fail on some hosts only are mostly
-    done on others. Unclear verdicts are left out.
+    Without failed tasks, or if their classes are unknown, return those that matter most. Faults of
+    the tasks or the campaign come first: tasks that fail on some hosts only are mostly done on
+    others. Unclear verdicts are left out.
     """
     found = [] if facts.findings is None else facts.findings.failures
+    if facts.failed:
+        by_class = {(one.campaign, one.error_class): one for one in found}
+        last = [by_class.get((one.campaign, one.error_class)) for one in facts.failed]
+        return [one for one in last if one is not None and one.side != "unclear"][:_MOST_VERDICTS]
     clear = [one for one in found if one.side != "unclear"]
     clear.sort(key=lambda one: one.side in {"node", "site"})
     return [one for one in clear if one.remedy][:_MOST_VERDICTS] or clear[:1]
@@ -53,6 +59,17 @@ def repairs(verdicts: Sequence[FailureVerdict]) -> list[str]:
     return [one for one in [*lists, *(one.remedy for one in verdicts)] if one]
 
 
+def ended_in(facts: Facts) -> str:
+    """Return the classes in which most failed tasks ended, such as ` (exit-1: 3, Boom: 1)`."""
+    by_class: Counter[str] = Counter()
+    for one in facts.failed:
+        by_class[one.error_class or "(none)"] += one.tasks
+    read = sum(by_class.values())
+    of = f" of {read:,} that were looked at" if read < facts.status.failed else ""
+    parts = [f"{name}: {tasks:,}" for name, tasks in by_class.most_common(_MOST_SHOWN)]
+    return f" ({', '.join(parts)}{of})" if parts else ""
+
+
 def _failed(facts: Facts) -> Iterator[Reason]:
     """Say how many tasks fail, and whose fault that is."""
     path, failed = facts.status.path, facts.status.failed
@@ -61,7 +78,7 @@ def _failed(facts: Facts) -> Iterator[Reason]:
         verdicts = [one for one in verdicts if one.remedy]
     if not failed and not verdicts:
         return
-    text = f"{counted(failed, 'task')} failed for good"
+    text = f"{counted(failed, 'task')} failed for good{ended_in(facts)}"
     if not failed:
         text = "Attempts fail, though no task has failed for good"
     text += f"; {fault_clauses(facts, verdicts)}." if verdicts else "."

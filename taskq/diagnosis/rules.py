@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taskq.diagnosis.facts import CampaignFacts, Facts
-from taskq.diagnosis.faults import fault_clauses, faults, repairs, verdicts_on_failed
+from taskq.diagnosis.faults import ended_in, fault_clauses, faults, repairs, verdicts_on_failed
 from taskq.diagnosis.obstacles import obstacles
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
 from taskq.diagnosis.speed import speed
@@ -75,7 +75,8 @@ def _ended(facts: Facts) -> Iterator[Reason]:
             commands=[command("seed", path, "FILE"), command("tree", path)],
         )
     elif not status.unfinished:
-        text = f"{status.done:,} done, {status.failed:,} failed, {status.cancelled:,} cancelled."
+        text = f"{status.done:,} done, {status.failed:,} failed{ended_in(facts)}, "
+        text += f"{status.cancelled:,} cancelled."
         commands = []
         if status.failed:
             verdicts = verdicts_on_failed(facts)
@@ -88,7 +89,7 @@ def _ended(facts: Facts) -> Iterator[Reason]:
         if status.cancelled:
             commands.append(command("retry", path, "--status", "cancelled"))
         figures = {name: getattr(status, name) for name in FINAL}
-        yield Reason("finished", text, status.total, commands=commands, figures=figures)
+        yield Reason("finished", text, status.total, False, commands=commands, figures=figures)
 
 
 def _delayed(facts: Facts) -> Iterator[Reason]:

@@ -33,7 +33,7 @@ def test_nothing_left_says_how_it_ended(make: Make, hire: Hire) -> None:
     assert found.headline == "finished: all 2 tasks have ended"
     assert (found.reasons[0].code, found.reasons[0].text) == (
         "finished",
-        "1 done, 1 failed, 0 cancelled.",
+        "1 done, 1 failed (Boom: 1), 0 cancelled.",
     )
     assert "taskq retry /c" in found.reasons[0].commands
     assert only(campaign, two.key).text == (
@@ -126,7 +126,7 @@ def test_task_that_fails_everywhere_is_to_be_repaired_before_it_is_retried(
         "taskq retry --error-class signal-SIGSEGV /c",
     ]
     end = only(campaign)
-    assert end.text.startswith("28 done, 12 failed, 0 cancelled. signal-SIGSEGV: the tasks' fault")
+    assert end.text.startswith("28 done, 12 failed (signal-SIGSEGV: 12), 0 cancelled. signal-")
     assert "taskq retry /c" not in end.commands
 
 

@@ -1,0 +1,72 @@
+"""`taskq explain` on failed tasks: the class in which they ended, the fault and what mends it."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskq import Campaign, RetryPolicy
+from tests.fixtures.queues import Hire
+from tests.helpers.postgres import Postgres
+from tests.integration.explaining.support import KEEP, Make, only
+
+pytestmark = pytest.mark.both_transports(
+    near=["test_failed_tasks_are_judged_by_the_class_in_which_they_ended"]
+)
+
+AT_ONCE = RetryPolicy(max_attempts=2, backoff_s=0, backoff_max_s=0)
+
+
+def test_failed_tasks_are_judged_by_the_class_in_which_they_ended(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """An earlier class of theirs, however frequent elsewhere, is not why they failed."""
+    campaign = make(tasks=40, retry=AT_ONCE, memory=(1 << 30,))
+    good, bad = (hire("/c", host=host, offers=("mem=4",)) for host in ("n1", "n2"))
+    for task in bad.claim(20):
+        bad.fail(task, "command-not-found")
+    postgres.execute(KEEP)
+    tasks = good.claim(40)
+    again = [task for task in tasks if task.attempt > 1][:2]
+    for task in tasks:
+        if task in again:
+            good.fail(task, "out-of-memory")
+        else:
+            good.done(task)
+    reason = only(campaign)
+    assert "2 failed (out-of-memory: 2), " in reason.text
+    assert "command-not-found" not in reason.text
+    assert "took more memory than it allows, now 1G" in reason.text
+    assert "taskq campaign change /c --memory 2G" in reason.commands
+    assert reason.commands[-1] == "taskq retry --error-class out-of-memory /c"
+
+
+def ended(campaign: Campaign, hire: Hire, error_class: str) -> list[str]:
+    """Let a task fail for good with a class; return the text and the commands of the reason."""
+    agent = hire("/c")
+    agent.fail(agent.claim()[0], error_class)
+    reason = only(campaign)
+    assert (reason.code, reason.blocks) == ("finished", False)
+    return [reason.text, *reason.commands]
+
+
+@pytest.mark.parametrize("error_class", ["FailForGood", "exit-65"])
+def test_task_that_the_program_gave_up_is_its_own_fault(
+    error_class: str, make: Make, hire: Hire
+) -> None:
+    """That takes no second host."""
+    campaign = make(tasks=1, retry=RetryPolicy(max_attempts=1))
+    text, *commands = ended(campaign, hire, error_class)
+    assert f"1 failed ({error_class}: 1)" in text
+    assert f"{error_class}: the tasks' fault: the program gave the tasks up" in text
+    assert commands[-1] == f"taskq retry --error-class {error_class} /c"
+
+
+def test_limits_are_a_verdict_at_once_with_the_change_that_helps(make: Make, hire: Hire) -> None:
+    """A retry alone would repeat the failure. Sizes before the last one stay."""
+    campaign = make(tasks=1, retry=RetryPolicy(max_attempts=1), time_limit_s=90.0)
+    text, *commands = ended(campaign, hire, "time-limit")
+    assert "the campaign's fault: 1 attempt took longer than its time limit, now 1 min 30 s" in text
+    assert commands[1:] == [
+        "taskq campaign change /c --time-limit 180s",
+        "taskq retry --error-class time-limit /c",
+    ]
