@@ -29,7 +29,7 @@ class Scale:
     prioritised: int = 1_000_000
     seeds: int = 300_000
     lives: int = 100_000
-    counted: int = 200
+    counted: int = 100
     results: int = 1_000_000
     connections: int = 256
     campaigns: int = 1_000

@@ -26,8 +26,8 @@ from taskq_agent.protocol import DONE
 
 WARM: Final = 20
 #: So that a span has some hundreds of tasks.
-LEAST_TASKS: Final = 30_000
-#: The first task's.
+TASKS: Final = 30_000
+#: The first task's. The ids follow each other within the first chunk of seeds, of 10,000.
 FIRST_ID: Final = 2
 TIMEOUT_S: Final = 1_800.0
 _COUNT: Final = re.compile(r"Collected : (\d+)")
@@ -75,8 +75,7 @@ class _Counter:
         info = server.up()
         with closing(Database(info.dsn).open()) as database:
             stage = Stage(database, lambda _: None)
-            tasks = sum(2 * (WARM + exchanges) * one.agents * one.tasks for one in SHAPES)
-            stage.seed(max(tasks, LEAST_TASKS))
+            stage.seed(TASKS)
             self._campaign = stage.client.campaign(CAMPAIGN).campaign_id
             self._sessions = open_sessions(database, max(one.agents for one in SHAPES))
         process = Path(f"/proc/{info.pid}")
@@ -90,13 +89,14 @@ class _Counter:
 
     def each(self, shape: _Shape) -> float:
         """Return the instructions of an exchange, without those of the statement before it."""
-        before = [f"execute {shape.before}"] * self._exchanges
+        exchanges = max(10, self._exchanges // shape.tasks)
+        before = [f"execute {shape.before}"] * exchanges
         without = self._run([*self._warm(shape), *before])
         lines = [*self._warm(shape)]
         for line in before:
             lines += line, self._exchange(shape)
         both = self._run(lines)
-        return (both - without) / self._exchanges
+        return (both - without) / exchanges
 
     def check(self) -> None:
         """Raise `Unavailable` unless every task is done that a later exchange reported."""
