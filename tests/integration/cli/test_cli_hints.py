@@ -53,9 +53,9 @@ def test_what_is_had_otherwise_is_said(taskq: CommandLine, words: list[str], hin
 @pytest.mark.parametrize(
     ("url", "hint"),
     [
-        ("gw.example.org", "--url is a gateway's address, as https://gw.example.org, not 'gw."),
-        ("gw.example.org:443", "as https://gw.example.org, not"),
-        ("http://", "as https://gw.example.org"),
+        ("gw.example.org", "--url is a gateway's address, such as https://gw.example.org, not"),
+        ("gw.example.org:443", "such as https://gw.example.org, not"),
+        ("http://", "such as https://gw.example.org"),
         ("postgresql://me:secret@host/queue", "PostgreSQL's address goes with --dsn"),
     ],
 )

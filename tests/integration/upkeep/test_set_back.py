@@ -46,7 +46,7 @@ def test_what_a_standby_had_not_received_is_told_by_the_audit(
         wait_until(lambda: goes_round(keeper), timeout_s=LATER_S)
         keeper.round()
         (said,) = [one.message for one in caplog.records if one.levelno == logging.ERROR]
-        assert "of what was acknowledged are gone" in said
+        assert "of acknowledged work are gone" in said
         queue.create_campaign(CampaignSpec("/after"))
         assert list(queue.audit("/after")) == []
         assert [one.check for one in queue.audit("/before")] == ["set_back"]
