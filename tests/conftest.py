@@ -108,7 +108,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     given = getattr(config, "workerinput", {}).get("server_home")
     config.stash[HOME] = Path(given) if given else make_home()
-    config.stash[LEFTOVERS] = Leftovers()
+    config.stash[LEFTOVERS] = Leftovers(None if given else config.stash[HOME])
 
 
 @pytest.hookimpl(optionalhook=True)

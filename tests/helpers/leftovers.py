@@ -1,8 +1,9 @@
-"""An end for what a process of the tests has started, when that process crashes.
+"""Ends what a process of the tests has started, when that process crashes.
 
 A small process holds the read end of a pipe whose write end is that of the tests. At its end of
-file, unless it was told that all is well, it kills whatever carries the mark of the tests in its
-environment: gateways, pages, keepers, agents. Servers of databases carry none; runs share one.
+file, unless the tests have ended well, it kills every process with the mark of the tests in its
+environment: gateways, pages, keepers, agents. The database server that all processes of a run
+share has no mark: only the process that began the run gives its home, to stop and remove it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ _PROGRAM: Final = "from tests.helpers.leftovers import main; main()"
 class Leftovers:
     """Marks the processes that this one starts from now on, and has them killed if it crashes."""
 
-    def __init__(self) -> None:
+    def __init__(self, home: Path | None = None) -> None:
+        """home: of the database server to stop and remove as well; None means none."""
         mark = os.environ[VARIABLE] = f"{os.getpid()}-{os.urandom(8).hex()}"
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, mark],
+            [sys.executable, "-c", _PROGRAM, mark, *([] if home is None else [str(home)])],
             stdin=subprocess.PIPE,
             cwd=ROOT,
             env={"PATH": os.defpath},
@@ -51,3 +53,7 @@ def main() -> None:
             with suppress(OSError):
                 if mark in b"\0" + (folder / "environ").read_bytes():
                     os.kill(int(folder.name), signal.SIGKILL)
+    for home in sys.argv[2:]:
+        from tests.fixtures.servers import remove_home  # noqa: PLC0415  # takes long
+
+        remove_home(Path(home))

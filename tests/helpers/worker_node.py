@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from taskq.pilots.agent_file import build
+from tests.helpers.leftovers import VARIABLE
 from tests.helpers.memory_gateway import TOKEN
 
 TIMEOUT_S = 60.0
@@ -32,7 +33,8 @@ class WorkerNode:
         self.environment = {
             name: value
             for name, value in os.environ.items()
-            if not name.lower().startswith(tuple(prefix.lower() for prefix in _WITHHELD))
+            if name == VARIABLE
+            or not name.lower().startswith(tuple(prefix.lower() for prefix in _WITHHELD))
         }
 
     @contextmanager

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers.leftovers import VARIABLE
 from tests.helpers.paths import ROOT
 from tests.helpers.waiting import wait_until
+from tests.helpers.worker_node import WorkerNode
 
 PROGRAM = """
 import os, subprocess, sys
@@ -43,6 +45,52 @@ def test_processes_of_a_crashed_test_run_die_with_it(*, crashes: bool) -> None:
     assert tests.returncode == 0
     assert not _is_dead(child)
     os.kill(child, signal.SIGKILL)
+
+
+def test_agents_of_worker_nodes_die_with_a_crashed_test_run(tmp_path: Path) -> None:
+    """Though a worker node withholds the other variables of taskq from its agents."""
+    assert WorkerNode(tmp_path).environment[VARIABLE] == os.environ[VARIABLE]
+
+
+# A plugin that stops the first test when the server runs.
+HOLD = """
+import os, pathlib, signal, pytest
+
+@pytest.fixture(autouse=True)
+def hold(server_home, queue):
+    held = pathlib.Path(os.environ["HELD"])
+    held.with_suffix(".part").write_text(str(server_home))
+    held.with_suffix(".part").rename(held)
+    signal.pause()
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("workers", "number"), [(0, signal.SIGTERM), (1, signal.SIGKILL)])
+def test_database_server_of_a_killed_test_run_ends_with_it(
+    tmp_path: Path, workers: int, number: signal.Signals
+) -> None:
+    """And its files go."""
+    (tmp_path / "hold.py").write_text(HOLD)
+    held = tmp_path / "held"
+    one = "tests/integration/compute/test_executor.py"
+    argv = ["-m", "pytest", "-q", "-n", str(workers), "-p", "hold", "-k", "begun_are", one]
+    tests = subprocess.Popen(
+        [sys.executable, *argv],
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "HELD": str(held)},
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(held.exists, timeout_s=180)
+        home = Path(held.read_text())
+        server = int(next(home.rglob("postmaster.pid")).read_text().split()[0])
+        assert not _is_dead(server)
+        tests.send_signal(number)
+        wait_until(lambda: _is_dead(server) and not home.exists())
+    finally:
+        tests.kill()
+        tests.wait()
 
 
 def _is_dead(pid: int) -> bool:
