@@ -294,13 +294,16 @@ def test_silence_of_agents_is_told_as_usual_or_not(
     assert ", late" in taskq.out("agents")
 
 
+# An agent that a wrong call starts all the same ends at once.
+AGENT = ("agent", "run", "--until-empty", "--campaign")
+
 WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["status", "c"], 2, "must start with '/'"),
     (["status", "/c d"], 2, "'c d' is not allowed"),
     (["status", "/c\0"], 2, "is not allowed"),
     (["status", "/nope"], 66, "no campaign /nope"),
     (["watch", "/nope"], 66, "no campaign /nope"),
-    (["agent", "run", "--campaign", "/nope"], 66, "no campaign /nope"),
+    ([*AGENT, "/nope"], 66, "no campaign /nope"),
     (["recover", "/nope"], 66, "no campaign /nope; `taskq tree`"),
     (["agents", "list", "/nope"], 66, "no campaign /nope; `taskq tree`"),
     (["agents", "drain", "--campaign", "/nope"], 66, "no campaign /nope; `taskq tree`"),
@@ -330,11 +333,11 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["status", "--colour"], 2, "--colour"),
     (["watch", "/c", "--interval", "0"], 2, "from 0.1 s to 1 h"),
     (["watch", "/c", "--output", "json"], 2, "jsonl"),
-    (["agent", "run", "--campaign", "/c", "--slots", "0"], 2, "at least 1"),
-    (["agent", "run", "--campaign", "/c", "--offer", "mem>=64"], 2, "'mem>=64' must read"),
-    (["agent", "run", "--campaign", "/c", "--grace", "nan"], 2, "must be a time"),
-    (["agent", "run", "--campaign", "/c", "--lease", "0"], 2, "from 1.0 s to 1 d"),
-    (["agent", "run", "--campaign", "/c", "--path", "{absent}"], 2, "absent"),
+    ([*AGENT, "/c", "--slots", "0"], 2, "at least 1"),
+    ([*AGENT, "/c", "--offer", "mem>=64"], 2, "'mem>=64' must read"),
+    ([*AGENT, "/c", "--grace", "nan"], 2, "must be a time"),
+    ([*AGENT, "/c", "--lease", "0"], 2, "from 1.0 s to 1 d"),
+    ([*AGENT, "/c", "--path", "{absent}"], 2, "absent"),
     (["campaign", "create", "/x", "sh", "-c", "true"], 2, "follow after `--`"),
     (["cancel", "/c", "key"], 2, "--key names a task"),
     (["seed", "/c", "{absent}.smii"], 66, "there is no file"),

@@ -37,7 +37,7 @@ def run(taskq: CommandLine, *words: object, program: Path = PROGRAM) -> tuple[in
         ["tasks", "/c", "--key", FOREIGN],
         ["campaign", "create", "/d", "--description", FOREIGN],
         ["campaign", "create", "/d", "--", "dock", FOREIGN],
-        ["agent", "run", "--campaign", "/c", "--name", FOREIGN],
+        ["agent", "run", "--until-empty", "--campaign", "/c", "--name", FOREIGN],
         ["agents", "drain", "--site", FOREIGN],
         ["token", "create", FOREIGN, "--site", "--campaign", "/c"],
     ],

@@ -36,7 +36,7 @@ def finished(campaign: Campaign, hire: Hire) -> Campaign:
         (["campaign", "create", "--file", "c.toml"], "--campaign-file names"),
         (["results", "/c", "-o", "hits.json"], "`> hits.json` names a file"),
         (["status", "-o", "yaml"], "is not one of table, json, jsonl"),
-        (["agent", "run", "--campaign", "/c", "--gateway", "https://g"], "taskq-agent run"),
+        (["agent", "run", "--until-empty", "--gateway", "https://g"], "taskq-agent run"),
         (
             ["--dsn", "https://gateway.example.org", "status"],
             "a gateway asks for a manager's token",

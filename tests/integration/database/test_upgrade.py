@@ -37,7 +37,7 @@ def refused(dsn: str) -> None:
     for words in (
         ["db", "migrate"],
         ["status"],
-        ["agent", "run", "--campaign", "/"],
+        ["agent", "run", "--until-empty", "--campaign", "/"],
         ["keeper"],
         ["gateway", "--port", "0", "--plain"],
     ):
