@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # what computes is imported when it is used
     from taskq.compute.local_agents import LocalAgents
     from taskq.compute.plan import OnChange
     from taskq.compute.run import Run
-    from taskq.compute.runs import Calls
+    from taskq.compute.runs import Calls, StoredRun
     from taskq.compute.unpickling import Trust
 
 
@@ -94,7 +94,8 @@ class Client:
 
     In a forked child of the process that connected, calls raise `UsageError`: connect again there.
 
-    Over a gateway, calls that need PostgreSQL itself raise `NotOverGateway`.
+    Over a gateway, calls that need PostgreSQL itself raise `NotOverGateway`. A path that no
+    campaign has raises `UnknownCampaign`.
 
     tokens: administers the tokens of sites and managers. fleet: hosts and sites. owners: owners of
     campaigns, and their quotas. pilots: the rules that start agents on batch systems.
@@ -231,6 +232,22 @@ class Client:
         self.begun.add(run.path)
         return run
 
+    def run(self, name: str, *, trust: Trust = ()) -> Run:
+        """Return the run that `map` made at a path, also in another program, without its function.
+
+        It has the calls that are stored now, in the order of seeding. trust: see `map`. Raise
+        `NotFound` if there is no such campaign, `Conflict` if it holds no calls of a function.
+        """
+        from taskq.compute import runs  # noqa: PLC0415  # few programs compute
+
+        return runs.attached(self.queries, name, trust=trust, agents=self.local_agents)
+
+    def runs(self, path: str = "/") -> list[StoredRun]:
+        """Return the runs of all programs at and below a path, with counts, by path."""
+        from taskq.compute import runs  # noqa: PLC0415  # few programs compute
+
+        return runs.stored(self.queries, path)
+
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> TaskFuture:
         """Call a function once, on an agent; return a future, with the `key` of its task.
 
@@ -248,34 +265,24 @@ class Client:
         return future
 
     def agents(self, path: str = "/", *, limit: int = 1_000) -> list[AgentView]:
-        """Return the agents that serve a campaign, above or below it, longest silent first.
-
-        Raise `UnknownCampaign` if there is none.
-        """
+        """Return the agents that serve a campaign, above or below it, longest silent first."""
         rows = self.queries.rows("agents", path=self._known(path), limit=limit)
         return [AgentView(**row) for row in rows]
 
     def left_agents(self, path: str = "/", *, limit: int = 1_000) -> list[LeftAgent]:
         """Return the agents that left within the last hour, with their reasons, latest first.
 
-        Only those that served the campaign or one above or below it. Raise `UnknownCampaign` if
-        there is none.
+        Only those that served the campaign or one above or below it.
         """
         rows = self.queries.rows("left_agents", path=self._known(path), limit=limit)
         return [LeftAgent(**row) for row in rows]
 
     def refusals(self, path: str = "/") -> list[Refusals]:
-        """Return the campaigns at and below a path that agents could not run, ordered by path.
-
-        Raise `UnknownCampaign` if there is no such campaign.
-        """
+        """Return the campaigns at and below a path that agents could not run, ordered by path."""
         return [Refusals(**row) for row in self.queries.rows("refusals", path=self._known(path))]
 
     def left_over(self, path: str = "/") -> LeftOver:
-        """Return how many tasks are unfinished, and how many of them no agent can claim.
-
-        Raise `UnknownCampaign` if there is no such campaign.
-        """
+        """Return how many tasks are unfinished, and how many of them no agent can claim."""
         (row,) = self.queries.rows("left_over", path=check_path(path), offers=None)
         return LeftOver(**row)
 
@@ -293,7 +300,7 @@ class Client:
         Applies to agents that serve the campaign or one below it. site, name, host: only agents
         with this value, or one of several; None means any. The answer to their next heartbeat
         carries the order: they claim no more, finish the tasks they hold, and leave. dry_run:
-        change nothing. Raise `UnknownCampaign` if there is no such campaign.
+        change nothing.
         """
         named = {"sites": _several(site), "agents": _several(name), "hosts": _several(host)}
         return int(
@@ -363,7 +370,7 @@ class Client:
         silent_s: seconds of silence while the server was up; by default half of the lease, in which
         a live agent sends two heartbeats. lost_since: also retry tasks there that failed through
         lost agents since this instant, or within this duration. dry_run: change nothing.
-        Idempotent. Raise `UnknownCampaign` if there is no such campaign.
+        Idempotent.
         """
         within = isinstance(lost_since, timedelta)
         (row,) = self.queries.rows(

@@ -1,16 +1,19 @@
-"""Makes runs and single calls: the function's campaign, and its arguments as tasks."""
+"""Makes and finds runs and single calls: the function's campaign, and its arguments as tasks."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from taskq.campaign import bulk
 from taskq.campaign.campaign import Campaign
+from taskq.campaign.filter_compiler import compiled
 from taskq.compute.functions import Arguments, Function
 from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.plan import FunctionPlan, OnChange
@@ -18,8 +21,9 @@ from taskq.compute.run import BestCalls, Run
 from taskq.compute.unpickling import ResultReader, Trust
 from taskq.db.access import Queries, in_chunks, task_ids
 from taskq.ingest.sources.records import BadLine, Source
-from taskq.model.errors import Clash, InvalidTask, KeyConflict, NotFound
-from taskq.model.seed import Seed
+from taskq.model.errors import Clash, Conflict, InvalidTask, KeyConflict, NotFound
+from taskq.model.seed import STATUSES, Seed, check_path
+from taskq.model.views import Status
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents
@@ -65,6 +69,51 @@ def start(
         how = {"status": "cancelled", "error_class": None, "dry_run": False}
         in_chunks(database, "retry", campaign=campaign.campaign_id, tasks=tasks, **how)
     return Run(database, campaign, called.name, tasks, read=read, agents=agents)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run in the list of `Client.runs`. status: the campaign's own counts."""
+
+    path: str
+    function: str
+    description: str
+    status: Status
+
+
+def stored(database: Queries, path: str) -> list[StoredRun]:
+    """Return the runs at and below a path, ordered by path; see `Client.runs`."""
+    counts = {
+        row["path"]: row for row in database.rows("counts", path=check_path(path), depth=None)
+    }
+    # A campaign that is made between the two statements is in the next list.
+    return [
+        StoredRun(**row, status=Status(**counts[row["path"]]))
+        for row in database.rows("runs", path=path)
+        if row["path"] in counts
+    ]
+
+
+def attached(database: Queries, path: str, *, trust: Trust, agents: list[LocalAgents]) -> Run:
+    """Return the run that is stored at a path; see `Client.run`."""
+    row = database.row("campaign", path=check_path(path))
+    if row is None:
+        raise NotFound(
+            f"no run {path}: `queue.runs()` lists those there are, and `queue.map(function, "
+            f"arguments, name={path!r})` makes this one"
+        )
+    handler = row["settings"]["handler"] or {}
+    if handler.get("kind") != "function":
+        raise Conflict(
+            f"{path} is a campaign that holds no calls of a function: "
+            f"`queue.campaign({path!r})` reads it, and `queue.runs()` lists the runs"
+        )
+    campaign = Campaign(database, row["campaign_id"], path)
+    tasks = array("q")  # without their payloads, in the order of seeding
+    for page in bulk.pages(database, campaign.campaign_id, compiled(None), STATUSES):
+        tasks.extend(page.tasks)
+    read = ResultReader(trust, by_value=handler.get("archive") is not None)
+    return Run(database, campaign, handler["name"], tasks, read=read, agents=agents)
 
 
 def _seeded(database: Queries, campaign: Campaign, arguments: Iterable[Any]) -> array[int]:

@@ -345,7 +345,7 @@ class Scene:
             "recover_since": [
                 Case(SESSIONS + 1, {**recovered, "lost_since": None, "lost_within": "1 h"})
             ],
-            "refusals": [Case(0, it)],
+            **{key: [Case(0, it)] for key in ("refusals", "runs")},
             "remove_campaign": [Case(4, it, cancelled)],
             "remove_input": [Case(0, {**it, "name": "x"})],
             "remove_tasks": [Case(PAGE, page, cancelled)],
