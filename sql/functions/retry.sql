@@ -1,8 +1,8 @@
--- retry(campaign, status, error_class, tasks, after, limit, dry_run): makes failed or cancelled tasks
--- waiting again, in the order of their ids, on any host. Failures and losses count from zero again; the numbers
+-- retry(campaign, status, error_class, tasks, after, limit, dry_run): makes failed, cancelled or delayed
+-- tasks waiting again, in the order of their ids, on any host. Failures and losses count from zero again; the numbers
 -- of attempts continue.
 --
--- status: failed or cancelled. error_class: only those whose last attempt ended with it; null: all.
+-- status: failed, cancelled or delayed. error_class: only those whose last attempt ended with it; null: all.
 -- tasks, after, limit, moved, last: see cancel(). dry_run: count `limit` of them, change and lock nothing.
 -- Error TQ409: the campaign, or one above it, is cancelled.
 --
@@ -34,8 +34,8 @@ declare
     v_upto bigint;
 begin
     perform taskq.demand_read_committed();
-    if p_status not in ('failed', 'cancelled') then
-        raise exception 'only failed and cancelled tasks can be retried' using errcode = 'TQ400';
+    if p_status not in ('failed', 'cancelled', 'delayed') then
+        raise exception 'only failed, cancelled and delayed tasks can be retried' using errcode = 'TQ400';
     end if;
     if not p_dry_run then
         perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));
@@ -155,8 +155,9 @@ begin
       into moved, last
       from changed c;
     if moved > 0 then
-        insert into taskq.delta (campaign_id, waiting, failed, cancelled)
+        insert into taskq.delta (campaign_id, waiting, delayed, failed, cancelled)
         values (p_campaign, moved,
+                case when p_status = 'delayed' then -moved else 0 end,
                 case when p_status = 'failed' then -moved else 0 end,
                 case when p_status = 'cancelled' then -moved else 0 end);
     end if;

@@ -206,7 +206,7 @@ class Campaign:
         dry_run: bool = False,
         on_progress: OnBulk | None = None,
     ) -> int:
-        """Retry failed or cancelled tasks; return how many.
+        """Retry failed, cancelled or delayed tasks; return how many.
 
         error_class: only those whose last attempt ended with it. where: only those that match this
         filter. keys: only these tasks of this campaign. Skips campaigns below that are cancelled.

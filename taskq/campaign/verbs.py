@@ -120,8 +120,8 @@ def retry(
             in_chunks(subtree.database, "retry", campaign=campaign, tasks=tasks, **words)
             for campaign in campaigns
         )
-    if status not in {"failed", "cancelled"}:
-        raise UsageError("only failed and cancelled tasks can be retried")
+    if status not in {"failed", "cancelled", "delayed"}:
+        raise UsageError("only failed, cancelled and delayed tasks can be retried")
     own, *others = subtree.statuses(below=below)
     return in_bulk(
         subtree.database,

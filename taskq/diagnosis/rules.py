@@ -106,9 +106,9 @@ def _delayed(facts: Facts) -> Iterator[Reason]:
         when = f"at {instant(facts.due_at)} (in {duration(left_s)})" if left_s > 0 else "now"
         text += f"; the first is due {when}"
     blocks = facts.status.waiting + facts.status.working == 0
-    commands = [command("failures", path)]
+    commands = [command("failures", path), command("retry", path, "--status", "delayed")]
     if blocks:  # while others run they lose nothing by waiting
-        text += ". A shorter backoff applies to failures from then on"
+        text += ". A retry runs them now; a shorter backoff applies to failures from then on"
         commands.append(command("campaign", "change", path, "--backoff", "10s"))
     yield Reason(
         "delayed",

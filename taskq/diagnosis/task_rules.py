@@ -79,7 +79,8 @@ def _own(
         if last is not None:
             text += f", since its last attempt failed on {last.host}: "
             text += failure(last.error_class, last.error)
-        yield Reason("delayed", f"{text}.", 1, commands=[logs], figures={"due_at": task.due_at})
+        now = [logs, f"{retry} --status delayed"]
+        yield Reason("delayed", f"{text}.", 1, commands=now, figures={"due_at": task.due_at})
     elif task.status == "working":
         yield from _working(task, facts)
         yield from _hedged(task, attempts, facts)

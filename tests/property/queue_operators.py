@@ -184,7 +184,10 @@ class QueueOperators(QueueScene):
         moved = self.campaign.set_priority(priority, where=f"priority < {below}")
         assert moved == self.model.prioritise(tasks, priority)[0]
 
-    @rule(status=st.sampled_from(["failed", "cancelled"]), error_class=st.none() | RETRIED_CLASSES)
+    @rule(
+        status=st.sampled_from(["failed", "cancelled", "delayed"]),
+        error_class=st.none() | RETRIED_CLASSES,
+    )
     def retry(self, status: str, error_class: str | None) -> None:
         """Give tasks another chance."""
         if "cancelled" in self.model.states:
@@ -219,7 +222,7 @@ class QueueOperators(QueueScene):
         assert would == self.campaign.cancel(where=where) == self.model.cancel(matching)
 
     @rule(
-        status=st.sampled_from(["failed", "cancelled"]),
+        status=st.sampled_from(["failed", "cancelled", "delayed"]),
         error_class=st.none() | RETRIED_CLASSES,
         attempts=st.integers(0, 3),
     )

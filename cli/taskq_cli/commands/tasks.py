@@ -187,7 +187,7 @@ def tasks(
 @path_argument(metavar="CAMPAIGN")
 @click.option(
     "--status",
-    type=click.Choice(["failed", "cancelled"]),
+    type=click.Choice(["failed", "cancelled", "delayed"]),
     default="failed",
     show_default=True,
     help="Tasks in this status.",
@@ -216,9 +216,10 @@ def retry(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Retry failed or cancelled tasks of CAMPAIGN and all below it.
+    """Retry failed, cancelled or delayed tasks of CAMPAIGN and all below it.
 
-    Their failures count from zero again. Cancelled campaigns below are left out. Without --key,
+    Their failures count from zero again, and any host may have them. Delayed tasks do not wait for
+    their backoff. Cancelled campaigns below are left out. Without --key,
     --where and --error-class, the command asks first.
 
     Examples:

@@ -171,6 +171,8 @@ def test_delayed_tasks_are_due_at_an_instant(make: Make, hire: Hire) -> None:
     one = only(campaign, key)
     assert (one.code, one.figures["due_at"]) == ("delayed", due)
     assert "failed on node1: Boom: it broke" in one.text
+    assert f"taskq retry /c --key={key} --status delayed" in one.commands
+    assert "taskq retry /c --status delayed" in reason.commands
 
 
 def test_leased_ahead_is_no_task_that_runs(

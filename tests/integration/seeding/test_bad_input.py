@@ -142,7 +142,7 @@ def test_unknown_status_is_named(campaign: Campaign) -> None:
         list(campaign.tasks("wating"))
     with pytest.raises(UsageError, match="wating"):
         campaign.retry(status="wating")
-    with pytest.raises(UsageError, match="only failed and cancelled"):
+    with pytest.raises(UsageError, match="only failed, cancelled and delayed"):
         campaign.retry(status="done")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from taskq import Campaign, Client, Seed
@@ -34,6 +36,24 @@ def test_what_matches_is_retried(failed: Campaign, postgres: Postgres) -> None:
     assert waiting == {"k0", "k3", "k5", "k6"}
     assert failed.retry(error_class="Even", dry_run=True) == 2
     assert failed.retry(status="cancelled", where="payload.n >= 0") == 0
+
+
+@pytest.mark.parametrize("choice", [{"keys": ["k0", "k6"]}, {"where": 'class = "Boom"'}, {}])
+def test_delayed_tasks_run_at_once(choice: dict[str, Any], campaign: Campaign, hire: Hire) -> None:
+    """On any host and with all their attempts; others stay as they are."""
+    campaign.seed(Seed({}, f"k{n}") for n in range(9))
+    agent = hire()
+    for task in agent.claim(7)[:7:6]:
+        agent.fail(task)
+    assert len(agent.claim(9)) == 2
+    assert campaign.retry(status="delayed", dry_run=True, **choice) == 2
+    assert campaign.status().delayed == 2
+    assert campaign.retry(status="delayed", **choice) == 2
+    assert campaign.retry(status="delayed", **choice) == 0
+    status = campaign.status()
+    assert (status.waiting, status.delayed, status.working) == (2, 0, 7)
+    assert {(task.key, task.attempt) for task in agent.claim(9)} == {("k0", 2), ("k6", 2)}
+    assert campaign.task("k0").failures == 0
 
 
 def test_what_matches_is_cancelled(failed: Campaign, hire: Hire, postgres: Postgres) -> None:
@@ -102,6 +122,6 @@ def test_wrong_calls_are_refused_before_anything_is_done(failed: Campaign) -> No
         failed.retry(where="clas = 'Odd'")
     with pytest.raises(UsageError, match="by keys or by a filter"):
         failed.cancel(["k6"], where="payload.n = 1")
-    with pytest.raises(UsageError, match="only failed and cancelled"):
+    with pytest.raises(UsageError, match="only failed, cancelled and delayed"):
         failed.retry(status="done", dry_run=True)
     assert failed.status().failed == 6
