@@ -124,6 +124,18 @@ class SiteToken:
 
 
 @dataclass(frozen=True, slots=True)
+class OverdueAttempt:
+    """An attempt that runs far longer than others; see `overdue` in SQL for the fields."""
+
+    campaign: str
+    key: str
+    host: str
+    claimed_at: datetime
+    run_s: float
+    usual_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class FailedTasks:
     """Failed tasks of a campaign whose last attempts ended with one class; empty if unknown."""
 
@@ -158,7 +170,7 @@ class Facts:
     silent: silent agents that hold tasks, longest silent first. left: agents that left within the
     hour. due_at: when the first delayed task is due; None if unknown. findings: from the latest
     attempts; None if nothing has ended, or nobody asked for them. failed: the classes in which
-    failed tasks ended, most tasks first.
+    failed tasks ended, most tasks first. overdue: the longest first, at most `MAX_OVERDUE`.
     """
 
     status: Status
@@ -176,6 +188,7 @@ class Facts:
     due_at: datetime | None
     findings: Findings | None
     failed: Sequence[FailedTasks]
+    overdue: Sequence[OverdueAttempt]
 
     @property
     def slots(self) -> int:
@@ -186,6 +199,7 @@ class Facts:
 MAX_SCOPES: Final = 3
 """Scopes of agents whose other campaigns are read: each costs as much as `counts`."""
 MAX_LEFT: Final = 1_000
+MAX_OVERDUE: Final = 100
 MAX_FAILED: Final = 500
 """Failed tasks of each campaign whose last class is read."""
 MAX_CLASSES: Final = 8
@@ -232,6 +246,11 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool) -> Facts:
         findings=Fleet(snapshot).findings(path, limit=MAX_CLASSES) if looks else None,
         failed=[FailedTasks(**row) for row in rows("explain_failed", MAX_FAILED)]
         if looks and status.failed
+        else [],
+        overdue=[
+            OverdueAttempt(**row) for row in snapshot.rows("overdue", path=path, most=MAX_OVERDUE)
+        ]
+        if looks and status.done and status.working
         else [],
     )
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from taskq.diagnosis.blame import FailureVerdict
-from taskq.diagnosis.facts import Facts
+from taskq.diagnosis.facts import MAX_OVERDUE, Facts
 from taskq.diagnosis.fleet import Findings
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Reason, some, verb
-from taskq.model.words import command, counted
+from taskq.model.words import command, counted, duration, instant
 
 _MOST_SHOWN: Final = 3
 _MOST_VERDICTS: Final = 2
@@ -21,6 +22,7 @@ def faults(facts: Facts) -> Iterator[Reason]:
     """Yield the broken parts, by the verdicts of `failures`, `hosts` and `sites`."""
     if facts.findings is None:
         return
+    yield from _overdue(facts)
     yield from _failed(facts)
     yield from _failing(facts, facts.findings)
     yield from _slow(facts, facts.findings)
@@ -92,6 +94,36 @@ def _failed(facts: Facts) -> Iterator[Reason]:
         lost=failed or sum(one.attempts for one in verdicts),
         commands=[command("failures", path), *repairs(verdicts)],
         figures={one.error_class: one.side for one in verdicts},
+    )
+
+
+def _overdue(facts: Facts) -> Iterator[Reason]:
+    """Name the attempts that run far longer than others of their campaign."""
+    found, path = facts.overdue, facts.status.path
+    if not found:
+        return
+    names = [
+        f"{one.key}{'' if one.campaign == path else f' of {one.campaign}'} on "
+        f"{one.host or 'an unnamed host'} since {instant(one.claimed_at)} ({duration(one.run_s)})"
+        for one in found
+    ]
+    first, number = found[0], len(found)
+    enough = f"{math.ceil(max(60.0, 5 * first.usual_s))}s"
+    yield Reason(
+        "overdue",
+        f"{counted(number, 'attempt')}{' or more' if number == MAX_OVERDUE else ''} "
+        f"{verb(number, 'takes', 'take')} far longer than others: {some(names)}. In "
+        f"{first.campaign} nine of ten end within {duration(first.usual_s)}. Cancel a task that "
+        "hangs; a time limit ends attempts that are claimed from then on.",
+        tasks=number,
+        blocks=False,
+        lost=number,
+        commands=[
+            command("logs", names=[first.campaign, first.key]),
+            *(command("cancel", it.campaign, f"--key={it.key}") for it in found[:_MOST_SHOWN]),
+            command("campaign", "change", first.campaign, "--time-limit", enough),
+        ],
+        figures={"longest_s": first.run_s, "usual_s": first.usual_s},
     )
 
 

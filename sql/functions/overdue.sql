@@ -1,0 +1,101 @@
+-- overdue(path, most): the running attempts at and below a path that take far longer than others: more than five
+-- times as long as nine of ten of their campaign's latest successes, and at least 60 s. The longest first, at most
+-- `most`.
+--
+-- campaign: its path. usual_s: the seconds from its claim within which nine of ten successes have ended.
+-- Error TQ404: no such campaign.
+--
+-- Judges the 20 campaigns in which most tasks work, of which 20 successes are known; see slow_after(). If there
+-- is one, goes through the open sessions, at most 10,000, with the 20 leases of each that are the oldest: no index
+-- has the working tasks of a campaign. Index: those of counts() and slow_after(), session_open, task_working,
+-- bundle_pkey, spec_pkey.
+-- @roles reader
+-- @standby yes
+-- @gateway manager
+-- @plan generic by-key
+create or replace function taskq.overdue(p_path text, p_most integer)
+returns table (
+    campaign text,
+    key text,
+    host text,
+    claimed_at timestamptz,
+    run_s double precision,
+    usual_s double precision
+)
+language plpgsql stable
+as $$
+declare
+    v_now constant timestamptz := clock_timestamp();
+    v_campaigns bigint[];
+    v_usual double precision[];
+begin
+    select array_agg(u.campaign_id), array_agg(u.usual_s)
+      into v_campaigns, v_usual
+      from (
+          select k.campaign_id, taskq.slow_after(k.campaign_id) / 2 as usual_s
+            from (
+                select c.campaign_id
+                  from taskq.counts(p_path, null) c
+                 where c.working > 0
+                   and c.done >= 20
+                 order by c.working desc, c.path
+                 limit 20
+            ) k
+          offset 0
+      ) u
+     where u.usual_s is not null;
+    if v_campaigns is null then
+        return;
+    end if;
+    return query
+        select c.path, s.key, w.host, w.claimed_at,
+               extract(epoch from v_now - w.claimed_at)::double precision, w.usual_s
+          from (
+              select h.campaign_id, h.task_id, h.claimed_at, n.host, u.usual_s
+                from (
+                    select s.session_id, s.host
+                      from taskq.session s
+                     where s.ended_at is null
+                     order by s.session_id
+                     limit 10000
+                ) n
+               cross join lateral (
+                    (select t.campaign_id, t.task_id, t.claimed_at
+                       from taskq.task t
+                      where t.session_id = n.session_id
+                        and t.status = 'working'
+                      order by t.session_id, t.lease_id
+                      limit 20)
+                     union all
+                    select b.campaign_id, k.task_id, b.claimed_at
+                      from (
+                          select b.campaign_id, b.tasks, b.claimed_at
+                            from taskq.bundle b
+                           where b.session_id = n.session_id
+                           order by b.session_id, b.lease_id
+                           limit 20
+                      ) b
+                     cross join lateral unnest(b.tasks) as k (task_id)
+               ) h
+               cross join lateral (
+                    select v_usual[array_position(v_campaigns, h.campaign_id)] as usual_s offset 0
+               ) u
+               where h.claimed_at < v_now - make_interval(secs => greatest(60, 5 * u.usual_s))
+               order by h.claimed_at, h.task_id
+               limit p_most
+          ) w
+         cross join lateral (
+              select c.path from taskq.campaign c where c.campaign_id = w.campaign_id offset 0
+         ) c
+         cross join lateral (
+              select s.key
+                from taskq.spec s
+               where s.campaign_id = w.campaign_id
+                 and s.task_id >= w.task_id
+                 and s.task_id <= w.task_id
+               order by s.campaign_id, s.task_id
+               limit 1
+         ) s
+         order by w.claimed_at, w.task_id;
+end
+$$;
