@@ -138,10 +138,10 @@ _MARK: Final = "\b"  # see "Preventing Rewrapping" in click's documentation
 #: Nouns in the other number, which the help does not list.
 _OTHER_NAMES: Final = {
     "agents": "agent",
-    "host": "hosts",
-    "owner": "owners",
-    "pilot": "pilots",
-    "site": "sites",
+    "hosts": "host",
+    "owners": "owner",
+    "pilots": "pilot",
+    "sites": "site",
 }
 _PREPARED: Final = WeakSet[click.Command]()
 

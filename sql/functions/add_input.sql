@@ -49,7 +49,7 @@ begin
         v_stored := taskq.stored_bytes(v_campaign.owner);
         if v_stored + v_more > v_most then
             raise exception 'the quota of % allows % bytes; % are stored, so there is no room for % more. Remove '
-                'some, or ask an operator for more (taskq owners quota)',
+                'some, or ask an operator for more (taskq owner quota)',
                 v_campaign.owner, v_most, v_stored, v_more
                 using errcode = 'TQ409';
         end if;

@@ -1,7 +1,7 @@
 -- create_pilot(name, path, driver, settings, replace): stores a pilot.
 --
 -- name: letters, digits and hyphens in lower case, 40 at most. path: the campaign that its agents serve, with
---     all below it. driver, settings: how its jobs are submitted; a loop (`taskq pilots run`) checks them and
+--     all below it. driver, settings: how its jobs are submitted; a loop (`taskq pilot run`) checks them and
 --     submits, with the rights of the user who runs it.
 -- replace: change the pilot of this name if there is one; its jobs go on as they were submitted.
 -- Result: whether it is new. Error TQ404: no such campaign. Error TQ409: there is a pilot of this name; or it

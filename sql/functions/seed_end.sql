@@ -28,7 +28,7 @@ begin
             select o.waiting + o.delayed into v_waiting from taskq.owned(v_owner) o;
             if v_waiting + v_seeded > v_most then
                 raise exception 'the quota of % allows % waiting tasks; % wait, so there is no room for % more. '
-                    'Seed the same again later, or ask an operator for more (taskq owners quota)',
+                    'Seed the same again later, or ask an operator for more (taskq owner quota)',
                     v_owner, v_most, v_waiting, v_seeded
                     using errcode = 'TQ409';
             end if;

@@ -21,7 +21,7 @@ begin
        and taskq.token_covers(p.path)
        for update;
     if not found then
-        raise exception 'no pilot %; `taskq pilots list` shows what there is', p_name
+        raise exception 'no pilot %; `taskq pilot list` shows what there is', p_name
             using errcode = 'TQ404';
     elsif v_pilot.status = 'removed' and p_status <> 'removed' then
         raise exception 'the pilot % is being removed', p_name using errcode = 'TQ409';

@@ -201,7 +201,7 @@ comment on column taskq.gateway.front is 'Whether it serves claims from the fron
 
 
 -- Pilots. A pilot says on which batch system, with what, and for which campaigns. A loop outside the database
--- submits its jobs (`taskq pilots run`), and keeps all that it must know here, so that another loop can go on.
+-- submits its jobs (`taskq pilot run`), and keeps all that it must know here, so that another loop can go on.
 
 create table taskq.pilot (
     pilot_id bigint generated always as identity,

@@ -128,5 +128,5 @@ class _Complaints:
         slowed = [one for one in agents if one["trouble"] or one["suspect"]]
         if len(slowed) == len(agents) < _AGENTS:
             why = slowed[0]["suspect"] or "attempts that failed within seconds"
-            return f"all agents that serve {self._path} are slowed: {why} (`taskq agents list`)"
+            return f"all agents that serve {self._path} are slowed: {why} (`taskq agent list`)"
         return None

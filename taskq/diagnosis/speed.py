@@ -58,7 +58,7 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
     number = sum(campaigns for campaigns, _, _ in scopes)
     by_weight = f"by weight {share:.0%} are for {path} (weight {weight:g})"
     if facts.upkeep.by_owner:
-        by_weight = "owners share first, by their weights (`taskq owners`), then their campaigns"
+        by_weight = "owners share first, by their weights (`taskq owner`), then their campaigns"
     run = "run" if running + elsewhere <= slots else "are held, as agents fetch some ahead,"
     return Reason(
         "share",

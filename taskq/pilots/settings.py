@@ -274,7 +274,7 @@ class PilotSettings:
         return json.dumps({name: value for name, value in table.items() if value not in _NOTHING})
 
 
-#: The settings of pilots by name: keys of pilot files, options of `taskq pilots add`.
+#: The settings of pilots by name: keys of pilot files, options of `taskq pilot add`.
 SETTINGS: Final = settings(PilotSettings)
 PilotSettings.__doc__ = f"{PilotSettings.__doc__}\n{described(PilotSettings)}\n"
 

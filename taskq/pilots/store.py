@@ -36,7 +36,7 @@ class Pilots:
         *,
         replace: bool = False,
     ) -> bool:
-        """Store a pilot, which a loop (`taskq pilots run`) acts on; return whether it is new.
+        """Store a pilot, which a loop (`taskq pilot run`) acts on; return whether it is new.
 
         settings: as `taskq.pilots.settings.pilot_settings` takes or returns them. replace: change
         the pilot of this name; its existing jobs go on as they were submitted.
@@ -66,7 +66,7 @@ class Pilots:
         """Return a pilot; raise `NotFound`."""
         row = self._database.row("pilots", pilot=name)
         if row is None:
-            raise NotFound(f"no pilot {name}; `taskq pilots list` shows what there is")
+            raise NotFound(f"no pilot {name}; `taskq pilot list` shows what there is")
         return PilotView(**row)
 
     def jobs(self, name: str, *, ended: int = ENDED) -> tuple[PilotJob, ...]:

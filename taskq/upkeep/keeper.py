@@ -136,7 +136,7 @@ def _log_round(done: Round, held: int) -> None:
     if done.held and not held:
         log.warning(
             "%d agents are silent at once, which looks like an outage: their tasks are held;"
-            " `taskq agents list` shows how long, `taskq recover` hands them out now",
+            " `taskq agent list` shows how long, `taskq recover` hands them out now",
             done.held,
         )
     if held and not done.held:
@@ -149,7 +149,7 @@ def _log_round(done: Round, held: int) -> None:
         log.warning("the campaign %s has paused itself; `taskq status %s` shows why", path, path)
     for host in done.suspects:
         log.warning(
-            "host %r fails what other hosts do well: slowed; `taskq agents list` shows why", host
+            "host %r fails what other hosts do well: slowed; `taskq agent list` shows why", host
         )
 
 

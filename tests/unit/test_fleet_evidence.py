@@ -163,7 +163,7 @@ def test_site_is_judged_without_its_few_bad_hosts() -> None:
     assert not sites["alpha"].verdict
     assert "100 % of 120 attempts fail here" in sites["gamma"].verdict
     assert sites["gamma"].proposal is not None
-    assert sites["gamma"].proposal.startswith("taskq sites ban --why ")
+    assert sites["gamma"].proposal.startswith("taskq site ban --why ")
     assert sites["gamma"].proposal.endswith(" --until 1d gamma")
     hosts = compare_places("host", [], sample, [])
     assert [one.name for one in hosts if one.verdict] == ["hole", "g0", "g1", "g2"]

@@ -1,4 +1,4 @@
-"""`taskq owners`: who has which campaigns, and what each may use."""
+"""`taskq owner`: who has which campaigns, and what each may use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COUNT: Final = re.compile(r"([0-9]{1,13})([kM]?)")
 _TIMES: Final = {"": 1, "k": 1_000, "M": 1_000_000}
 
 
-@click.group(cls=ListGroup)
+@click.group("owner", cls=ListGroup)
 def owners() -> None:
     """Show the owners of campaigns, and set their quotas.
 
@@ -30,7 +30,7 @@ def owners() -> None:
     `list` is the default sub-command.
 
     Example:
-      taskq owners list
+      taskq owner list
     """
 
 
@@ -45,7 +45,7 @@ def list_(invocation: Invocation, path: str, limit: int | None) -> None:
     STORED counts inputs and output files.
 
     Example:
-      taskq owners list
+      taskq owner list
     """
     with invocation.reader() as client:
         found = client.owners.list(path)
@@ -87,7 +87,7 @@ def quota(
     more tasks until less is stored; results of running tasks are still stored.
 
     Example:
-      taskq owners quota alice --running 1000 --waiting 5M --bytes 50G
+      taskq owner quota alice --running 1000 --waiting 5M --bytes 50G
     """
     change: QuotaChange = {}
     if running is not None:
@@ -105,7 +105,7 @@ def quota(
     text = (
         f"The quota of {one_line(owner)} is changed; it applies to {counted(campaigns, 'campaign')}"
     )
-    text += " and later ones." if campaigns else " so far; is the name right? See `taskq owners`."
+    text += " and later ones." if campaigns else " so far; is the name right? See `taskq owner`."
     write_record(
         invocation.output, {"owner": owner, "changed": dict(change), "campaigns": campaigns}, text
     )
@@ -122,7 +122,7 @@ def give(invocation: Invocation, *, path: str, owner: str) -> None:
     operator's login.
 
     Example:
-      taskq owners give /demo alice
+      taskq owner give /demo alice
     """
     with invocation.client() as client:
         changed = client.owners.give(path, owner)
@@ -140,7 +140,7 @@ def share(invocation: Invocation, *, by: ShareBy) -> None:
     campaign, the default, an owner with more campaigns gets more. It needs an operator's login.
 
     Example:
-      taskq owners share owner
+      taskq owner share owner
     """
     with invocation.client() as client:
         changed = client.owners.share_by(by)

@@ -1,4 +1,4 @@
-"""`taskq pilots`: agents that are started as jobs of batch systems."""
+"""`taskq pilot`: agents that are started as jobs of batch systems."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _UNSEEN_S = 60.0
 _SHOWN_JOBS = 20
 
 
-@click.group(cls=ListGroup)
+@click.group("pilot", cls=ListGroup)
 def pilots() -> None:
     """Start agents as jobs of batch systems, as many as the tasks need.
 
     A pilot says where and how; `run` is the loop that submits its jobs.
 
     Example:
-      taskq pilots list
+      taskq pilot list
     """
 
 
@@ -83,13 +83,13 @@ def add(
     dry_run: bool,
     **options: Any,
 ) -> None:
-    """Add a pilot; `taskq pilots run` then submits its jobs.
+    """Add a pilot; `taskq pilot run` then submits its jobs.
 
     DRIVER is slurm, pbs, htcondor, kubernetes, local (processes on this machine) or ssh. NAME has
     lower-case letters, digits and hyphens. Scripts do not contain the gateway's token.
 
     Example:
-      taskq pilots add slurm hpc --campaign /demo --cores 32 --time-limit 12h --max-jobs 200
+      taskq pilot add slurm hpc --campaign /demo --cores 32 --time-limit 12h --max-jobs 200
     """
     if file is not None:
         if name or driver or path or any(options.values()):
@@ -115,7 +115,7 @@ def add(
             record = {"pilot": one.name, "new": new}
             write_record(invocation.output, record, f"The pilot {one.name} {done}.")
         if all(found.looked_ago_s is None for found in client.pilots.list()):
-            click.echo("`taskq pilots run` submits its jobs.", err=True)
+            click.echo("`taskq pilot run` submits its jobs.", err=True)
 
 
 @pilots.command("list")
@@ -124,7 +124,7 @@ def list_(invocation: Invocation) -> None:
     """List the pilots with their live jobs.
 
     Example:
-      taskq pilots list
+      taskq pilot list
     """
     with invocation.client() as client:
         found = client.pilots.list()
@@ -139,7 +139,7 @@ def show(invocation: Invocation, *, name: str, dry_run: bool) -> None:
     """Show a pilot's settings and how many jobs it has.
 
     Example:
-      taskq pilots show hpc
+      taskq pilot show hpc
     """
     with invocation.client() as client:
         pilot = client.pilots.pilot(name)
@@ -164,7 +164,7 @@ def pause(invocation: Invocation, *, name: str) -> None:
     """Submit no more jobs of a pilot; its jobs go on.
 
     Example:
-      taskq pilots pause hpc
+      taskq pilot pause hpc
     """
     _steer(invocation, name, "paused", "is paused")
 
@@ -176,7 +176,7 @@ def resume(invocation: Invocation, *, name: str) -> None:
     """Submit jobs of a pilot again, and forget what went wrong.
 
     Example:
-      taskq pilots resume hpc
+      taskq pilot resume hpc
     """
     _steer(invocation, name, "active", "is active")
 
@@ -193,7 +193,7 @@ def rm(invocation: Invocation, *, name: str, dry_run: bool, yes: bool) -> None:
     last job has ended.
 
     Example:
-      taskq pilots rm hpc --yes
+      taskq pilot rm hpc --yes
     """
     with invocation.client() as client:
         pilot = client.pilots.pilot(name)
@@ -214,18 +214,18 @@ def explain(invocation: Invocation, *, name: str) -> None:
     """Show why a pilot has so many jobs, and what comes next.
 
     Example:
-      taskq pilots explain hpc
+      taskq pilot explain hpc
     """
     with invocation.client() as client:
         pilot = client.pilots.pilot(name)
         made = client.pilots.plan(name)
     lines = [*made.why]
     if pilot.looked_ago_s is None:
-        lines.append("No loop has looked at it yet: `taskq pilots run` submits its jobs.")
+        lines.append("No loop has looked at it yet: `taskq pilot run` submits its jobs.")
     elif pilot.looked_ago_s > _UNSEEN_S:
         lines.append(
             f"No loop has looked at it for {duration(pilot.looked_ago_s)} (the last one on "
-            f"{pilot.looked_from}): `taskq pilots run` submits its jobs."
+            f"{pilot.looked_from}): `taskq pilot run` submits its jobs."
         )
     record = {"pilot": name, "submit": made.submit, "cancel": made.cancel, "why": lines}
     write_record(invocation.output, record, "\n".join(map(one_line, lines)))
@@ -242,8 +242,8 @@ def log(invocation: Invocation, *, name: str, number: int | None, limit: int | N
     For a job that died before its agent connected, these include the end of its output.
 
     Example:
-      taskq pilots log hpc
-      taskq pilots log hpc 17
+      taskq pilot log hpc
+      taskq pilot log hpc 17
     """
     with invocation.client() as client:
         if number is not None:
@@ -281,8 +281,8 @@ def run(
     who runs this command.
 
     Example:
-      taskq pilots run
-      taskq pilots run hpc --dry-run
+      taskq pilot run
+      taskq pilot run hpc --dry-run
     """
     log_to_stderr(verbose=verbose, quiet=quiet)
     with invocation.client(waits=True) as client:

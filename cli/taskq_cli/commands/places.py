@@ -1,4 +1,4 @@
-"""`taskq hosts` and `taskq sites`: compare them, and keep agents away from some."""
+"""`taskq host` and `taskq site`: compare them, and keep agents away from some."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ _HELP: Final[Mapping[PlaceKind, Mapping[str, str]]] = {
     "host": {
         "others": "on other hosts",
         "further": "the command that keeps agents away from hosts where too much fails",
-        "named": "HOST is what `taskq hosts` shows.",
+        "named": "HOST is what `taskq host` shows.",
         "ban": 'n17 --why "its scratch disk is full" --until 12h',
         "one": "n17",
     },
     "site": {
         "others": "at other sites",
         "further": "what you lose by a ban",
-        "named": "SITE is what `taskq sites` shows. An agent can name "
+        "named": "SITE is what `taskq site` shows. An agent can name "
         "another site: to keep somebody out, revoke the token.",
         "ban": 'cluster-b --why "the file system is being moved" --until 2026-12-01T08:00Z',
         "one": "cluster-b",
@@ -91,19 +91,19 @@ _HELP: Final[Mapping[PlaceKind, Mapping[str, str]]] = {
 
 
 def _group(kind: PlaceKind) -> click.Group:
-    """Return `taskq hosts` or `taskq sites`."""
+    """Return `taskq host` or `taskq site`."""
     plural, title, say = f"{kind}s", kind.upper(), _HELP[kind]
     names = click.argument("names", metavar=f"{title}...", nargs=-1, required=True)
 
     @click.group(
-        plural,
+        kind,
         cls=ListGroup,
         help=f"""Compare {plural} with each other, and ban bad ones.
 
         `list` is the default sub-command.
 
         Example:
-          taskq {plural} list /demo
+          taskq {kind} list /demo
         """,
     )
     def group() -> None:
@@ -117,7 +117,7 @@ def _group(kind: PlaceKind) -> click.Group:
         until the ban ends. {say["named"]} The command asks first if no agent has lately been there.
 
         Example:
-          taskq {plural} ban {say["ban"]}
+          taskq {kind} ban {say["ban"]}
         """
     )
     @names
@@ -159,7 +159,7 @@ def _group(kind: PlaceKind) -> click.Group:
         Agents that have the order to leave still leave.
 
         Example:
-          taskq {plural} unban {say["one"]}
+          taskq {kind} unban {say["one"]}
         """
     )
     @names
@@ -169,7 +169,7 @@ def _group(kind: PlaceKind) -> click.Group:
             lifted = [name for name in names if client.fleet.unban(kind, name)]
         if not lifted:
             named = one_line(", ".join(names))
-            raise Conflict(f"no such {kind} is banned: {named}; see `taskq {plural} list --banned`")
+            raise Conflict(f"no such {kind} is banned: {named}; see `taskq {kind} list --banned`")
         text = f"{counted(len(lifted), kind)} no longer banned: agents that start there are let in."
         write_record(invocation.output, {plural: lifted}, text)
 
@@ -185,7 +185,7 @@ def _group(kind: PlaceKind) -> click.Group:
         with {say["further"]}, and how many attempts were read of how many.
 
         Example:
-          taskq {plural} list /demo
+          taskq {kind} list /demo
         """,
     )
     @path_argument(default="/")
@@ -198,11 +198,11 @@ def _group(kind: PlaceKind) -> click.Group:
     @group.command(
         help=f"""Show a single {kind} with its agents.
 
-        Shows the line of {title} in `taskq {plural} list PATH`, what is clearly wrong with it, a
+        Shows the line of {title} in `taskq {kind} list PATH`, what is clearly wrong with it, a
         ban with its end and who made it, and its agents.
 
         Example:
-          taskq {plural} show {say["one"]}
+          taskq {kind} show {say["one"]}
         """
     )
     @click.argument("name", metavar=title)
@@ -237,7 +237,7 @@ def _show(invocation: Invocation, kind: PlaceKind, name: str, path: str) -> None
     found = [one for one in places if one.name == name]
     if not found:
         close = get_close_matches(name, [one.name for one in places], n=1)
-        meant = f"did you mean {close[0]}?" if close else f"`taskq {kind}s` shows what there is"
+        meant = f"did you mean {close[0]}?" if close else f"`taskq {kind}` shows what there is"
         raise NotFound(f"no {kind} {name} has served {path} lately; {meant}")
     here = [one for one in agents if one[kind] == name]
     record = place_record(found[0])

@@ -1,4 +1,4 @@
-"""Display of pilots and their jobs by `taskq pilots`, and of the script of a job."""
+"""Display of pilots and their jobs by `taskq pilot`, and of the script of a job."""
 
 from __future__ import annotations
 

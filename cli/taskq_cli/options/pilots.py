@@ -1,4 +1,4 @@
-"""Options of `taskq pilots add`: the settings of pilots, and how options become settings."""
+"""Options of `taskq pilot add`: the settings of pilots, and how options become settings."""
 
 from __future__ import annotations
 

@@ -97,10 +97,10 @@ def test_documentation_names_no_command_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "taskq host show n17",
-        "taskq site list /demo",
-        "taskq pilot run",
-        "taskq owner give /demo alice",
+        "taskq hosts show n17",
+        "taskq sites list /demo",
+        "taskq pilots run",
+        "taskq owners give /demo alice",
         "taskq agents drain --site cluster-b",
         "taskq agents /demo",
     ],

@@ -186,12 +186,12 @@ def test_tasks_are_shown_with_their_last_attempts(
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        ("hosts lst", "No such sub-command 'lst'; did you mean `taskq hosts list`?"),
-        ("hosts n17", "path begins with /; `taskq hosts show n17` shows one."),
-        ("agents n17", "No such sub-command 'n17'; a campaign's path begins with /. See"),
+        ("host lst", "No such sub-command 'lst'; did you mean `taskq host list`?"),
+        ("host n17", "path begins with /; `taskq host show n17` shows one."),
+        ("agent n17", "No such sub-command 'n17'; a campaign's path begins with /. See"),
         ("hosts list /nope", "no campaign /nope; `taskq tree` shows what there is"),
         ("failures /nope --judge site", "no campaign /nope; `taskq tree` shows what there is"),
-        ("hosts show n17", "no host n17 has served / lately; `taskq hosts` shows what there is"),
+        ("host show n17", "no host n17 has served / lately; `taskq host` shows what there is"),
         ("explain /c n=1 extra", "(extra). See `taskq explain -h`."),
     ],
 )

@@ -124,7 +124,7 @@ def test_agents_are_told_to_leave(taskq: CommandLine, hire: Hire, postgres: Post
 
 
 def test_list_may_be_left_out(taskq: CommandLine, hire: Hire) -> None:
-    """`taskq agents` lists, with whatever options `list` has."""
+    """`taskq agent` lists, with whatever options `list` has."""
     agent = hire("/c")
     for words in (
         ["agents", "list", "/c"],

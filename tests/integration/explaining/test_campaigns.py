@@ -111,8 +111,8 @@ def test_quota_of_the_owner_is_told_with_what_changes_it(
     assert (reason.code, reason.tasks, reason.blocks) == ("quota-running", 20, True)
     assert f"2 tasks of {owner} work in all campaigns, and the quota allows 2" in reason.text
     assert list(reason.commands) == [
-        f"taskq owners quota --running none {owner}",
-        "taskq owners list",
+        f"taskq owner quota --running none {owner}",
+        "taskq owner list",
     ]
     assert reason.figures == {"working": 2, "max_running": 2, "owner": owner}
     other.done(task)
@@ -129,7 +129,7 @@ def test_shares_by_owner_are_told(make: Make, hire: Hire, postgres: Postgres) ->
     hire("/", host="n1")
     hire("/big", host="n2").claim(1)
     postgres.execute("select taskq.share_by_owner(true)")
-    assert "weight 3); owners share first, by their weights (`taskq owners`)" in only(small).text
+    assert "weight 3); owners share first, by their weights (`taskq owner`)" in only(small).text
 
 
 def test_share_of_other_campaigns_is_told(make: Make, hire: Hire) -> None:
@@ -244,7 +244,7 @@ def test_no_agent_that_serves_it_is_told_with_those_that_left(
     reason = only(campaign)
     assert "the 1 agent at work serves other campaigns only" in reason.text
     assert "2 agents left within the last hour: this node is broken." in reason.text
-    assert "taskq agents list /c --left" in reason.commands
+    assert "taskq agent list /c --left" in reason.commands
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_draining_agents_claim_no_more(make: Make, hire: Hire, queue: Client) ->
     reason = only(campaign)
     assert (reason.code, reason.figures) == ("banned", {"agents": 1, "banned": 1})
     assert "1 by a ban (of the host n1: its disk dies)" in reason.text
-    assert reason.commands[0] == "taskq hosts unban n1"
+    assert reason.commands[0] == "taskq host unban n1"
     hire("/c", host="n2")
     by_code = {one.code: one for one in explained(campaign).reasons}
     assert by_code["banned"].text == (

@@ -99,7 +99,7 @@ def test_names_from_outside_are_no_options(make: Make, hire: Hire, queue: Client
     assert logs == "taskq logs /c -- '--key=x; true'"
     assert retry == "taskq retry /c '--key=--key=x; true'"
     campaign.submit({"n": 2})
-    assert explained(campaign).reasons[0].commands[0] == "taskq hosts unban -- --why"
+    assert explained(campaign).reasons[0].commands[0] == "taskq host unban -- --why"
 
 
 def test_task_that_fails_everywhere_is_to_be_repaired_before_it_is_retried(

@@ -1,4 +1,4 @@
-"""`taskq hosts`, `sites` and `failures --judge`: three planted problems, each found at a glance."""
+"""`taskq host`, `sites` and `failures --judge`: three planted problems, each found at a glance."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def test_black_hole_is_the_first_host_with_the_command_that_bans_it(
     assert told.splitlines()[1].startswith("n17 ")
     assert " attempts fail here (9" in told
     line, sites = (line for line in told.splitlines() if line.startswith("  $ "))
-    assert line == "  $ taskq hosts ban --why 'exit-127: ended by exit-127' --until 1d n17"
-    assert sites == "  $ taskq sites list /c"
+    assert line == "  $ taskq host ban --why 'exit-127: ended by exit-127' --until 1d n17"
+    assert sites == "  $ taskq site list /c"
     assert [one.name for one in hosts if one.verdict] == ["n17", "g2", "g1"]
     taskq.out(*shlex.split(line)[2:])
     hosts = queue.fleet.hosts("/c")
@@ -113,10 +113,10 @@ def test_slow_site_is_the_first_site(planted: Campaign, queue: Client, taskq: Co
     assert by_name["alpha"].apart == ["n17"]
     told = taskq.out("sites", "/c")
     assert "1 bad host: n17" in told
-    assert "(n17):\n  $ taskq hosts list /c\n" in told
+    assert "(n17):\n  $ taskq host list /c\n" in told
     assert "gamma: tasks take " in told
     look, line = [line for line in told.splitlines() if line.startswith("  $ taskq")][:2]
-    assert look == "  $ taskq hosts list /c"
+    assert look == "  $ taskq host list /c"
     share = sites[0].work
     assert share is not None
     assert f"it does {share:.0%}".replace("%", " %") in " ".join(told.split())
@@ -158,7 +158,7 @@ def test_failures_are_told_with_their_side(
     commands = [line for line in told.splitlines() if line.startswith("  $ ")]
     keys = {one.error_class: one.example_key for one in planted.failure_causes()}
     assert commands == [
-        "  $ taskq hosts ban --why 'exit-127: ended by exit-127' --until 1d n17",
+        "  $ taskq host ban --why 'exit-127: ended by exit-127' --until 1d n17",
         f"  $ taskq logs /c {keys['exit-127']}",
         """  $ taskq tasks --where 'class = "signal-11"' /c""",
         f"  $ taskq logs /c {keys['signal-11']}",
@@ -172,7 +172,7 @@ def test_failures_are_told_with_their_side(
     told = taskq.out("failures", "/c")
     assert "\nn17 is banned until 2" in told
     assert "hosts ban" not in told
-    assert "$ taskq sites list /c\n" in taskq.out("explain", "/c")
+    assert "$ taskq site list /c\n" in taskq.out("explain", "/c")
     rows = {one["error_class"]: one for one in taskq.json("failures", "/c", "--judge", "class")}
     assert {name: one["side"] for name, one in rows.items()} == {
         "exit-127": "node",
@@ -292,10 +292,10 @@ def test_explanation_names_each_of_the_three(
         """taskq tasks --where 'class = "signal-11"' /c""",
         "taskq retry --error-class signal-11 /c",
     ]
-    assert found["failing-host"].commands[0].startswith("taskq hosts ban --why 'exit-127: ")
+    assert found["failing-host"].commands[0].startswith("taskq host ban --why 'exit-127: ")
     assert "without it the rest takes 1." in found["slow-site"].text
     told = taskq.out("explain", "/c")
-    assert told.count("taskq sites list /c") == 1
+    assert told.count("taskq site list /c") == 1
     assert "Tasks, hosts and sites" not in told
     queue.fleet.ban("host", "n17", why="no library", until=timedelta(days=1))
     reasons = planted.explain().reasons
@@ -319,4 +319,4 @@ def test_ban_is_told_where_its_agents_have_left(
     postgres.execute("update taskq.session set ended_at = now() where host = 'n17'")
     (banned,) = (one for one in planted.explain().reasons if one.code == "banned-host")
     assert banned.text.startswith("Host n17 is banned until it is lifted: no library. Lift")
-    assert (banned.lost, list(banned.commands)) == (0, ["taskq hosts unban n17"])
+    assert (banned.lost, list(banned.commands)) == (0, ["taskq host unban n17"])

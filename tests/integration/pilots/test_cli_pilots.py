@@ -1,4 +1,4 @@
-"""`taskq pilots`: what an operator types and reads, and a campaign that local jobs carry out."""
+"""`taskq pilot`: what an operator types and reads, and a campaign that local jobs carry out."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_pilot_is_added_looked_at_and_removed(taskq: CommandLine, tmp_path: Path
         *("--time-limit", "12h", "--max-jobs", 200, "--partition", "long"),
     )
     assert added.stdout == "The pilot hpc is added.\n"
-    assert added.stderr == "`taskq pilots run` submits its jobs.\n"
+    assert added.stderr == "`taskq pilot run` submits its jobs.\n"
     (listed,) = taskq.json("pilots")
     assert (listed["name"], listed["status"], listed["path"]) == ("hpc", "active", "/c")
     assert listed["settings"]["time_limit"] == 43_200
@@ -48,7 +48,7 @@ def test_pilot_is_added_looked_at_and_removed(taskq: CommandLine, tmp_path: Path
     assert re.search(r"^partition +long$", shown, re.MULTILINE)
     explained = taskq.out("pilots", "explain", "hpc").splitlines()
     assert explained[0] == "0 tasks waiting for agents like these, 0 are worked on."
-    assert explained[-1] == ("No loop has looked at it yet: `taskq pilots run` submits its jobs.")
+    assert explained[-1] == ("No loop has looked at it yet: `taskq pilot run` submits its jobs.")
     assert taskq.out("pilots", "pause", "hpc") == "The pilot hpc is paused.\n"
     assert "It is paused, so nothing is submitted." in taskq.out("pilots", "explain", "hpc")
     assert taskq.out("pilots", "resume", "hpc") == "The pilot hpc is active.\n"
@@ -58,7 +58,7 @@ def test_pilot_is_added_looked_at_and_removed(taskq: CommandLine, tmp_path: Path
     assert taskq.out("pilots", "rm", "hpc", "--yes") == "The pilot hpc is removed.\n"
     assert taskq.refused("pilots", "show", "hpc") == (
         66,
-        "no pilot hpc; `taskq pilots list` shows what there is",
+        "no pilot hpc; `taskq pilot list` shows what there is",
     )
 
 

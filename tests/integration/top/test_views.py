@@ -129,7 +129,7 @@ def test_states_of_hosts_are_shown(queue: Client, hire: Hire) -> None:
         text = await shows(app, "STATE", "banned: exi")
         assert max(map(len, text.splitlines())) <= 80
         await pilot.press("enter")
-        text = await shows(app, "n17 is banned until 20", "Z, by ", "$ taskq hosts unban n17")
+        text = await shows(app, "n17 is banned until 20", "Z, by ", "$ taskq host unban n17")
         await pilot.press("escape", "escape", "s")
         text = await shows(app, "sites of /", "AGENTS")
         assert text.count("SITE") == 1
