@@ -213,7 +213,8 @@ class Client:
         settings: fields of `CampaignSpec`, such as time_limit_s. By default each call is attempted
         once.
 
-        Raise `InvalidTask` for an argument that cannot be stored; those before it stay.
+        Raise `InvalidTask` for an argument that cannot be stored; those before it stay. Raise
+        `TypeError` for an unknown setting.
         """
         from taskq.compute import runs  # noqa: PLC0415  # few programs compute
 

@@ -16,6 +16,7 @@ from taskq.compute.functions import Arguments, python_version
 from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.local_agents import Computing, LocalAgents
 from taskq.compute.pickling import function_archive
+from taskq.compute.plan import call_settings
 from taskq.compute.unpickling import ResultReader, Trust
 from taskq.db.access import task_ids
 from taskq.db.stored_spec import spec_body
@@ -55,7 +56,7 @@ class Executor(concurrent.futures.Executor):
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
         self._database = queue.queries
-        self._settings = settings
+        self._settings = call_settings(settings)
         self._read = ResultReader(trust)
         self._campaign, seal = self._created(path or f"/executor/{secrets.token_hex(8)}")
         self._arguments = Arguments(seal)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -21,9 +21,10 @@ from taskq.db.address import Row
 from taskq.db.stored_spec import spec_body
 from taskq.files.blobs import open_blobs
 from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
-from taskq.model.errors import Conflict, Forbidden, FunctionChanged, UsageError
+from taskq.model.errors import Conflict, Forbidden, FunctionChanged, InvalidCampaign, UsageError
 from taskq.model.handler import Handler
 from taskq.model.seed import check_path, derived_key
+from taskq.model.settings import known_only
 from taskq_agent import typed
 from taskq_agent.handlers.resident import ARCHIVE
 from taskq_agent.protocol import Input
@@ -32,6 +33,16 @@ from taskq_agent.protocol import Input
 OnChange: TypeAlias = Literal["fail", "continue", "restart"]
 
 _SEAL_BYTES: Final = 32
+#: What callers may set of the campaign of their calls.
+_SETTINGS: Final = {one.name for one in fields(CampaignSpec)} - {"path", "handler", "params"}
+
+
+def call_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings for the campaign of calls; raise `TypeError` for an unknown one."""
+    try:
+        return known_only("", given, sorted(_SETTINGS))
+    except InvalidCampaign as error:
+        raise TypeError(f"setting {error}") from None
 
 
 class FunctionPlan:
@@ -61,7 +72,7 @@ class FunctionPlan:
         except (TypeError, RecursionError) as error:
             raise UsageError(f"params: {error}") from None
         # An exception of a function mostly comes again.
-        self._settings = {"retry": RetryPolicy(max_attempts=1), **settings}
+        self._settings = {"retry": RetryPolicy(max_attempts=1), **call_settings(settings)}
         self._blobs = open_blobs(database)
         self._inputs: dict[str, Input] = {}
         for one in map(Path, inputs):

@@ -107,3 +107,12 @@ def test_the_twin_attaches_too(served_queue: Client, name: str) -> None:
         return [outcome.value async for outcome in run.outcomes(WAIT_S)]
 
     assert asyncio.run(work()) == [1, 4]
+
+
+def test_unknown_settings_are_errors_of_the_call(queue: Client, name: str) -> None:
+    """As of any wrong argument, with what was meant, before anything is stored."""
+    with pytest.raises(TypeError, match=r"setting wieght is unknown; did you mean 'weight'\?"):
+        queue.map(abs, [1], name=name, wieght=2.0)
+    with pytest.raises(TypeError, match="setting handler is unknown; known are: best, "):
+        taskq.Executor(queue, path=name, handler=None)
+    assert queue.runs() == []
