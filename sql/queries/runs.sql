@@ -1,5 +1,5 @@
 -- The campaigns at and below a path that hold calls of a function, with its name. Index: campaign_path_key.
--- @roles reader
+-- @roles all
 -- @standby yes
 -- @gateway manager
 select c.path, c.handler ->> 'name' as function, c.description

@@ -91,7 +91,7 @@ class FailureVerdict:
         if self.side in {"node", "site"}:
             banned = {ban.name for ban in self.bans}
             names = [name for name in self.places if name not in banned]
-            kind = "hosts" if self.side == "node" else "sites"
+            kind = "host" if self.side == "node" else "site"
             why = failing_why(self.error_class, self.message)
             return (
                 command(kind, "ban", "--why", why, "--until", "1d", names=names) if names else None

@@ -135,7 +135,7 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
     hosts = [one for one in findings.hosts if one.is_failing and one.site not in theirs]
     known_banned = {kind.banned[1] for kind in facts.agents if kind.banned}
     for one in [*sites[:_MOST_SHOWN], *hosts[:_MOST_SHOWN]]:
-        views = command(f"{one.kind}s", "list", path)
+        views = command(one.kind, "list", path)
         if one.ban is None:
             yield Reason(
                 f"failing-{one.kind}",
@@ -150,7 +150,7 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
                 f"banned-{one.kind}",
                 f"{one.kind.capitalize()} {one.ban}: {one.ban.why}. Lift the ban after the repair.",
                 blocks=False,
-                commands=[command(f"{one.kind}s", "unban", names=[one.name])],
+                commands=[command(one.kind, "unban", names=[one.name])],
                 figures=_figures(one),
             )
     if len(hosts) > _MOST_SHOWN:
@@ -161,7 +161,7 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
             f"{some([one.name for one in more])}.",
             blocks=False,
             lost=sum(one.bad for one in more),
-            commands=[command("hosts", "list", path)],
+            commands=[command("host", "list", path)],
         )
 
 
@@ -180,7 +180,7 @@ def _slow(facts: Facts, findings: Findings) -> Iterator[Reason]:
             f"{text}. Look at its hosts first.",
             blocks=False,
             lost=_lost([one]),
-            commands=[command("hosts", "list", path), command("sites", "list", path)],
+            commands=[command("host", "list", path), command("site", "list", path)],
             figures=_figures(one),
         )
     if hosts:
@@ -193,7 +193,7 @@ def _slow(facts: Facts, findings: Findings) -> Iterator[Reason]:
             f"{verb(number, 'it is', 'they are')} at no slow site.",
             blocks=False,
             lost=_lost(hosts),
-            commands=[command("hosts", "list", path)],
+            commands=[command("host", "list", path)],
             figures={"hosts": number},
         )
 

@@ -213,8 +213,8 @@ def _quota(
         f"{_about(facts, campaigns)}: {why}.",
         tasks=_tasks(campaigns),
         commands=[
-            command("owners", "quota", option, "none", names=[owner.owner]),
-            command("owners", "list"),
+            command("owner", "quota", option, "none", names=[owner.owner]),
+            command("owner", "list"),
         ],
         figures=figures | {"owner": owner.owner},
     )
@@ -242,7 +242,7 @@ def _no_agents(
         )
         text += f". {counted(len(facts.left), 'agent')} left within the last hour: "
         text += "; ".join(reasons)
-        commands.append(command("agents", "list", path, "--left"))
+        commands.append(command("agent", "list", path, "--left"))
     yield Reason(
         "no-agents",
         f"{text}.",
@@ -294,7 +294,7 @@ def _silent(
         f"{_about(facts, campaigns)}: {verb(agents, 'the only agent', f'all {agents:,} agents')} "
         f"that could claim {them(_tasks(campaigns))} {verb(agents, 'is', 'are')} silent{then}.",
         tasks=_tasks(campaigns),
-        commands=[command("agents", "list", path), command("agent", "run", "--campaign", path)],
+        commands=[command("agent", "list", path), command("agent", "run", "--campaign", path)],
         figures={"agents": agents, "until": last},
     )
 
@@ -312,7 +312,7 @@ def _leaving(
     for ban in [kind.banned for kind in banned if kind.banned][:1]:
         number = sum(kind.agents for kind in banned)
         text += f", {number:,} by a ban (of the {ban[0]} {ban[1]}: {brief(ban[2])})"
-        commands = [command(f"{ban[0]}s", "unban", names=[ban[1]]), *commands]
+        commands = [command(ban[0], "unban", names=[ban[1]]), *commands]
     yield Reason(
         "banned" if banned else "draining",
         f"{text}, and {verb(agents, 'claims', 'claim')} no more.",

@@ -151,7 +151,7 @@ class Place:
         return self._ban(f"{self.slow.times:.1f} times as slow")
 
     def _ban(self, why: str) -> str | None:
-        words = (f"{self.kind}s", "ban", "--why", why, "--until", "1d")
+        words = (self.kind, "ban", "--why", why, "--until", "1d")
         return None if self.ban else command(*words, names=[self.name])
 
 

@@ -180,7 +180,7 @@ def _brake(facts: Facts, brake: Brake) -> Reason:
         f"mean an outage of the network or the servers: their tasks are held {until}.",
         tasks=facts.status.working,
         blocks=not facts.status.waiting,
-        commands=[command("agents", "list", facts.status.path), command("recover", "--dry-run")],
+        commands=[command("agent", "list", facts.status.path), command("recover", "--dry-run")],
         figures={"silent": brake.silent, "agents": brake.open, "until": brake.until},
     )
 
@@ -201,6 +201,6 @@ def _silent_holders(facts: Facts) -> Iterator[Reason]:
         f"handed out again at {instant(until)}, unless a heartbeat comes first.",
         tasks=held,
         blocks=not facts.status.waiting,
-        commands=[command("agents", "list", facts.status.path), command("recover", "--dry-run")],
+        commands=[command("agent", "list", facts.status.path), command("recover", "--dry-run")],
         figures={"agents": agents, "silent_s": longest, "until": until},
     )

@@ -109,7 +109,7 @@ def _free_slots(
         f"agents ask within seconds. If this lasts: {'; '.join(why)}.",
         tasks=waiting,
         blocks=False,
-        commands=[command("agents", "list", path), command("failures", path)],
+        commands=[command("agent", "list", path), command("failures", path)],
         figures=figures | {"free": free},
     )
 
@@ -139,8 +139,8 @@ def _not_able(
                 f"{text}{hint}.",
                 blocks=False,
                 commands=[
-                    *(command(f"{ban[0]}s", "unban", names=[ban[1]]) for ban in bans),
-                    command("agents", "list", path),
+                    *(command(ban[0], "unban", names=[ban[1]]) for ban in bans),
+                    command("agent", "list", path),
                 ],
                 figures={"agents": number, "of": all_agents},
             )
@@ -154,7 +154,7 @@ def _not_able(
             f"{number:,} of {counted(all_agents, 'agent')} {verb(number, 'lacks', 'lack')} a tag "
             f"that is required: {some(lacking)}.",
             blocks=False,
-            commands=[command("agents", "list", path)],
+            commands=[command("agent", "list", path)],
             figures={"agents": number, "of": all_agents, "missing": list(lacking)},
         )
 
@@ -189,6 +189,6 @@ def _slowed(facts: Facts, able: Sequence[AgentKind]) -> Iterator[Reason]:
         f"{verb(number, 'makes', 'make')} one attempt at a time, since more fails there than "
         "elsewhere.",
         blocks=False,
-        commands=[command("hosts", "list", path), command("failures", path)],
+        commands=[command("host", "list", path), command("failures", path)],
         figures={"agents": number, "slots": slots},
     )

@@ -137,7 +137,7 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
             f"An agent on {task.host} has been silent for {duration(one.silent_s)}; if it "
             f"has this task, {held}, unless a heartbeat comes first.",
             1,
-            commands=[command("agents", "list", path), command("recover", "--dry-run")],
+            commands=[command("agent", "list", path), command("recover", "--dry-run")],
             figures={"silent_s": one.silent_s, "until": until},
         )
         return
@@ -148,7 +148,7 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
         blocks=False,
         commands=[
             command("logs", "-f", names=[path, task.key]),
-            command("agents", "list", path),
+            command("agent", "list", path),
             command("cancel", path, f"--key={task.key}"),
         ],
     )
@@ -176,7 +176,7 @@ def _elsewhere(
         blocks=False,
         commands=[
             command("logs", facts.status.path, names=[task.key]),
-            command("hosts", facts.status.path),
+            command("host", facts.status.path),
         ],
         figures={"hosts": hosts, "max_attempts": max_attempts},
     )

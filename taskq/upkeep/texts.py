@@ -67,11 +67,11 @@ def commands(event: str, subject: str, figures: Mapping[str, Any]) -> list[str]:
     if event == "paused":
         return [command("explain", subject), command("campaign", "resume", subject)]
     if event == "no-agents":
-        return [command("explain", subject), command("agents", "list", subject)]
+        return [command("explain", subject), command("agent", "list", subject)]
     if event == "failing":
         return [command("failures", subject), command("campaign", "pause", subject)]
     if event == "slow":
-        return [command("explain", subject), command("sites", "list", subject)]
+        return [command("explain", subject), command("site", "list", subject)]
     return []
 
 

@@ -261,8 +261,8 @@ def test_the_state_of_a_campaign_fits_the_terminal(
 def test_proposed_command_names_what_it_means() -> None:
     """A shell reads the same words, also where one would not be seen; none is an option."""
     names = ["a\nb", "t\tx", "\x1b[31m", "h\u202ei", "q'\n\\0", "\x011", "$(id)", "-rf", "x'y", ""]
-    printed = command("hosts", "ban", names=names)
+    printed = command("host", "ban", names=names)
     assert one_line(printed) == printed
     words = printed.replace("taskq", "printf '%s\\0'", 1)
     read = subprocess.run(["bash", "-c", words], capture_output=True, check=True).stdout
-    assert read.decode().split("\0") == ["hosts", "ban", "--", *names, ""]
+    assert read.decode().split("\0") == ["host", "ban", "--", *names, ""]

@@ -73,7 +73,7 @@ def _text(explanation: Explanation) -> str:
         commands = "".join(f"{' ' * len(mark)}$ {one_line(one)}\n" for one in reason.commands)
         parts.append(text + commands)
     if explanation.key is None:
-        views = (["failures"], ["hosts", "list"], ["sites", "list"])
+        views = (["failures"], ["host", "list"], ["site", "list"])
         there = {one for reason in explanation.reasons for one in reason.commands}
         shown = [command(*view, names=[explanation.path]) for view in views]
         more = "".join(f"$ {one_line(one)}\n" for one in shown if one not in there)

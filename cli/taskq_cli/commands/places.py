@@ -276,7 +276,7 @@ def _write_verdicts(kind: PlaceKind, path: str, places: Sequence[Place]) -> None
         shown = [one.proposal]
         if kind == "site" and one.choice:
             parts.append(one.loss)
-            shown = [command("hosts", "list", names=[path]), one.choice]
+            shown = [command("host", "list", names=[path]), one.choice]
         text = "; ".join(filter(None, parts))
         if kind == "site" and one.choice:
             text += ". Look at its hosts first; ban it only if you can do without it"
@@ -285,10 +285,10 @@ def _write_verdicts(kind: PlaceKind, path: str, places: Sequence[Place]) -> None
         for one in [one for one in places if one.remark and not one.verdict][:_MOST_VERDICTS]:
             _write_paragraph(f"{one.name}: {one.remark}.", [])
     if kind == "host" and any(one.choice for one in places):
-        look = one_line(command("sites", "list", names=[path]))
+        look = one_line(command("site", "list", names=[path]))
         sys.stdout.write(f"\nWhether whole sites are slow:\n  $ {look}\n")
     if apart := sorted({host for one in places for host in one.apart}):
-        look = one_line(command("hosts", "list", names=[path]))
+        look = one_line(command("host", "list", names=[path]))
         named = one_line(some(apart))
         sys.stdout.write(f"\nNot their sites' fault, but that of hosts ({named}):\n  $ {look}\n")
     if places:

@@ -357,7 +357,7 @@ def _verdict(one: Place) -> list[render.Picture]:
     lines, commands = [], [one.proposal]
     if (ban := one.ban) is not None:
         lines.append(f"{ban.name} is {ban.about}.")
-        commands = [command(f"{one.kind}s", "unban", names=[one.name])]
+        commands = [command(one.kind, "unban", names=[one.name])]
     if one.verdict:
         lines.append(f"{one.name}: {one.verdict}.")
     if one.kind == "site" and one.choice:  # slow hosts are more often their site's

@@ -121,7 +121,7 @@ def test_explain_names_what_is_too_long(campaign: Campaign, hire: Hire, dsn: str
     cut_short(agent, 2)
     reasons = {one.code: one for one in campaign.explain("a").reasons}
     assert reasons["out-of-time"].figures["out_of_time"] == 2
-    assert "after 3 it fails as too-long" in reasons["out-of-time"].text
+    assert "after 3 times it fails as too-long" in reasons["out-of-time"].text
     cut_short(agent, 1)
     (reason,) = campaign.explain("a").reasons
     assert reason.code == "too-long"

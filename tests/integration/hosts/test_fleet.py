@@ -99,7 +99,7 @@ def test_black_hole_is_the_first_host_with_the_command_that_bans_it(
     assert last.proposal is None
     told = taskq.out("hosts", "/c")
     assert "; n17 is banned until 2" in told
-    assert "hosts ban" not in told
+    assert "host ban" not in told
 
 
 def test_slow_site_is_the_first_site(planted: Campaign, queue: Client, taskq: CommandLine) -> None:
@@ -137,7 +137,7 @@ def test_full_screen_offers_a_ban_of_what_fails_and_says_what_one_of_a_slow_site
     for kind, offered in kinds:
         pictures = panels.places(kind, planted.path).read().pictures
         told = "".join(map(render.as_text, pictures))
-        bans = [line for line in told.splitlines() if f"$ taskq {kind}s ban" in line]
+        bans = [line for line in told.splitlines() if f"$ taskq {kind} ban" in line]
         assert [shlex.split(line)[-1] for line in bans] == offered
     assert "without it the rest takes" in " ".join(told.split())
 
@@ -171,7 +171,7 @@ def test_failures_are_told_with_their_side(
         taskq.out(*shlex.split(line)[2:])
     told = taskq.out("failures", "/c")
     assert "\nn17 is banned until 2" in told
-    assert "hosts ban" not in told
+    assert "host ban" not in told
     assert "$ taskq site list /c\n" in taskq.out("explain", "/c")
     rows = {one["error_class"]: one for one in taskq.json("failures", "/c", "--judge", "class")}
     assert {name: one["side"] for name, one in rows.items()} == {
