@@ -2,7 +2,8 @@
 -- the span that it names; null: take() must look. A part of take_one() and take_each(); not for clients.
 --
 -- A hint that may not be used any more begins anew at the first span, unless tasks wait that have failed
--- before: take() looks for them then.
+-- before: take() looks for them then. Of a campaign with a limit of running tasks it gives none: claims wait for
+-- each other in room(), and must hold no span while they do.
 --
 -- Locks: a first span. Index: span_waiting, task_waiting, task_waiting_again.
 create or replace function taskq.usual_position(p_campaign bigint)
@@ -22,6 +23,7 @@ begin
           from taskq.span s
          where s.campaign_id = p_campaign
            and s.status = 'waiting'
+           and (select c.max_running is null from taskq.campaign c where c.campaign_id = p_campaign)
          order by s.campaign_id, (-s.priority), s.first_id
          limit 1
            for no key update skip locked;
@@ -32,6 +34,8 @@ begin
         return null;
     elsif v_hint[7] is not null then
         return v_hint;
+    elsif (select c.max_running from taskq.campaign c where c.campaign_id = p_campaign) is not null then
+        return null;
     end if;
     select (select array[-w.priority, w.task_id]
               from taskq.task w

@@ -51,6 +51,39 @@ def test_limit_of_a_site_holds_for_a_claim_that_meets_another(
     assert value(postgres, WORKING) == (4 if undo else 5)
 
 
+@pytest.mark.parametrize("usable_us", [4_000_000, -1_000_000])
+def test_claim_that_waits_for_room_keeps_no_span_from_those_ahead(
+    usable_us: int, queue: Client, hire: Hire, dsn: str
+) -> None:
+    """Else the one that has its turn finds the only span locked, and gets nothing."""
+    campaign = queue.create_campaign(CampaignSpec("/limited", max_running=5))
+    campaign.seed({"n": n} for n in range(2))
+    first, second = hire("/limited"), hire("/limited")
+    turn = calling(
+        "select pg_advisory_xact_lock(hashtext('taskq.room'), hashint8(%s))", campaign.campaign_id
+    )
+    # Where the last claim of the connection was, and for how long that may be used.
+    place = calling(
+        """
+        select set_config(
+                   'taskq.position_' || s.campaign_id,
+                   array[-32768, 0, extract(epoch from now())::bigint * 1000000 + %s,
+                         0, 0, s.first_id]::text, false)
+          from taskq.span s
+        """,
+        usable_us,
+    )
+    got: list[Claimed] = []
+    met = meet(
+        dsn,
+        turn,
+        in_turn(place, claiming(second)),
+        meanwhile=lambda early: got.extend(claiming(first)(early)),
+    )
+    assert met.waited
+    assert (len(got), len(met.second[1])) == (1, 1)
+
+
 @pytest.mark.parametrize("limit", ["max_running", "max_running_per_site"])
 def test_room_made_by_a_report_is_not_given_away_before_that_commits(
     limit: str, queue: Client, hire: Hire, postgres: Postgres, dsn: str

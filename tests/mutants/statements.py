@@ -237,6 +237,14 @@ STATEMENTS: Final = (
         _CLAIMS,
     ),
     Mutant(
+        "claim-waits-for-room-with-a-span",
+        "sql/functions/usual_position.sql",
+        "           and (select c.max_running is null from",
+        "           and (select true from",
+        "The claim that may run a task finds the only span locked by one that waits for it.",
+        ("tests/interleavings/test_claims_at_once.py",),
+    ),
+    Mutant(
         "claim-remembers-rows-before-its-own",
         "sql/functions/exchange.sql",
         "        if p_wants = '{1}' and v_waiting = 0 then\n",
