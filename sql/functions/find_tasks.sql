@@ -93,13 +93,7 @@ begin
                           and p_states && '{waiting,cancelled}'
                           and n.status::text = any (p_states)
                           and n.campaign_id = p_campaign
-                          and n.first_id >= coalesce(
-                                  (select n.first_id
-                                     from taskq.span n
-                                    where n.campaign_id = p_campaign
-                                      and n.first_id <= p_after
-                                    order by n.campaign_id desc, n.first_id desc
-                                    limit 1), 0)
+                          and n.first_id >= taskq.span_at(p_campaign, p_after)
                         order by n.campaign_id, n.first_id
                        offset 0) n
                 cross join lateral (

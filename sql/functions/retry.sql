@@ -81,7 +81,7 @@ begin
                          from taskq.span n
                         where v_spans
                           and n.campaign_id = p_campaign
-                          and n.last_id > p_after
+                          and n.first_id >= taskq.span_at(p_campaign, p_after)
                           and n.status::text = 'cancelled'
                         order by n.campaign_id, n.first_id
                        offset 0) n

@@ -52,7 +52,7 @@ begin
                          from taskq.span s
                         where p_status in ('waiting', 'cancelled')
                           and s.campaign_id = p_campaign
-                          and s.last_id > p_after
+                          and s.first_id >= taskq.span_at(p_campaign, p_after)
                           and s.status = p_status
                         order by s.campaign_id, s.first_id
                        offset 0) n

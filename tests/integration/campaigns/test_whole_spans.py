@@ -256,3 +256,24 @@ def test_tasks_of_cancelled_campaigns_wait_for_a_resume(campaign: Campaign) -> N
     for keys in (None, KEYS[:2]):
         with pytest.raises(Conflict, match="resume it before retrying"):
             campaign.retry(keys=keys, status="cancelled")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "select task_id from taskq.tasks(%s, 'cancelled', %s, 2)",
+        "select last from taskq.retry(%s, 'cancelled', null, null, %s, 2, true)",
+    ],
+    ids=["listed", "retry tried"],
+)
+def test_page_walks_no_spans_of_the_pages_before(
+    campaign: Campaign, postgres: Postgres, page: str
+) -> None:
+    """The last page meets few spans; the first one may meet what it does not show."""
+    campaign.cancel()
+    campaign.resume()
+    last = value(postgres, "select max(last_id) from taskq.span")
+    with watched(postgres) as seen:
+        postgres.execute(page.encode(), [campaign.campaign_id, last - 2])
+    met = sum(one.rows for one in seen.accesses if one.table == "span")
+    assert met <= 5, seen.accesses
