@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.helpers.tutorial import TUTORIALS, readers_shell
 
 
 @pytest.mark.thorough
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="the page is for Python 3.10 to 3.12")
 def test_a_library_is_docked_on_a_laptop(tmp_path: Path) -> None:
     with readers_shell(tmp_path) as shell:
         assert shell.follow(TUTORIALS / "laptop.md") == 14
