@@ -93,10 +93,15 @@ def test_database_that_is_away_is_told_and_comes_back(
         with ticker.followed():
             while await ticker.next_tree(60) is None:
                 pass
-            monkeypatch.setattr("taskq.diagnosis.ticker.SHARE", 1_000_000_000)
             database.away = True
             while await ticker.next_tree(60) is not None:
                 pass
+            # From here on no statement succeeds, after which the ticker would rest for ever.
+            monkeypatch.setattr("taskq.diagnosis.ticker.SHARE", 1_000_000_000)
+            failed = len(database.ran) + 3
+            while len(database.ran) < failed:  # noqa: ASYNC110  # a thread runs them
+                await asyncio.sleep(0.01)
+            monkeypatch.setattr("taskq.diagnosis.ticker.SHARE", 1)
             database.away = False
             while await ticker.next_tree(60) is None:
                 pass
