@@ -2,7 +2,8 @@
 -- times as long as nine of ten of their campaign's latest successes, and at least 60 s. The longest first, at most
 -- `most`.
 --
--- campaign: its path. usual_s: the seconds from its claim within which nine of ten successes have ended.
+-- campaign: its path. usual_s: the seconds from its claim within which nine of ten successes have ended. limit_s: the
+-- seconds after which an attempt is overdue.
 -- Error TQ404: no such campaign.
 --
 -- Judges the 20 campaigns in which most tasks work, of which 20 successes are known; see slow_after(). If there
@@ -20,7 +21,8 @@ returns table (
     host text,
     claimed_at timestamptz,
     run_s double precision,
-    usual_s double precision
+    usual_s double precision,
+    limit_s double precision
 )
 language plpgsql stable
 as $$
@@ -49,9 +51,9 @@ begin
     end if;
     return query
         select c.path, s.key, w.host, w.claimed_at,
-               extract(epoch from v_now - w.claimed_at)::double precision, w.usual_s
+               extract(epoch from v_now - w.claimed_at)::double precision, w.usual_s, w.limit_s
           from (
-              select h.campaign_id, h.task_id, h.claimed_at, n.host, u.usual_s
+              select h.campaign_id, h.task_id, h.claimed_at, n.host, u.usual_s, l.limit_s
                 from (
                     select s.session_id, s.host
                       from taskq.session s
@@ -80,7 +82,9 @@ begin
                cross join lateral (
                     select v_usual[array_position(v_campaigns, h.campaign_id)] as usual_s offset 0
                ) u
-               where h.claimed_at < v_now - make_interval(secs => greatest(60, 5 * u.usual_s))
+               cross join lateral (select greatest(60, 5 * u.usual_s) as limit_s offset 0) l
+               where u.usual_s is not null
+                 and h.claimed_at < v_now - make_interval(secs => l.limit_s)
                order by h.claimed_at, h.task_id
                limit p_most
           ) w

@@ -133,6 +133,7 @@ class OverdueAttempt:
     claimed_at: datetime
     run_s: float
     usual_s: float
+    limit_s: float
 
 
 @dataclass(frozen=True, slots=True)

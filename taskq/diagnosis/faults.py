@@ -108,7 +108,7 @@ def _overdue(facts: Facts) -> Iterator[Reason]:
         for one in found
     ]
     first, number = found[0], len(found)
-    enough = f"{math.ceil(max(60.0, 5 * first.usual_s))}s"
+    enough = f"{math.ceil(first.limit_s)}s"
     yield Reason(
         "overdue",
         f"{counted(number, 'attempt')}{' or more' if number == MAX_OVERDUE else ''} "

@@ -51,3 +51,26 @@ def test_attempts_that_take_far_longer_than_others_are_named(
         f"taskq cancel /c --key={slow.key}",
         "taskq campaign change /c --time-limit 60s",
     ]
+
+
+def test_attempts_of_campaigns_that_nobody_asked_about_are_not_named(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """Nor those of campaigns without enough successes; agents serve them all."""
+    campaign = make("/c", tasks=30)
+    make("/others", tasks=1)
+    agent, stuck = hire("/c", host="n1"), hire("/others", host="n2")
+    for task in agent.claim(25):
+        agent.done(task)
+    agent.claim()
+    stuck.claim()
+    begun_earlier(postgres, 50)
+    postgres.execute(
+        "update taskq.bundle set claimed_at = claimed_at - interval '1 hour' where campaign_id ="
+        " (select campaign_id from taskq.campaign where path = '/others')"
+    )
+    postgres.execute(
+        "update taskq.task set claimed_at = claimed_at - interval '1 hour' where campaign_id ="
+        " (select campaign_id from taskq.campaign where path = '/others')"
+    )
+    assert "overdue" not in {one.code for one in explained(campaign).reasons}
