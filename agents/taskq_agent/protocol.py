@@ -32,6 +32,7 @@ CONTINUED = "continued"
 TOO_LONG = "too-long"
 #: Class of a failure because the attempt has taken more memory than its campaign allows.
 OUT_OF_MEMORY = "out-of-memory"
+TIME_LIMIT = "time-limit"
 
 ACCEPTED = "accepted"
 DUPLICATE = "duplicate"

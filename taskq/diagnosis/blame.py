@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,8 @@ from taskq.diagnosis.judging import Judgement, failing_hosts_apart
 from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, SampleSize, size_of
 from taskq.model.settings import size_text
 from taskq.model.words import command, counted, duration, percent
-from taskq_agent.protocol import OUT_OF_MEMORY
+from taskq_agent.errors import FailForGood
+from taskq_agent.protocol import OUT_OF_MEMORY, TIME_LIMIT
 from taskq_agent.text import MAX_BYTES
 
 Side: TypeAlias = Literal["task", "node", "site", "campaign", "chance", "unclear"]
@@ -27,9 +29,8 @@ FAULTS: Final[dict[Side, str]] = {
     "chance": "chance",
     "unclear": "unclear",
 }
-_GIVEN_UP: Final = frozenset({"FailForGood", "exit-65"})
+_GIVEN_UP: Final = frozenset({FailForGood.__name__, f"exit-{os.EX_DATAERR}"})
 """Classes with which a handler says that no further attempt can help."""
-_TIME_LIMIT: Final = "time-limit"
 _YEAR_S: Final = 31_536_000.0
 _HALF: Final = 0.5
 _SHOWN: Final = 3
@@ -242,7 +243,7 @@ def _raised(fates: TaskFates) -> Sequence[str]:
     if fates.error_class == OUT_OF_MEMORY and fates.memory:
         sizes = [*fates.memory[:-1], min(2 * fates.memory[-1], MAX_BYTES)]
         return "--memory", ",".join(map(size_text, sizes))
-    if fates.error_class == _TIME_LIMIT and fates.time_limit_s is not None:
+    if fates.error_class == TIME_LIMIT and fates.time_limit_s is not None:
         return "--time-limit", f"{min(2 * fates.time_limit_s, _YEAR_S):.10g}s"
     return ()
 

@@ -291,6 +291,12 @@ class CampaignSpec:
                     f"hedge and limits.{name} exclude each other: of one task two attempts may run"
                 )
 
+    @property
+    def ranking(self) -> tuple[str, bool] | None:
+        """The field of `best`, and whether its lowest number is best; None without it."""
+        order, _, name = (self.best or "").partition(" ")
+        return (name, order == "lowest") if name else None
+
     def to_json(self) -> dict[str, Any]:
         """Return the campaign as a JSON object, in the shape of a campaign file."""
         table: dict[str, Any] = {}

@@ -261,14 +261,18 @@ class Pages:
         if not node.own.done:
             return found
         one, database = campaign.campaign_id, self._client.queries
-        found["fields"], best = await self._readings.get(
-            ("fields", one), HITS_S, lambda: (numeric_fields(database, one), campaign.spec().best)
+        found["fields"], ranking = await self._readings.get(
+            ("fields", one),
+            HITS_S,
+            lambda: (numeric_fields(database, one), campaign.spec().ranking),
         )
-        order, _, declared = (best or "").partition(" result.")
+        by, lowest = ranking or ("", False)
+        declared = by.removeprefix("result.") if by.startswith("result.") else ""
         field = query.get("field") or declared or next(iter(found["fields"]), "")
         if not field:
             return found
-        ascending = query.get("order", order if field == declared else "") == "lowest"
+        usual = "lowest" if lowest and field == declared else "highest"
+        ascending = query.get("order", usual) == "lowest"
         hits = await self._readings.get(
             ("hits", one, field, ascending),
             HITS_S,

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import taskq_agent
+from taskq_agent.protocol import OUT_OF_MEMORY, TIME_LIMIT
 from tests.helpers.paths import ROOT
 
 PAGE = (ROOT / "docs/handlers.md").read_text(encoding="utf-8")
@@ -31,6 +32,6 @@ def test_classes_of_error_are_those_of_the_code() -> None:
     of_the_queue |= {"payload-unreadable", "job-out-of-memory", "job-node-failed"}
     of_the_queue |= {"job-out-of-time", "job-preempted", "job-cancelled"}
     handed_back = {"out-of-time", "continued", "checkpoint-unreachable", "queue-unreachable"}
-    by_limit = {"out-of-memory"}
+    by_limit = {OUT_OF_MEMORY, TIME_LIMIT}
     known = {re.sub(r"^(exit-|signal-).*", r"\1", name) for name in documented}
     assert known - of_the_queue - handed_back - by_limit == given - of_the_queue

@@ -26,7 +26,7 @@ from typing import Callable, Deque, Dict, Iterator, Optional, Set
 
 from taskq_agent import procfs
 from taskq_agent.handlers.base import AttemptOver, Ended, failed
-from taskq_agent.protocol import OUT_OF_MEMORY, RELEASED
+from taskq_agent.protocol import OUT_OF_MEMORY, RELEASED, TIME_LIMIT
 from taskq_agent.resources import Resources
 from taskq_agent.text import in_bytes
 
@@ -268,7 +268,7 @@ class ChildWatch:
             raise AttemptOver(failed(OUT_OF_MEMORY, self._exceeded, retry=True))
         if time.monotonic() >= self._end:
             raise AttemptOver(
-                failed("time-limit", f"exceeded its time limit of {self._limit_s:g} s", retry=True)
+                failed(TIME_LIMIT, f"exceeded its time limit of {self._limit_s:g} s", retry=True)
             )
 
     def pause(self, seconds: float) -> None:

@@ -236,7 +236,7 @@ def export(
         if follow or file is not None:
             records = _new_results(client, path, cursor, file, wanted, follow=follow)
         else:
-            records = found_results(client, path, wanted)
+            records = found_results(client, path, wanted.resolved(client, path))
         names = None if chosen is None else chosen.names
         poses = molecules.poses(client, wanted.store(client)) if how == "sdf" else None
         if poses is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from itertools import islice
 from typing import Any, Final
@@ -145,6 +145,7 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
     """
     wanted = Wanted(**options)
     with invocation.reader() as client:
+        wanted = wanted.resolved(client, path)
         records = found_results(client, path, wanted)
         if invocation.output != "table":
             write_records(invocation.output, records, (), limit=limit)
@@ -179,6 +180,13 @@ class Wanted:
                 "--best ranks all results; --where and --since list those that match, unranked"
             )
 
+    def resolved(self, client: Client, path: str) -> Wanted:
+        """Return the options with the ranking that the campaign declares, if they have none."""
+        if self.best is None:
+            return self
+        by, lowest = ranked_by(client.campaign(path), self.by, self.lowest)
+        return replace(self, by=by, lowest=lowest)
+
     def is_recent(self, record: Record) -> bool:
         """Return whether a result is as new as `--since` wants."""
         since = self.since
@@ -188,19 +196,18 @@ class Wanted:
 
 
 def found_results(client: Client, path: str, wanted: Wanted) -> Iterator[Record]:
-    """Return the results that are wanted; say how many could not be ranked."""
-    raw, best, below = wanted.raw, wanted.best, wanted.below
+    """Return the results that resolved options ask for; say how many could not be ranked."""
+    raw, best, by, below = wanted.raw, wanted.best, wanted.by, wanted.below
     store = wanted.store(client)
     on_lost = LossWarning()
-    if best is None:
+    if best is None or by is None:
         found = client.campaign(path).results(
             where=wanted.where, below=below, raw=raw, blobs=store, on_lost=on_lost
         )
         return filter(wanted.is_recent, map(as_record, found))
     campaigns = campaigns_with(client, path, lambda node: node.done, below=below)
     fetching = Fetching(client.queries, raw=raw, blobs=store, on_lost=on_lost)
-    by, lowest = ranked_by(client.campaign(path), wanted.by, wanted.lowest)
-    ranking = Ranking(client.queries, fetching, best, by, ascending=lowest)
+    ranking = Ranking(client.queries, fetching, best, by, ascending=wanted.lowest is True)
     for campaign in campaigns:
         ranking.look(campaign)
     found_best = ranking.best()

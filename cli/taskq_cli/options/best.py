@@ -25,6 +25,7 @@ from taskq_cli.seeder import SeedInput
 
 _MANY: Final = re.compile(r"([0-9]{1,9})|([0-9]{1,3}(?:\.[0-9]{1,9})?)%")
 _EXAMPLE: Final = "--best 100 --by result.score --lowest"
+_TOGETHER: Final = f"--best N and --by FIELD go together, such as {_EXAMPLE}"
 _NAMES: Final = ("from_path", "best", "by", "lowest", "group", "so_far", "live", "below")
 
 
@@ -66,7 +67,7 @@ group_option: Final = click.option(
 def check_ranking(best: object, by: str | None, lowest: bool | None) -> None:
     """Raise `UsageError` for a ranking that does not say how many."""
     if best is None and (by is not None or lowest is not None):
-        raise UsageError(f"--best N and --by FIELD go together, such as {_EXAMPLE}")
+        raise UsageError(_TOGETHER)
 
 
 def ranked_by(campaign: Campaign, by: str | None, lowest: bool | None) -> tuple[str, bool]:
@@ -76,12 +77,12 @@ def ranked_by(campaign: Campaign, by: str | None, lowest: bool | None) -> tuple[
     """
     if by is not None and lowest is not None:
         return by, lowest
-    order, _, field = (campaign.spec().best or "").partition(" ")
-    if field and by in (None, field):
-        return field, order == "lowest" if lowest is None else lowest
+    declared = campaign.spec().ranking
+    if declared is not None and by in {None, declared[0]}:
+        return declared[0], declared[1] if lowest is None else lowest
     if by is None:
         raise UsageError(
-            f"--best N and --by FIELD go together, such as {_EXAMPLE}; or say once what is best: "
+            f"{_TOGETHER}; or say once what is best: "
             f"`taskq campaign change {shlex.quote(campaign.path)} --best-result 'lowest FIELD'`"
         )
     raise UsageError(f"which {one_line(by)} is best? Give --lowest or --highest")
