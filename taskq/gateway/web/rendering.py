@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import jinja2
 
 from taskq.diagnosis.campaign_tree import node_texts
+from taskq.diagnosis.lost import WARNINGS
 from taskq.model.version import VERSION
 from taskq.model.words import counted, duration, instant, percent, phases, rate
 
@@ -82,7 +83,7 @@ def visible(value: object) -> object:
 @cache
 def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("taskq.web"),
+        loader=jinja2.PackageLoader("taskq.gateway.web"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -104,6 +105,7 @@ def _templates() -> jinja2.Environment:
     environment.globals |= {
         "address": address,
         "counted": counted,
+        "warnings": WARNINGS,
         "release": VERSION,
         "texts": node_texts,
     }

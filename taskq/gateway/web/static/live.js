@@ -9,7 +9,8 @@
     for (const [name, text] of Object.entries(figures)) {
       const found = CSS.escape(name);
       for (const one of document.querySelectorAll(`[data-live="${found}"]`)) one.textContent = text;
-      for (const one of document.querySelectorAll(`[data-live-value="${found}"]`)) one.value = text;
+      for (const one of document.querySelectorAll(`[data-live-value="${found}"]`))
+        one.value = text.replaceAll(",", "");
       for (const one of document.querySelectorAll(`[data-live-max="${found}"]`))
         one.max = text.replaceAll(",", "");
     }

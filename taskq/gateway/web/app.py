@@ -17,6 +17,10 @@ from starlette.routing import Route
 
 from taskq.diagnosis.campaign_tree import Tree, figures_of
 from taskq.diagnosis.ticker import Ticker
+from taskq.gateway.web.access import Access, Viewer, check_local
+from taskq.gateway.web.molecules import Drawer
+from taskq.gateway.web.pages import Asked, Pages, levels_of
+from taskq.gateway.web.rendering import TYPES, render, static
 from taskq.model.errors import (
     Forbidden,
     NotFound,
@@ -27,10 +31,6 @@ from taskq.model.errors import (
 )
 from taskq.model.page_paths import PAGES, PATHS
 from taskq.model.seed import check_path
-from taskq.web.access import Access, Viewer, check_local
-from taskq.web.molecules import Drawer
-from taskq.web.pages import Asked, Pages, levels_of
-from taskq.web.rendering import TYPES, render, static
 
 log = logging.getLogger(__name__)
 

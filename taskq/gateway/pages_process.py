@@ -78,7 +78,7 @@ class PagesProcess:
             self._dismiss(self._process)
         number = self._listener.fileno()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "taskq.web.beside", f"{number}"],
+            [sys.executable, "-m", "taskq.gateway.web", f"{number}"],
             stdin=subprocess.PIPE,  # it closes when this process ends
             pass_fds=[number],
             start_new_session=True,  # Ctrl-C is for the gateway

@@ -31,7 +31,7 @@ def drawn(smiles: str) -> str | None:
     words = Chem.SmilesParserParams()
     # Only names, labels and coordinates come after the SMILES.
     words.allowCXSMILES = False  # type: ignore[assignment]  # its stub is wrong
-    words.parseName = False  # type: ignore[assignment]  # likewise
+    words.parseName = False  # type: ignore[assignment]  # the same
     molecule: Chem.Mol | None = Chem.MolFromSmiles(smiles, words)
     if molecule is None or not 0 < molecule.GetNumAtoms() <= MOST_ATOMS:
         return None

@@ -86,13 +86,13 @@ def histogram(
     for index, count in enumerate(bins):
         begin = low + (high - low) * index / len(bins)
         end = low + (high - low) * (index + 1) / len(bins)
-        told = f"{show(begin)} to {show(end)}: {count:,}"
+        title = f"{show(begin)} to {show(end)}: {count:,}"
         y = _y(count, top)
         marks.append(
             Markup(
                 '<rect class="bar" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">'
                 "<title>{}</title></rect>"
-            ).format(_LEFT + width * index + 0.5, y, max(width - 1, 1), _TOP + _PLOT_H - y, told)
+            ).format(_LEFT + width * index + 0.5, y, max(width - 1, 1), _TOP + _PLOT_H - y, title)
         )
     for value, x, anchor in (
         (low, _LEFT, "start"),

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice, pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from taskq.api.client import Client
 from taskq.campaign.campaign import Campaign
 from taskq.db.owners import Owner
 from taskq.diagnosis.campaign_tree import CampaignNode, Tree, parent, usual_levels
+from taskq.diagnosis.facts import read_facts
+from taskq.diagnosis.fleet import Fleet
+from taskq.diagnosis.odd_results import kept_odd_results
 from taskq.diagnosis.places import Place
+from taskq.diagnosis.reasons import Explanation
+from taskq.diagnosis.rules import explain_campaign
+from taskq.diagnosis.sample import ended_attempts
 from taskq.diagnosis.servers import read_servers
 from taskq.diagnosis.shared_readings import Readings
 from taskq.diagnosis.ticker import Ticker
 from taskq.diagnosis.trend import Point, intervals
+from taskq.gateway.web.access import Viewer
+from taskq.gateway.web.charts import Line, histogram, timeline
+from taskq.gateway.web.hits import numeric_fields, read_hits
+from taskq.gateway.web.molecules import smiles_of
+from taskq.gateway.web.rendering import address, figure, number, render, visible
 from taskq.model.errors import UnknownCampaign
 from taskq.model.seed import check_path
 from taskq.model.words import counted, rate
-from taskq.web.access import Viewer
-from taskq.web.charts import Line, histogram, timeline
-from taskq.web.hits import numeric_fields, read_hits
-from taskq.web.molecules import smiles_of
-from taskq.web.rendering import address, figure, number, render, visible
+
+T = TypeVar("T")
 
 #: Seconds for which readings are kept.
 QUICK_S: Final = 3.0
@@ -82,6 +90,7 @@ class Pages:
         self._client = client
         self._ticker = ticker
         self._readings = readings
+        self._read_odd = kept_odd_results()
 
     def _common(self, asked: Asked, page: str) -> dict[str, Any]:
         return asked.common(page) | {"behind_s": self._client.behind_s, "draws": self._draws}
@@ -113,30 +122,26 @@ class Pages:
         span = span if span in SPANS else "1d"
         failed = node.status.failures or node.status.losses
         # An explanation reads a sample of the attempts, which is costly where there are many.
-        tried = node.status.done + node.status.failures + node.status.losses
-        explained_s = QUICK_S if tried < MANY_TRIED else SAMPLE_S
+        explained_s = QUICK_S if ended_attempts(node.status) < MANY_TRIED else SAMPLE_S
         whole = asked.viewer.may("/")
         own_failed = node.own.failures + node.own.losses
-        (explanation, owner, hedges), (points, pace, verdicts, causes) = await asyncio.gather(
+
+        async def read(what: str, kept_s: float, source: Callable[[], T], *of: object) -> T:
+            return await self._readings.get((what, path, *of), kept_s, source)
+
+        (explanation, owner, hedges), (points, verdicts, causes) = await asyncio.gather(
             asyncio.gather(
-                self._readings.get(
-                    ("explain", path, whole), explained_s, lambda: campaign.explain(whole=whole)
-                ),
-                self._readings.get(("owner", path), QUICK_S, lambda: self._client.owners.of(path)),
-                self._readings.get(("hedges", path), QUICK_S, campaign.hedges),
+                read("explain", explained_s, lambda: self._explained(path, whole), whole),
+                read("owner", QUICK_S, lambda: self._client.owners.of(path)),
+                read("hedges", QUICK_S, campaign.hedges),
             ),
             asyncio.gather(
-                self._readings.get(
-                    ("trend", path, span), TREND_S, lambda: campaign.trend(SPANS[span][1])
-                ),
-                self._readings.get(("pace", path), TREND_S, campaign.pace),
-                self._readings.get(
-                    ("failures", path), SAMPLE_S, lambda: self._client.fleet.failures(path)
-                )
+                read("trend", TREND_S, lambda: campaign.trend(SPANS[span][1]), span),
+                read("failures", SAMPLE_S, lambda: self._client.fleet.failures(path))
                 if failed
                 else _nothing(),
-                self._readings.get(
-                    ("causes", path),
+                read(
+                    "causes",
                     SAMPLE_S,
                     lambda: campaign.failure_causes(MOST_CAUSES, below=False),
                 )
@@ -153,7 +158,6 @@ class Pages:
             explanation=explanation,
             hedges=hedges,
             owner=owner,
-            pace=pace,
             span=span,
             spans={name: words for name, (words, _) in SPANS.items()},
             charts=_charts(points),
@@ -164,6 +168,10 @@ class Pages:
             **below | {"nodes": below["nodes"][1:], "least": node.depth + 1},
             **await self._hits(campaign, node, query),
         )
+
+    def _explained(self, path: str, whole: bool) -> Explanation:
+        facts = read_facts(self._client.queries, path, whole=whole, read_odd=self._read_odd)
+        return explain_campaign(facts)
 
     async def _tree(self, path: str) -> Tree:
         """Return a tree that has this campaign; raise `UnknownCampaign`."""
@@ -184,7 +192,7 @@ class Pages:
         return await self._places(asked, "sites")
 
     async def _places(self, asked: Asked, kind: str) -> str:
-        path, fleet = asked.path, self._client.fleet
+        path, fleet = asked.path, Fleet(self._client.queries, self._read_odd)
         read = fleet.hosts if kind == "hosts" else fleet.sites
         places: list[Place] = await self._readings.get((kind, path), SAMPLE_S, lambda: read(path))
         return render(

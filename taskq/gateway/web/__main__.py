@@ -16,8 +16,8 @@ from typing import Final
 from taskq.api.client import Client
 from taskq.db.address import await_start
 from taskq.db.connections import Database
+from taskq.gateway.web.server import serve_at
 from taskq.model.errors import TaskqError
-from taskq.web.server import Site, serve_at
 
 #: Agents go first.
 NICENESS: Final = 10
@@ -35,8 +35,7 @@ def main() -> None:
         listener.setblocking(False)
         try:
             with Client(database.open()) as client:
-                site = Site("", 0, tokens=True, behind_tls=words["secure"])
-                serve_at(listener, client, site, ends=sys.stdin.fileno())
+                serve_at(listener, client, secure=words["secure"], ends=sys.stdin.fileno())
         except TaskqError as error:
             sys.exit(f"pages: {error}")
 

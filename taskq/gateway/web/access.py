@@ -14,7 +14,6 @@ expired token shows nothing more.
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import secrets
 import time
 from collections import OrderedDict
@@ -26,6 +25,7 @@ from taskq.db.connections import Database
 from taskq.db.tokens import hashed
 from taskq.model.errors import Forbidden, Unauthorized
 from taskq.model.seed import is_within
+from taskq_agent.http.gateways import is_loopback
 
 #: Seconds between look-ups of a token; a revocation works within 30.
 FRESH_S: Final = 10.0
@@ -43,7 +43,7 @@ class Viewer:
     paths: tuple[str, ...]
 
     def may(self, path: str) -> bool:
-        """Tell whether a campaign may be seen."""
+        """Return whether a campaign may be seen."""
         return any(is_within(path, one) for one in self.paths)
 
     def check(self, path: str) -> None:
@@ -147,11 +147,3 @@ def check_local(headers: Mapping[str, str]) -> None:
         )
     if any(one in headers for one in _PROXIED):
         raise Forbidden("this came through a proxy; behind one, say `taskq web --require-token`")
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a name or address is that of the machine itself."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from taskq.db.access import Queries
-from taskq.web.molecules import smiles_of
+from taskq.gateway.web.molecules import smiles_of
 
 #: Parts of a campaign to look at, and attempts to read of each.
 STRETCHES: Final = 50
