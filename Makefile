@@ -8,6 +8,7 @@ HOURS ?= 1
 RUNS ?= 10
 SECONDS ?= 15
 PILOT_SECONDS ?= 60
+SEED ?= 1
 CASES ?=
 
 # PostgreSQL does not run as root. What is made here is for a try, or thrown away.
@@ -57,6 +58,10 @@ test-proxy: .venv/test ## Test with HAProxy, PgBouncer and curl, which must be i
 test-deploy: .venv/test ## Test deploy/ with systemd-analyze and kubectl, which must be installed
 	$(BIN)/pytest tests/deploy
 
+.PHONY: test-helm
+test-helm: .venv/test ## Test the chart of deploy/helm with helm, which must be installed
+	$(BIN)/pytest tests/helm
+
 .PHONY: test-slurm
 test-slurm: .venv/test ## Test with a Slurm of one node, whose programs must be installed (minutes)
 	$(BIN)/pytest tests/slurm
@@ -103,12 +108,34 @@ docs: .venv/docs ## Build the manual as a site in build/site, and check its link
 	cp --parents -t build/docs $$(git ls-files '*.md' LICENSE deploy docs examples)
 	$(BIN)/zensical build --strict --clean
 
+SITE ?= build/releases
+
+.PHONY: site
+site: docs ## Add the manual to SITE as that of this release, next to the manuals of other releases
+	mkdir -p $(SITE)
+	$(BIN)/python -m tests.helpers.release $(SITE)
+
+.PHONY: release
+release: .venv/test ## Refuse what may not be published yet; build what is to be published
+	$(BIN)/python -m tests.helpers.release
+	$(MAKE) dist image site
+
 .PHONY: dist
 dist: .venv/test ## Build dist/: wheel, source archive, the agent as one file, and their SHA-256
 	rm -rf dist
 	$(BIN)/python -m build --quiet --outdir dist
 	$(BIN)/python -m taskq.pilots.agent_file dist/taskq-agent.pyz
 	cd dist && sha256sum -- * > SHA256SUMS
+
+IMAGE ?= taskq
+BASE ?= docker.io/library/python:3.12-slim
+
+.PHONY: image
+image: ## Build the images IMAGE and IMAGE-agent on BASE (a Python) by podman, tagged with the release
+	version=$$(sed -n 's/^VERSION.*"\(.*\)"/\1/p' taskq/model/version.py) && \
+	podman build --file deploy/Containerfile --build-arg PYTHON=$(BASE) --tag $(IMAGE):$$version . && \
+	podman build --file deploy/Containerfile --build-arg PYTHON=$(BASE) --target agent \
+	    --tag $(IMAGE)-agent:$$version .
 
 .PHONY: bench
 bench: .venv/base ## Measure beside the limit of the server: CASES, all without (hours, quiet machine)
@@ -119,17 +146,27 @@ chaos: .venv/test ## Strike farms of real processes, and check that nothing is l
 	$(BIN)/python -m tests.chaos --runs $(RUNS) --seconds $(SECONDS)
 	$(BIN)/python -m tests.chaos --pilots --runs $(RUNS) --seconds $(PILOT_SECONDS)
 
+.PHONY: drill
+drill: .venv/test ## Plant problems in queues at work, and see whether explain names them (SEED; half an hour)
+	$(BIN)/python -m tests.drill --seed $(SEED)
+
 .PHONY: format
 format: .venv/test ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 .PHONY: schema
-schema: .venv/test ## Write sql/schema.txt, docs/sql.md, tables of limits and settings anew from the code
+schema: .venv/test ## Write sql/schema.txt, docs/sql.md, tables in docs and the recipe for conda anew from the code
 	$(BIN)/python -m tests.helpers.schema > sql/schema.txt
 	$(BIN)/python -m tests.helpers.sql_page
 	$(BIN)/python -m tests.helpers.limits_page
 	$(BIN)/python -m tests.helpers.campaign_file_page
+	$(BIN)/python -m tests.helpers.flags_page
+	$(BIN)/python -m tests.helpers.conda_recipe
+
+.PHONY: manifests
+manifests: .venv/test ## Write deploy/kubernetes anew from the chart, with helm, which must be installed
+	$(BIN)/python -m tests.helpers.chart
 
 .PHONY: clean
 clean: ## Remove the virtual environment and what tools left behind

@@ -20,7 +20,7 @@ from taskq_cli.program import Program
 )
 @shared_options
 def main(_: object) -> None:
-    """Measure this checkout on this machine, beside the server's limit.
+    """Measure this checkout on this machine, next to the server's limit.
 
     Example:
       python -m benchmarks run one-row batches --rounds 3

@@ -91,7 +91,7 @@ def run(
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
-    """Measure this release on this server, beside the server's limit.
+    """Measure this release on this server, next to the server's limit.
 
     In databases of its own, which are dropped afterwards; the user must be allowed to create
     some. All cases take most of two hours and want a quiet machine. Writes a Markdown table.

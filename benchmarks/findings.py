@@ -41,7 +41,7 @@ class Finding:
     """A measured figure, the figure it is compared with, and the goal.
 
     ours: None if it could not be measured; then `note` says why.
-    beside, limit: name of the reference, and its figure in the same unit.
+    next to, limit: name of the reference, and its figure in the same unit.
     goal: for the ratio if there is one, otherwise for ours.
     case: the name of the case, filled in by `cases.run`.
     """

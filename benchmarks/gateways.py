@@ -101,7 +101,7 @@ def make_certificate(folder: Path) -> BenchCertificate:
 def _gateway(
     dsn: str, log: Path, certificate: BenchCertificate | None, options: Sequence[str]
 ) -> Iterator[tuple[LoadTarget, int]]:
-    words = ["gateway", "--host", HOST, "--port", "0", "--drain", "0", *options]
+    words = ["gateway", "--listen", f"{HOST}:0", "--drain", "0", *options]
     if certificate is not None:
         words += ["--tls-cert", str(certificate.file), "--tls-key", str(certificate.key)]
     process = _started(dsn, log, words)

@@ -197,7 +197,7 @@ POLICIES: Final = tuple(
 
 
 def main() -> None:
-    """Print, for each farm and policy, the tail beside that without, and what it costs."""
+    """Print, for each farm and policy, the tail next to that without, and what it costs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hedging", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=9)

@@ -29,7 +29,7 @@ class Loop:
         """As of the last time that anything was waited for."""
 
     def watch(self, file: int, then: Then, *, reading: bool = True, writing: bool = False) -> None:
-        """Call `then` whenever the file can be read, or written; replaces what was said before."""
+        """Call `then` whenever the file can be read, or written; replaces an earlier choice."""
         events = select.EPOLLIN * reading | select.EPOLLOUT * writing
         if file in self._files:
             self._epoll.modify(file, events)

@@ -13,10 +13,11 @@ class Scale:
     seconds: of each measurement; rounds: measurements of each, in turn. tasks: the large backlog
     and the large history; few: the small backlog. prioritised: tasks whose priorities are changed.
     seeds: of a seeding; lives: tasks whose bytes are counted; counted: exchanges whose
-    instructions are. results: that are read. pairs: runs
-    with and without a held snapshot, each held_s long. lookups: `ls` for each number of siblings.
+    instructions are. results: that are read. calls, cheap_calls, arrays: calls of functions.
+    pairs: runs with and without a held snapshot, each held_s long. lookups: `ls` for each number of
+    siblings.
     agents...: of gateways; exchange_every_s: of each of `agents_all`, and its heartbeats.
-    ..._beside: agents beside a hostile client, and their exchanges a second; hostile: kinds of such
+    ..._beside: agents with a hostile client, and their exchanges a second; hostile: kinds of such
     clients.
     pool_s: how long a task stays leased ahead that no agent names. input_...: agents on nodes that
     fetch an input of this many bytes.
@@ -31,6 +32,9 @@ class Scale:
     lives: int = 100_000
     counted: int = 100
     results: int = 1_000_000
+    calls: int = 2_000
+    cheap_calls: int = 200_000
+    arrays: int = 20
     connections: int = 256
     campaigns: int = 1_000
     held_s: float = 60.0
@@ -63,6 +67,9 @@ SHORT: Final = Scale(
     lives=500,
     counted=10,
     results=3_000,
+    calls=100,
+    cheap_calls=500,
+    arrays=2,
     connections=4,
     campaigns=8,
     held_s=1.2,

@@ -62,7 +62,7 @@ def ratio(ratios: list[float]) -> Ratio:
 def frozen_in_turn(
     rate: Callable[[float], float], groups: Iterable[int], seconds: float
 ) -> tuple[float, float]:
-    """Return the rate beside others at work, and while they are frozen, in short parts.
+    """Return the rate next to others at work, and while they are frozen, in short parts.
 
     rate: measures for so many seconds. groups: the leaders of the others' process groups.
     """
@@ -71,7 +71,7 @@ def frozen_in_turn(
     groups = list(groups)
     try:
         for number in range(PARTS):
-            # What comes first changes: beside, alone; alone, beside.
+            # What comes first changes: next to, alone; alone, next to.
             for thawed in (True, False) if number % 2 else (False, True):
                 _send(groups, signal.SIGCONT if thawed else signal.SIGSTOP)
                 (beside if thawed else alone).append(rate(seconds / PARTS))

@@ -17,17 +17,11 @@ for result in campaign.results():
 
 from __future__ import annotations
 
+import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from taskq.api.client import Client, connect
-from taskq.api.reader import connect_to_read
-from taskq.campaign.campaign import Campaign
-from taskq.campaign.priorities import Prioritised
-from taskq.files.live_output import OutputPart
-from taskq.ingest.seeding import SeedCount
-from taskq.ingest.sources import Source, open_source
-from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
 from taskq.model.errors import (
     AgentsDied,
     CampaignPaused,
@@ -52,21 +46,38 @@ from taskq.model.errors import (
     UnknownCampaign,
     UsageError,
 )
-from taskq.model.handler import Handler
-from taskq.model.seed import Seed
 from taskq.model.version import VERSION
-from taskq.model.views import Attempt, Failure, FailureCause, Result, Status, TaskView
-from taskq.results.cursor import Cursor
-from taskq.results.feeder import Fed
-from taskq.results.ranking import Best
 from taskq_agent import FailForGood, NodeBroken, Retry, input_path
 
-if TYPE_CHECKING:  # few programs need them: `__getattr__` imports these when they are used
+if TYPE_CHECKING:  # tasks and commands need few of them: `__getattr__` imports these on demand
     from taskq.api import aio as aio
+    from taskq.api.client import Client
+    from taskq.api.connecting import connect, connect_to_read
+    from taskq.campaign.campaign import Campaign
+    from taskq.campaign.priorities import Prioritised
     from taskq.compute.executor import Executor
+    from taskq.compute.futures import TaskFuture
     from taskq.compute.local_agents import LocalAgents
     from taskq.compute.outcomes import Outcome
     from taskq.compute.run import Run
+    from taskq.compute.unpickling import Trust
+    from taskq.files.live_output import OutputPart
+    from taskq.ingest.seeding import SeedCount
+    from taskq.ingest.sources import Source
+    from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+    from taskq.model.handler import Handler
+    from taskq.model.seed import Seed
+    from taskq.model.views import (
+        Attempt,
+        Failure,
+        FailureCause,
+        Result,
+        Status,
+        TaskView,
+    )
+    from taskq.results.cursor import Cursor, WithdrawnResult
+    from taskq.results.feeder import Fed
+    from taskq.results.ranking import Best
 
 __version__ = VERSION
 
@@ -112,48 +123,104 @@ __all__ = [
     "SeedCount",
     "Status",
     "TaskFailed",
+    "TaskFuture",
     "TaskView",
     "TaskqError",
     "Unavailable",
     "UnknownCampaign",
     "UsageError",
+    "WithdrawnResult",
+    "aio",
     "connect",
     "connect_to_read",
     "input_path",
+    "joblib",
     "local_agents",
     "smiles",
 ]
 
-_COMPUTING = {"Executor": "executor", "Outcome": "outcomes", "Run": "run"}
+_HOMES = {
+    "Attempt": "model.views",
+    "Best": "results.ranking",
+    "Campaign": "campaign.campaign",
+    "CampaignSpec": "model.campaign_spec",
+    "Client": "api.client",
+    "Cursor": "results.cursor",
+    "Executor": "compute.executor",
+    "Failure": "model.views",
+    "FailureCause": "model.views",
+    "Fed": "results.feeder",
+    "Handler": "model.handler",
+    "Outcome": "compute.outcomes",
+    "OutputPart": "files.live_output",
+    "Prioritised": "campaign.priorities",
+    "Result": "model.views",
+    "RetryPolicy": "model.campaign_spec",
+    "Run": "compute.run",
+    "Seed": "model.seed",
+    "SeedCount": "ingest.seeding",
+    "Source": "ingest.sources",
+    "Status": "model.views",
+    "TaskFuture": "compute.futures",
+    "TaskView": "model.views",
+    "WithdrawnResult": "results.cursor",
+    "connect": "api.connecting",
+    "connect_to_read": "api.connecting",
+}
+
+if not TYPE_CHECKING:  # type checkers would take any name for one of this module
+
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module  # noqa: PLC0415
+
+        if name == "aio":
+            return import_module("taskq.api.aio")
+        if name in _HOMES:
+            found = getattr(import_module(f"taskq.{_HOMES[name]}"), name)
+            return globals().setdefault(name, found)
+        raise AttributeError(
+            f"module 'taskq' has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+        )
 
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module  # noqa: PLC0415
-
-    if name in _COMPUTING:
-        return getattr(import_module(f"taskq.compute.{_COMPUTING[name]}"), name)
-    if name == "aio":
-        return import_module("taskq.api.aio")
-    raise AttributeError(f"module 'taskq' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
 
 
 def local_agents(queue: Client, slots: int | None = None, path: str | None = None) -> LocalAgents:
     """Return agents of this machine as a context manager: they work while its block runs.
 
-    slots: tasks at a time; by default the number of processors.
-    path: the campaign that they serve, with all below it. By default the agents of the embedded
-    server, which is yours alone, serve all campaigns. On any other server they serve the campaign
-    that `queue` has created or given calls, with those below it: so they run nobody else's code
-    and refuse nobody's tasks. Raise `UsageError` if there is no such campaign, or several.
-
     Their Python is this program's, and finds what this program imports. Tasks that run at the end
     of the block get 5 s to end, then go back to the queue. The agents leave when this program ends,
-    however that happens. If they end before, waits for results raise `AgentsDied`, and so does the
-    end of the block.
+    however that happens.
+
+    Args:
+        queue: The queue that they serve.
+        slots: Tasks at a time; by default the number of processors.
+        path: The campaign that they serve, with all below it. By default the agents of the embedded
+            server, which is yours alone, serve all campaigns. On any other server they serve the
+            campaign that `queue` has created or given calls, with those below it: so they run
+            nobody else's code and refuse nobody's tasks.
+
+    Raises:
+        UsageError: No `path` was given, and `queue` knows no such campaign, or several.
+        AgentsDied: The agents ended before the block did; waits for results raise the same.
     """
     from taskq.compute.local_agents import LocalAgents  # noqa: PLC0415
 
     return LocalAgents(queue, slots, path)
+
+
+def joblib(queue: Client, *, trust: Trust = (), **options: Any) -> AbstractContextManager[Any]:
+    """Return a context manager in which `joblib.Parallel` computes on the agents of a queue.
+
+    So do scikit-learn's searches and all else that uses joblib; needs joblib. trust: see
+    `Client.map`. options: of `joblib.parallel_config`. n_jobs: how many calls are tasks at a time,
+    100 by default; agents decide how many run.
+    """
+    from taskq.compute.joblib_backend import configured  # noqa: PLC0415  # few programs need it
+
+    return configured(queue.queries, queue.calls, trust, options)
 
 
 def smiles(path: str | Path) -> Source:
@@ -162,4 +229,6 @@ def smiles(path: str | Path) -> Source:
     Each is `{"smiles": ..., "name": ...}`, without a name if it has none. The key of its task is
     its name, or its SMILES if it has no name.
     """
+    from taskq.ingest.sources import open_source  # noqa: PLC0415
+
     return open_source(path, format="smiles")

@@ -1,6 +1,6 @@
 """Fixtures of every test: a queue in a database of its own, on a real PostgreSQL.
 
-One server serves the whole run. Whoever needs it first starts it, be it this process or a worker
+One server serves the whole run. Anyone who needs it first starts it, be it this process or a worker
 of pytest-xdist; the process that began the run stops and removes it.
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import settings
+from hypothesis.internal.conjecture import engine
 
 from tests.fixtures.servers import make_home, remove_home
 from tests.helpers.leftovers import Leftovers
@@ -41,16 +42,21 @@ sys.dont_write_bytecode = False
 HOME = pytest.StashKey[Path]()
 LEFTOVERS = pytest.StashKey[Leftovers]()
 
-# No test has a time limit but that against hangs, in pyproject.toml: whoever else uses the machine
+# No test has a time limit but that against hangs, in pyproject.toml: other users of the machine
 # would decide what passes.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 # `pytest --hypothesis-profile=soak tests/property` looks for much longer.
 settings.register_profile("soak", max_examples=2_000, stateful_step_count=80)
+# Shrinking may last for 5 minutes by itself: as long as a test may take, so that what was found
+# would end in the limit against hangs, unseen.
+engine.MAX_SHRINKING_SECONDS = 45
 
 
 #: Folders of tests that need programs which few have: run only where they are named.
-NAMED_ONLY = ("containers", "deploy", "engines", "htcondor", "kubernetes", "pbs", "proxy", "slurm")
+NAMED_ONLY = frozenset(
+    "containers deploy engines helm htcondor kubernetes pbs proxy slurm".split()  # noqa: SIM905
+)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -69,8 +75,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 CHEAP = ("property", "protocol", "unit")
 
 
-@pytest.hookimpl(tryfirst=True)  # before the order is random
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+# Wrappers of plugins, such as pytest-randomly's, come later: the first case is always the same.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
     """Mark the cases of dear tests after the first as thorough."""
     here = Path(__file__).parent
     seen = set[tuple[Path, str]]()
@@ -82,6 +89,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if test in seen:
             item.add_marker(pytest.mark.thorough)
         seen.add(test)
+    return (yield)
 
 
 #: How many times as long as others tests that are marked so, and those of named folders, may take.

@@ -93,11 +93,6 @@ def _time(word: str, which: str, is_allowed: Callable[[float], bool]) -> float:
     return value
 
 
-def amount(word: str) -> float:
-    """Return a size of at least 0."""
-    return _number(word, "of 0 or more", lambda value: value >= 0)
-
-
 def count(word: str) -> int:
     """Return a whole number of at least 1."""
     if not (word.isdecimal() and int(word) > 0):
@@ -111,16 +106,6 @@ def size(word: str) -> int:
         return size_in_bytes(word)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _number(word: str, which: str, is_allowed: Callable[[float], bool]) -> float:
-    try:
-        value = float(word)
-    except ValueError:
-        value = math.nan
-    if not is_allowed(value) or value == math.inf:
-        raise argparse.ArgumentTypeError(f"{word!r} must be a number {which}")
-    return value
 
 
 def folder(word: str) -> Path:

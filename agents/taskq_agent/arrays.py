@@ -2,6 +2,8 @@
 
     ["<f8", [2, 3], "AAAA..."]    [[["n", "<i4"], ["x", "<f8"]], [1], "AAAA..."]
 
+In pickles and in large results, the memory itself takes the place of the Base64 (see `buffers`).
+
 The reader knows numbers, truth values, dates, text and bytes of fixed length, and records of them.
 It checks that there are exactly as many bytes as type and shape say before it allocates memory.
 """
@@ -12,7 +14,7 @@ import base64
 import importlib
 import math
 import re
-from typing import Any
+from typing import Any, Callable
 
 _ELEMENT = re.compile(r"[<>|][biufcmMSUV][0-9]{1,9}(\[[0-9]{0,9}[A-Za-z]{1,8}\])?")
 _OBJECT = "|O"
@@ -24,27 +26,48 @@ def storable(dtype: Any) -> bool:
     return dtype.kind in "biufcmMSUV" and not dtype.hasobject and dtype.itemsize > 0
 
 
-def encoded(array: Any) -> Any:
-    """Return an array of a `storable` type as JSON."""
-    return [stored_type(array.dtype), list(array.shape), base64.b64encode(array.tobytes()).decode()]
+def base64_of(data: Any) -> str:
+    """Return bytes as Base64."""
+    return base64.b64encode(data).decode()
+
+
+def bytes_of(stored: Any) -> Any:
+    """Return the bytes of text in Base64, or the bytes or buffer itself; ValueError if invalid."""
+    if isinstance(stored, (bytes, bytearray, memoryview)):
+        return stored
+    return base64.b64decode(stored, validate=True)
+
+
+def encoded(array: Any, of_bytes: Callable[[Any], Any]) -> Any:
+    """Return an array of a `storable` type as JSON; of_bytes: see `typed.encode`."""
+    numpy = importlib.import_module("numpy")
+    memory = numpy.ascontiguousarray(array).reshape(-1).view("u1").data
+    return [stored_type(array.dtype), list(array.shape), of_bytes(memory)]
 
 
 def decoded(stored: Any) -> Any:
-    """Return the array, which is writable. ValueError if it is no array."""
+    """Return the array, which is writable; of a writable buffer, a view. ValueError if invalid.
+
+    Where not all bytes are valid elements, the array has memory of its own: no other view of the
+    buffer can change what was checked.
+    """
     numpy = importlib.import_module("numpy")
-    kind, shape, text = stored
+    kind, shape, memory = stored
     dtype = dtype_of(kind)
     if dtype.hasobject:
         raise ValueError("bytes are no objects")
-    data = bytearray(base64.b64decode(text, validate=True))
+    data = memoryview(bytes_of(memory))
+    if data.readonly or not _takes_any_bytes(dtype):
+        data = memoryview(bytearray(data))
     if not all(type(one) is int and one >= 0 for one in shape):
         raise ValueError(f"no shape of an array: {shape!r:.80}")
-    if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != len(data):
-        raise ValueError(f"{len(data)} bytes are no array of {dtype!r:.80} and {shape!r:.80}")
-    if not data:
+    if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != data.nbytes:
+        raise ValueError(f"{data.nbytes} bytes are no array of {dtype!r:.80} and {shape!r:.80}")
+    if not data.nbytes:
         return numpy.zeros(shape, dtype)
     array = numpy.frombuffer(data, dtype)
-    _check(numpy, array)
+    if not _takes_any_bytes(dtype):
+        _check(numpy, array)
     return array.reshape(shape)
 
 
@@ -87,6 +110,12 @@ def _checked(stored: Any) -> Any:
         names = tuple(name) if isinstance(name, list) else name
         fields.append((names, _checked(kind), *map(tuple, shape)))
     return fields
+
+
+def _takes_any_bytes(dtype: Any) -> bool:
+    if dtype.names is not None or dtype.subdtype is not None:
+        return False
+    return dtype.kind not in "bU"
 
 
 def _check(numpy: Any, array: Any) -> None:

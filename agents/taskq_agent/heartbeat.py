@@ -4,27 +4,43 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import random
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Callable, Container, FrozenSet, Optional, Sequence, Tuple
 
 from taskq_agent.core.events import (
     AgentFailed,
+    CallFailed,
     Event,
     HeartbeatAnswered,
     HeartbeatFailed,
     StopOrdered,
 )
 from taskq_agent.errors import Refused, SessionLost, TransportError, TransportFailed
-from taskq_agent.protocol import Heartbeat, Held, Welcome
+from taskq_agent.protocol import (
+    CLOCK_OFF,
+    DISK_FULL,
+    EXCHANGES_FAIL,
+    SPOOL_UNUSABLE,
+    TRANSFERS_FAIL,
+    Answer,
+    Heartbeat,
+    Held,
+    Trouble,
+    Welcome,
+)
+from taskq_agent.spool import Spool
 from taskq_agent.task_messages import (
     MAX_OUTPUTS,
     MAX_UPDATES,
     FollowingAnswer,
-    TellingHeartbeat,
     Update,
+    UpdatingHeartbeat,
 )
 from taskq_agent.threads import CHECK_S, Slot, Watchdog
 from taskq_agent.transport import Transport
@@ -34,11 +50,96 @@ _PATIENCE_S = 0.5
 _MOST_HELD = 4_000
 
 
-class UpdateCollector:
-    """Collects updates in its own thread: a heartbeat must not wait for files of payloads."""
+#: A scratch disk with less free than this share of it and these bytes is nearly full.
+_LOW_SHARE = 0.05
+_LOW_BYTES = 1 << 30
+_CLOCK_OFF_S = 60.0
+#: A transfer must fail for so long, and so many exchanges in a row. One that waits for tasks may be
+#: ended early.
+_LEAST_FAILED = 3
+_FAILING_S = 20.0
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
+
+class Warnings:
+    """Warnings about the agent and its host, for the people of the queue.
+
+    scratch: the folder whose disk is looked at. spool: None if there is none. slots: whose
+    transfers are looked at.
+    """
+
+    def __init__(
+        self, scratch: Optional[Path], spool: Optional[Spool], slots: Sequence[Slot] = ()
+    ) -> None:
+        self._scratch = scratch
+        self._spool = spool
         self._slots = slots
+        self._disk_low = False
+        self._queue_ahead_s: Optional[float] = None
+        self._heard: Tuple[str, ...] = ()
+        self._failed = 0
+        self._failing_since = 0.0
+
+    def note(self, event: Event) -> None:
+        """Note whether an exchange was answered."""
+        if isinstance(event, Answer):
+            self._failed = 0
+        elif isinstance(event, CallFailed):
+            if not self._failed:
+                self._failing_since = time.monotonic()
+            self._failed += 1
+
+    def opened(self, welcome: Welcome) -> None:
+        """Begin a session; note the queue's clock, against one that nobody sets."""
+        self._heard = ()
+        self._failed = 0
+        if welcome.now:
+            self._queue_ahead_s = welcome.now - time.monotonic()
+
+    def look_at_disk(self) -> None:
+        """Look how much is free; this may wait for the file system."""
+        if self._scratch is not None:
+            with suppress(OSError):
+                usage = os.statvfs(self._scratch)
+                low = usage.f_bavail < _LOW_SHARE * usage.f_blocks
+                self._disk_low = low and usage.f_bavail * usage.f_frsize < _LOW_BYTES
+
+    def is_news(self, words: Tuple[str, ...]) -> bool:
+        """Return whether the queue has other warnings of this session."""
+        return words != self._heard
+
+    def heard(self, heartbeat: Heartbeat) -> None:
+        """Note that the queue has a heartbeat."""
+        self._heard = () if heartbeat.trouble is None else heartbeat.trouble.warnings
+
+    def words(self) -> Tuple[str, ...]:
+        """Return the words for a heartbeat."""
+        found = []
+        if self._spool is not None and self._spool.is_unusable:
+            found.append(SPOOL_UNUSABLE)
+        if self._disk_low:
+            found.append(DISK_FULL)
+        if self._queue_ahead_s is not None:
+            off_s = time.time() - time.monotonic() - self._queue_ahead_s
+            if abs(off_s) > _CLOCK_OFF_S:
+                found.append(CLOCK_OFF)
+        long_ago = time.monotonic() - _FAILING_S
+        if self._failed >= _LEAST_FAILED and self._failing_since < long_ago:
+            found.append(EXCHANGES_FAIL)
+        since = [slot.transfer_fails_since for slot in self._slots]
+        if any(one is not None and one < long_ago for one in since):
+            found.append(TRANSFERS_FAIL)
+        return tuple(found)
+
+
+class UpdateCollector:
+    """Collects updates in its own thread: a heartbeat must not wait for files of payloads.
+
+    look: called there as well, before each heartbeat.
+    """
+
+    def __init__(self, slots: Sequence[Slot], look: Callable[[], object] = lambda: None) -> None:
+        self._slots = slots
+        self._look = look
         self._changed = threading.Condition()
         self._asked = self._closed = False
         self._followed: Container[Held] = ()
@@ -75,11 +176,19 @@ class UpdateCollector:
 
     def _collected(self, followed: Container[Held]) -> Tuple[Update, ...]:
         try:
+            self._look()
             found = (slot.update(followed) for slot in self._slots)
             return tuple(one for one in found if one is not None)
         except Exception:
             log.exception("the updates of attempts cannot be collected")
             return ()
+
+
+def with_warnings(heartbeat: Optional[Heartbeat], words: Tuple[str, ...]) -> Optional[Heartbeat]:
+    """Return a heartbeat with warnings."""
+    if heartbeat is None or not words:
+        return heartbeat
+    return replace(heartbeat, trouble=replace(heartbeat.trouble or Trouble(), warnings=words))
 
 
 def with_updates(heartbeat: Optional[Heartbeat], found: Sequence[Update]) -> Optional[Heartbeat]:
@@ -91,7 +200,7 @@ def with_updates(heartbeat: Optional[Heartbeat], found: Sequence[Update]) -> Opt
     if not updates:
         return heartbeat
     silent = [replace(one, output=None, written=0) for one in updates[MAX_OUTPUTS:MAX_UPDATES]]
-    return TellingHeartbeat(**vars(heartbeat), updates=(*updates[:MAX_OUTPUTS], *silent))
+    return UpdatingHeartbeat(**vars(heartbeat), updates=(*updates[:MAX_OUTPUTS], *silent))
 
 
 log = logging.getLogger(__name__)
@@ -105,7 +214,8 @@ class HeartbeatThread:
 
     snapshot: takes the attempts whose output is followed, and soon returns the heartbeat to send,
     or None to send none this time. post: takes events; must not block. check_loop: called at
-    least every `CHECK_S` seconds while no heartbeat is in flight.
+    least every `CHECK_S` seconds while no heartbeat is in flight. heard: takes each answered
+    heartbeat.
 
     While somebody follows an attempt, heartbeats come every two seconds.
     """
@@ -119,12 +229,14 @@ class HeartbeatThread:
         post: Callable[[Event], None],
         check_loop: Callable[[], None],
         *,
+        heard: Callable[[Heartbeat], object] = lambda _: None,
         watchdog: Watchdog,
     ) -> None:
         self._transport = transport
         self._snapshot = snapshot
         self._post = post
         self._check_loop = check_loop
+        self._heard = heard
         self._watchdog = watchdog
         self._changed = threading.Condition()
         self._heartbeat_s = 0.0
@@ -195,6 +307,7 @@ class HeartbeatThread:
             self._schedule(time.monotonic() + retry_s)
             return
         self._failing = False
+        self._heard(heartbeat)
         self._post(
             HeartbeatAnswered(heartbeat.session, answer.orders, answer.timeline, answer.suspect)
         )

@@ -27,7 +27,7 @@ from taskq_agent.errors import Refused, TransportFailed
 from taskq_agent.protocol import Input
 from taskq_agent.transport import Blobs
 
-CACHE_BYTES = 20_000_000_000
+CACHE_BYTES = 20 << 30
 
 _DIGEST = re.compile("[0-9a-f]{64}")
 _NAME = re.compile(r"[0-9a-f]{64}(\.part)?")
@@ -64,7 +64,7 @@ class InputCache:
         pause: called with seconds to wait, often with 0; an exception that it raises ends the wait.
 
         Raises TransportFailed if the transfer broke; calling again resumes it. Raises Refused if
-        there is no such blob, OSError if the folder or the disk is unusable.
+        there is no such blob or a damaged one, OSError if the folder or the disk is unusable.
         """
         if not _DIGEST.fullmatch(wanted.digest):
             raise Refused(f"{wanted.digest!r:.80} is no digest of an input")
@@ -105,7 +105,7 @@ class InputCache:
 
     def _fetch(self, partial: int, wanted: Input, pause: Callable[[float], None]) -> None:
         """Complete a partial file; verify the existing part with the rest."""
-        size = os.fstat(partial).st_size
+        begun = size = os.fstat(partial).st_size
         hashed = hashlib.sha256()
         while chunk := os.read(partial, _CHUNK):
             hashed.update(chunk)
@@ -122,6 +122,8 @@ class InputCache:
             raise TransportFailed(f"{size} of {wanted.size} bytes of an input came")
         if hashed.hexdigest() != wanted.digest or size > wanted.size:
             os.ftruncate(partial, 0)
+            if not begun:  # the queue would send the same again
+                raise Refused(f"the stored file is damaged: it is not {wanted.digest}; add it anew")
             raise TransportFailed(f"an input came that is not {wanted.digest}; it is fetched anew")
         os.fsync(partial)
 

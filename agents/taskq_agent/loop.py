@@ -15,19 +15,27 @@ import logging
 import os
 import random
 import signal
+import tempfile
 import threading
 import time
 import uuid
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from taskq_agent.core import events as ev
 from taskq_agent.core.core import EXIT_AGENT_BROKEN, AgentCore
 from taskq_agent.handlers import MemoryRoom, Runner, RunnerSettings, make_runner
-from taskq_agent.heartbeat import HeartbeatThread, UpdateCollector, with_updates
-from taskq_agent.protocol import Heartbeat, Hello, LeaseIds
+from taskq_agent.heartbeat import (
+    HeartbeatThread,
+    UpdateCollector,
+    Warnings,
+    with_updates,
+    with_warnings,
+)
+from taskq_agent.protocol import Heartbeat, Hello, LeaseIds, Request
 from taskq_agent.resources import with_protocol
 from taskq_agent.settings import AgentSettings
 from taskq_agent.spool import Spool
@@ -59,20 +67,32 @@ class AgentSummary:
     exit_code: int
 
 
+def agent_of_processes(
+    transport: Transport, settings: AgentSettings, runner: RunnerSettings
+) -> Agent:
+    """Return an agent of processes; its `run` raises OSError if this node cannot start them."""
+    room = None if runner.node.memory is None else MemoryRoom(runner.node.memory)
+    return Agent(
+        transport,
+        settings,
+        lambda slot: make_runner(slot, runner, transport, room),
+        scratch=runner.scratch_root or Path(tempfile.gettempdir()),
+    )
+
+
 def run_agent(
     transport: Transport, settings: AgentSettings, runner: RunnerSettings
 ) -> AgentSummary:
     """Run an agent of processes to its end; OSError if this node cannot start them."""
-    room = None if runner.node.memory is None else MemoryRoom(runner.node.memory)
-    return Agent(transport, settings, lambda slot: make_runner(slot, runner, transport, room)).run()
+    return agent_of_processes(transport, settings, runner).run()
 
 
 class Agent:
     """An agent: works until there is a reason to shut down.
 
     make_runner: makes the runner of a slot, numbered from 0. `run` passes its exceptions on, and
-    has claimed nothing then. abandon: ends the process at once with an exit code; called when the
-    loop itself hangs.
+    has claimed nothing then. scratch: the folder whose disk is watched. abandon: ends the process
+    at once with an exit code; called when the loop itself hangs.
     """
 
     def __init__(
@@ -81,11 +101,13 @@ class Agent:
         settings: AgentSettings,
         make_runner: Callable[[int], Runner],
         *,
+        scratch: Optional[Path] = None,
         abandon: Callable[[int], object] = os._exit,
     ) -> None:
         self._transport = transport
         self._settings = settings
         self._make_runner = make_runner
+        self._scratch = scratch
         self._abandon = abandon
         # A signal handler may interrupt `put` and call it again: SimpleQueue is reentrant.
         self._events: SimpleQueue[ev.Event] = SimpleQueue()
@@ -95,6 +117,10 @@ class Agent:
     def terminate(self) -> None:
         """Ask the agent to shut down; a second call: at once. May be called from any thread."""
         self._events.put(ev.TermSignal())
+
+    def wake(self) -> None:
+        """Make the agent claim soon, since there may be tasks. May be called from any thread."""
+        self._events.put(ev.Woken())
 
     def run(self) -> AgentSummary:
         """Work, once. In the main thread, SIGTERM and SIGINT mean `terminate` meanwhile."""
@@ -116,13 +142,15 @@ class Agent:
             caller = Caller(self._transport, self._events.put, Watchdog(settings.watchdog_s))
             stack.callback(caller.close, _LAST_CALL_S)
             slots: List[Slot] = []
-            updates = UpdateCollector(slots)
+            warnings = Warnings(self._scratch, spool, slots)
+            updates = UpdateCollector(slots, warnings.look_at_disk)
             stack.callback(updates.close)
             heartbeats = HeartbeatThread(
                 self._transport,
-                lambda followed: self._snapshot(core, updates.collect(followed)),
+                lambda followed: self._snapshot(core, updates.collect(followed), warnings),
                 self._events.put,
                 self._check_loop,
+                heard=warnings.heard,
                 watchdog=Watchdog(settings.watchdog_s),
             )
             stack.callback(heartbeats.close, _LAST_CALL_S)
@@ -131,9 +159,12 @@ class Agent:
                 runner = self._make_runner(number)
                 slots.append(Slot(number, runner, self._events.put))
 
-            end = self._loop(
-                core, _action_handlers(caller, heartbeats, slots, spool), [caller, heartbeats]
-            )
+            def opened(action: ev.StartHeartbeats) -> None:
+                warnings.opened(action.welcome)
+                heartbeats.keep(action.welcome)
+
+            handlers = _action_handlers(caller, opened, slots, spool)
+            end = self._loop(core, handlers, [caller, heartbeats], warnings.note)
         summary = AgentSummary(
             **asdict(core.totals()),
             undelivered=core.undelivered(),
@@ -156,11 +187,13 @@ class Agent:
         core: AgentCore,
         action_handlers: Dict[type, Callable[[Any], object]],
         watched: List[Union[Caller, HeartbeatThread]],
+        note: Callable[[ev.Event], object],
     ) -> ev.Exit:
         check_at = 0.0
         event: ev.Event = ev.Tick()
         while True:
             now = time.monotonic()
+            note(event)
             with self._lock:
                 actions = core.handle(event, now)
                 due = core.due()
@@ -183,10 +216,13 @@ class Agent:
         except Empty:
             return ev.Tick()
 
-    def _snapshot(self, core: AgentCore, updates: Sequence[Update]) -> Optional[Heartbeat]:
+    def _snapshot(
+        self, core: AgentCore, updates: Sequence[Update], warnings: Warnings
+    ) -> Optional[Heartbeat]:
+        words = warnings.words()
         with self._lock:
-            heartbeat = core.heartbeat()
-        return with_updates(heartbeat, updates)
+            heartbeat = core.heartbeat(news=warnings.is_news(words))
+        return with_updates(with_warnings(heartbeat, words), updates)
 
     def _check_loop(self) -> None:
         if self._loop_watchdog.is_hung(time.monotonic()):
@@ -217,7 +253,10 @@ class Agent:
 
 
 def _action_handlers(
-    caller: Caller, heartbeats: HeartbeatThread, slots: List[Slot], spool: Optional[Spool]
+    caller: Caller,
+    opened: Callable[[ev.StartHeartbeats], object],
+    slots: List[Slot],
+    spool: Optional[Spool],
 ) -> Dict[type, Callable[[Any], object]]:
     def spool_report(action: ev.SpoolReport) -> None:
         if spool is not None:
@@ -228,12 +267,13 @@ def _action_handlers(
             spool.forget(action.reports)
 
     return {
-        ev.OpenSession: caller.call,
-        ev.SendExchange: caller.call,
+        Hello: caller.call,
+        Request: caller.call,
         ev.CloseSession: caller.call,
         ev.CancelExchange: lambda action: caller.cancel_exchange(action.request),
-        ev.StartHeartbeats: lambda action: heartbeats.keep(action.welcome),
-        ev.StartTask: lambda action: slots[action.slot].start(action.task, action.campaign),
+        ev.StartHeartbeats: opened,
+        ev.StartTask: lambda action: slots[action.slot].start(action.tasks, action.campaign),
+        ev.TakeBack: lambda action: slots[action.slot].take_back(),
         ev.StopTask: lambda action: slots[action.slot].stop(),
         ev.SpoolReport: spool_report,
         ev.ForgetReports: forget_reports,

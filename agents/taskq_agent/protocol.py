@@ -75,13 +75,15 @@ class Welcome:
     """The opened session, and its intervals.
 
     The session expires `lease_s` seconds after the last heartbeat that arrived. token: the
-    session's credential for a gateway; a secret.
+    session's credential for a gateway; a secret. now: the queue's clock, in seconds since 1970; 0
+    means unknown.
     """
 
     session: int
     heartbeat_s: float
     lease_s: float
     token: str = field(default="", repr=False)
+    now: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -261,17 +263,31 @@ class Answer:
         return self.unfinished - self.unservable.tasks
 
 
+#: Warnings of an agent: reports cannot be written to its spool and are in memory only; its scratch
+#: disk is nearly full; its clock is off by more than a minute; its exchanges fail, and heartbeats
+#: do not; inputs or large results are not transferred.
+SPOOL_UNUSABLE = "spool"
+DISK_FULL = "disk"
+CLOCK_OFF = "clock"
+EXCHANGES_FAIL = "exchange"
+TRANSFERS_FAIL = "transfer"
+
+
 @dataclass(frozen=True)
 class Trouble:
-    """State of an agent that makes one attempt at a time since so many in a row have failed fast.
+    """What is wrong with an agent: it makes one attempt at a time, or has warnings, or both.
 
-    On a suspected host (see `HeartbeatAnswer`) the number may be any, and the failures may have
-    been slow. error_class: of the last failure. try_in_s: seconds until the next attempt.
+    failures: how many in a row have failed fast, so that it makes one attempt at a time. On a
+    suspected host (see `HeartbeatAnswer`) the number may be any, and the failures may have been
+    slow. error_class: of the last failure. try_in_s: seconds until the next attempt. warnings:
+    `SPOOL_UNUSABLE`, `DISK_FULL`, `CLOCK_OFF`, `EXCHANGES_FAIL`, `TRANSFERS_FAIL`; the queue
+    ignores other words.
     """
 
-    failures: int
-    error_class: str
-    try_in_s: float
+    failures: int = 0
+    error_class: str = ""
+    try_in_s: float = 0.0
+    warnings: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -366,12 +382,15 @@ def dumps(message: Any) -> str:
     ValueError or TypeError if it holds values that JSON cannot represent: NaN, infinity, other
     objects.
     """
-    return json.dumps(
-        message, default=_members, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return _encode(message)
 
 
 def _members(message: Any) -> Any:
     if not is_dataclass(message):
         raise TypeError(f"a {type(message).__name__} cannot be written as JSON")
     return vars(message)
+
+
+_encode = json.JSONEncoder(
+    default=_members, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+).encode

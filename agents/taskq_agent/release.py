@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import Final
 
 #: The name that pip knows. What is imported is `taskq`; another project has that name on PyPI.
@@ -14,6 +13,8 @@ def release() -> str:
 
     `taskq.pilots.agent_file` puts the metadata into the file.
     """
+    from importlib import metadata  # noqa: PLC0415  # dear, and programs seldom ask
+
     try:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:

@@ -181,21 +181,21 @@ def within_batch_job(
     begun: float,
     now: Optional[float] = None,
 ) -> AgentSettings:
-    """Return the settings, with `max_seconds` no longer than what is left of the batch job.
+    """Return the settings, with `max_seconds` as what is left of it and of the batch job.
 
-    begun: when this process began; wall times come without a beginning, and count from it. now: by
-    default the present. Both are seconds since 1970.
+    begun: when this process began; `max_seconds` and wall times without a beginning count from it.
+    now: by default the present. Both are seconds since 1970.
     """
     now = time.time() if now is None else now
     ends = dict(_ends(environment, begun, now))
-    if not ends:
+    own = math.inf if agent.max_seconds is None else begun + agent.max_seconds
+    name = min(ends, key=ends.__getitem__, default=None)
+    if name is not None and ends[name] < own:
+        own = ends[name]
+        log.info("the batch job ends in %.0f s, says %s", max(own - now, 0), name)
+    if own == math.inf:
         return agent
-    name = min(ends, key=lambda one: ends[one])
-    left_s = max(ends[name] - now, _SHORTEST_LIFE_S)
-    if agent.max_seconds is not None and agent.max_seconds <= left_s:
-        return agent
-    log.info("the batch job ends in %.0f s, says %s", left_s, name)
-    return replace(agent, max_seconds=left_s)
+    return replace(agent, max_seconds=max(own - now, _SHORTEST_LIFE_S))
 
 
 def _ends(environment: Mapping[str, str], begun: float, now: float) -> Iterator[Tuple[str, float]]:

@@ -11,7 +11,7 @@ import random
 import stat
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Optional
 
@@ -23,14 +23,12 @@ from taskq_agent.release import release
 from taskq_agent.resources import within_batch_job
 from taskq_agent.run_options import add_options, settings
 from taskq_agent.self_test import TOKEN_VARIABLE, Node, Unfit, check_node, unfit
-from taskq_agent.settings import AgentSettings
 from taskq_agent.streams import log_to_stderr
 
 log = logging.getLogger(__name__)
 
 _MAX_TOKEN_BYTES = 4_096
 _MANAGER_PREFIX = "tqm_"
-_SHORTEST_LIFE_S = 0.001
 
 
 def add_to(actions: Any) -> None:
@@ -53,13 +51,13 @@ def add_to(actions: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    begun, begun_at = time.monotonic(), time.time()
+    begun = time.time()
     parser: argparse.ArgumentParser = options.parser
     log_to_stderr(verbose=options.verbose, quiet=options.quiet)
     try:
         token = _token(options.token_file)
         gateways = GatewayList(options.gateways, insecure=options.insecure_http)
-        dialer = Dialer(tls_context(options.ca, options.cert, options.key))
+        dialer = Dialer(tls_context(options.ca, options.tls_cert, options.tls_key))
         agent, runner = settings(vars(options), release=release(), longest_wait_s=LONGEST_WAIT_S)
     except (OSError, ValueError) as error:
         parser.error(str(error))
@@ -67,8 +65,7 @@ def _run(options: argparse.Namespace) -> int:
         time.sleep(random.uniform(0, options.spread_s))  # noqa: S311 - no secret
     try:
         check_node(Node(runner.scratch_root, gateways, dialer, options.self_test or ()))
-        agent = _with_time_left(agent, time.monotonic() - begun)
-        agent = within_batch_job(agent, os.environ, begun=begun_at)
+        agent = within_batch_job(agent, os.environ, begun=begun)
         with HttpTransport(gateways, token, dialer, release=agent.release) as transport:
             summary = run_agent(transport, agent, runner)
     except (Unfit, OSError) as error:
@@ -77,13 +74,6 @@ def _run(options: argparse.Namespace) -> int:
         summary = unfit(f"{error}{hint}")
     sys.stdout.write(json.dumps(asdict(summary)) + "\n")
     return summary.exit_code
-
-
-def _with_time_left(agent: AgentSettings, gone_s: float) -> AgentSettings:
-    """Return the settings for the rest of the batch job's time."""
-    if agent.max_seconds is None:
-        return agent
-    return replace(agent, max_seconds=max(agent.max_seconds - gone_s, _SHORTEST_LIFE_S))
 
 
 def _token(file: Optional[Path]) -> str:

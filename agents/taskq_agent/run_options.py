@@ -27,6 +27,7 @@ class Option:
 
     check: a function of `arguments`, or int; None: a switch. usual: the default to show to people,
     if the value does not say it. dest: the name of the parsed value, if it is not the flag's.
+    placeholder: of the value in the help, if its kind does not say it.
     """
 
     group: str
@@ -37,6 +38,7 @@ class Option:
     usual: str = ""
     repeated: bool = False
     dest: str = ""
+    placeholder: str = ""
 
     @property
     def name(self) -> str:
@@ -46,19 +48,22 @@ class Option:
     @property
     def metavar(self) -> Optional[str]:
         """The placeholder for the value in the help."""
-        return _METAVARS.get(self.check)
+        return self.placeholder or _METAVARS.get(self.check)
 
     @property
     def help(self) -> str:
         """The help text, a part of a sentence."""
-        usual = self.usual or ("" if self.default is None else f"{self.default}")
-        more = "; may be repeated" if self.repeated else ""
-        return f"{self.text}{more}; default: {usual}" if usual else f"{self.text}{more}"
+        usual = f"; default: {self.usual_text}" if self.usual_text else ""
+        return f"{self.text}{'; may be repeated' * self.repeated}{usual}"
+
+    @property
+    def usual_text(self) -> str:
+        """The default to show to people; "" if there is none."""
+        return self.usual or ("" if self.default is None else f"{self.default}")
 
 
 _METAVARS = {
     int: "N",
-    arguments.amount: "N",
     arguments.count: "N",
     arguments.size: "SIZE",
     arguments.command: "COMMAND",
@@ -83,8 +88,6 @@ def _time(flag: str, default: float, text: str) -> Option:
     return Option(_TIMES, flag, arguments.seconds, text, default, f"{default:g}s", dest=name)
 
 
-_CACHE_GB = RunnerSettings.cache_bytes / 1e9
-
 OPTIONS = (
     _work("--slots", int, "tasks that run at the same time", default=AgentSettings.slots),
     _work(
@@ -101,6 +104,7 @@ OPTIONS = (
         "gpu or mem=64",
         repeated=True,
         dest="offers",
+        placeholder="TAG",
     ),
     _work(
         "--cores",
@@ -122,9 +126,21 @@ OPTIONS = (
         "leave after so long without a task, such as 120s or 5m",
         dest="idle_timeout_s",
     ),
-    _node("--name", arguments.text, "what people call this agent", default=AgentSettings.name),
-    _node("--host", arguments.text, "where it runs", usual="the name of this machine"),
-    _node("--site", arguments.text, "the place it runs at, such as a cluster"),
+    _node(
+        "--name",
+        arguments.text,
+        "what people call this agent",
+        default=AgentSettings.name,
+        placeholder="NAME",
+    ),
+    _node(
+        "--host",
+        arguments.text,
+        "where it runs",
+        usual="the name of this machine",
+        placeholder="HOST",
+    ),
+    _node("--site", arguments.text, "the place it runs at, such as a cluster", placeholder="SITE"),
     _node(
         "--spool",
         arguments.folder,
@@ -147,11 +163,12 @@ OPTIONS = (
         dest="cache_dir",
     ),
     _node(
-        "--cache-gb",
-        arguments.amount,
+        "--cache-size",
+        arguments.size,
         "above this size, remove inputs there that no task uses, oldest first",
-        default=_CACHE_GB,
-        usual=f"{_CACHE_GB:g}",
+        default=RunnerSettings.cache_bytes,
+        usual="20G",
+        dest="cache_bytes",
     ),
     _node(
         "--container-runtime",
@@ -166,10 +183,11 @@ OPTIONS = (
     ),
     Option(
         _TIMES,
-        "--max-seconds",
+        "--time-limit",
         arguments.seconds_above_0,
         "time limit of the batch job, if the batch system does not give it: the agent takes no "
         "task that cannot end in time",
+        dest="max_seconds",
     ),
     _time(
         "--grace",
@@ -217,7 +235,7 @@ def settings(parsed: Mapping[str, Any], **further: Any) -> Tuple[AgentSettings, 
         grace_s=parsed["payload_grace_s"],
         keep_scratch=parsed["keep_scratch"],
         cache_dir=parsed["cache_dir"],
-        cache_bytes=round(parsed["cache_gb"] * 1e9),
+        cache_bytes=parsed["cache_bytes"],
         container_runtime=parsed["container_runtime"],
         slots=agent.slots,
         node=node,
@@ -244,7 +262,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=arguments.seconds,
         default=0.0,
         metavar="TIME",
-        help="begin at random within this time, so that many do not begin at once; default: 0",
+        help="begin at random within this time, so that many do not begin at once; default: 0s",
     )
     for option in OPTIONS:
         add = groups[option.group].add_argument
@@ -278,8 +296,8 @@ def _add_queue(group: argparse._ArgumentGroup) -> None:
     )
     add("--token-file", type=Path, metavar="FILE", help="holds the token of the site")
     add("--ca", type=Path, metavar="FILE", help="trust these authorities, not the system's")
-    add("--cert", type=Path, metavar="FILE", help="certificate to present")
-    add("--key", type=Path, metavar="FILE", help="its key, if that is not in the same file")
+    add("--tls-cert", type=Path, metavar="FILE", help="certificate to present")
+    add("--tls-key", type=Path, metavar="FILE", help="its key, if it is in a file of its own")
     add(
         "--insecure-http",
         action="store_true",

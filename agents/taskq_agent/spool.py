@@ -56,6 +56,7 @@ class Spool:
         self._file: Optional[int] = None
         self._file_bytes = 0
         self._retry_at: Optional[float] = None
+        self.is_unusable = False  # the last report could not be written
 
     def open(self) -> List[Tuple[Report, int]]:
         """Take over the reports of earlier processes; return them with their line lengths."""
@@ -86,6 +87,7 @@ class Spool:
                 self._retry()
             else:
                 self._append(self._file, line)
+                self.is_unusable = False
         except OSError as error:
             self._write_failed(error)
 
@@ -150,6 +152,7 @@ class Spool:
         if self._retry_at is None or self._clock() >= self._retry_at:
             self._rewrite()
             self._recovered()
+            self.is_unusable = False
 
     def _recovered(self) -> None:
         if self._retry_at is not None:
@@ -160,6 +163,7 @@ class Spool:
         if self._retry_at is None:
             log.warning("%s: %s; reports are in memory only", self.path, error)
         self._retry_at = self._clock() + _RETRY_S
+        self.is_unusable = True
 
 
 def _abandoned(folder: Path, locks: contextlib.ExitStack) -> Iterator[Tuple[Path, BinaryIO]]:

@@ -41,7 +41,7 @@ class Update:
 
 
 @dataclass(frozen=True)
-class TellingHeartbeat(Heartbeat):
+class UpdatingHeartbeat(Heartbeat):
     """A heartbeat of an agent whose attempts have updates: one each at most."""
 
     updates: Tuple[Update, ...] = ()

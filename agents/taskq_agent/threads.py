@@ -8,23 +8,20 @@ from __future__ import annotations
 import logging
 import threading
 from queue import SimpleQueue
-from typing import Callable, Container, Optional, Tuple
+from typing import Callable, Container, Optional, Sequence, Tuple
 
 from taskq_agent.core.events import (
     AgentFailed,
-    AnswerArrived,
     Call,
     CallFailed,
+    CallsEnded,
     Closed,
     Event,
-    Opened,
-    OpenSession,
-    SendExchange,
     TaskEnded,
 )
 from taskq_agent.errors import TransportError
-from taskq_agent.handlers.base import Runner
-from taskq_agent.protocol import CampaignTerms, Held, Request, Task
+from taskq_agent.handlers.base import Ended, Runner
+from taskq_agent.protocol import CampaignTerms, Held, Hello, Request, Task
 from taskq_agent.task_messages import Update
 from taskq_agent.transport import Transport
 
@@ -105,10 +102,10 @@ class Caller:
 
     def _outcome(self, call: Call) -> Event:
         try:
-            if isinstance(call, SendExchange):
-                return AnswerArrived(self._transport.exchange(call.request))
-            if isinstance(call, OpenSession):
-                return Opened(self._transport.open(call.hello))
+            if isinstance(call, Request):
+                return self._transport.exchange(call)
+            if isinstance(call, Hello):
+                return self._transport.open(call)
             self._transport.close(call.session, call.reason, call.exit_code)
             return Closed()
         except TransportError as error:
@@ -122,13 +119,17 @@ class Slot:
         self._slot = slot
         self._runner = runner
         self._post = post
-        self._tasks: SimpleQueue[Optional[Tuple[Task, CampaignTerms]]] = SimpleQueue()
+        self._tasks: SimpleQueue[Optional[Tuple[Sequence[Task], CampaignTerms]]] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"taskq-slot-{slot}", daemon=True)
         self._thread.start()
 
-    def start(self, task: Task, campaign: CampaignTerms) -> None:
-        """Run a task; the slot must be idle."""
-        self._tasks.put((task, campaign))
+    def start(self, tasks: Sequence[Task], campaign: CampaignTerms) -> None:
+        """Run a task, or several short calls of a function; the slot must be idle."""
+        self._tasks.put((tasks, campaign))
+
+    def take_back(self) -> None:
+        """Make the slot give back soon the calls that have not begun."""
+        self._runner.take_back()
 
     def stop(self) -> None:
         """Make the running task end soon."""
@@ -137,6 +138,11 @@ class Slot:
     def update(self, followed: Container[Held]) -> Optional[Update]:
         """Return the update of the running task; see `Runner`."""
         return self._runner.update(followed)
+
+    @property
+    def transfer_fails_since(self) -> Optional[float]:
+        """Since when an input or large result is not transferred; see `Runner`."""
+        return self._runner.transfer_fails_since
 
     def finish(self) -> None:
         """Take no more tasks, and clean up."""
@@ -152,9 +158,18 @@ class Slot:
         try:
             try:
                 while (work := self._tasks.get()) is not None:
-                    self._post(TaskEnded(self._slot, self._runner.run(*work)))
+                    tasks, campaign = work
+                    if len(tasks) == 1:
+                        ended: Optional[Ended] = self._runner.run(tasks[0], campaign)
+                    else:
+                        ended = self._runner.run_several(tasks, campaign, self._tell)
+                    if ended is not None:
+                        self._post(TaskEnded(self._slot, ended))
             finally:
                 self._runner.close()
         except Exception:
             log.exception("slot %d has failed", self._slot)
             self._post(AgentFailed(f"slot {self._slot} has failed"))
+
+    def _tell(self, ends: Sequence[Ended], unbegun: int, apart: bool) -> None:
+        self._post(CallsEnded(self._slot, tuple(ends), unbegun, apart))

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
 from taskq_agent import archive, arguments
+from taskq_agent.buffers import json_of
 from taskq_agent.errors import Refused
 from taskq_agent.handlers import Ended, Runner, RunnerSettings, check_handler, make_runner
 from taskq_agent.protocol import DONE, RESULT_REFERENCE, CampaignTerms, Held, Input, Task
@@ -171,7 +172,7 @@ def _try(options: argparse.Namespace) -> int:
         ended = _ended(make_runner(0, settings, blobs), task, campaign)
     if ended.result is not None and RESULT_REFERENCE in ended.result:
         large = blobs.written[ended.result[RESULT_REFERENCE]["digest"]]
-        ended = replace(ended, result=json.loads(large))
+        ended = replace(ended, result=json_of(large))
     shown = {name: value for name, value in asdict(ended).items() if name != "output"}
     for data in blobs.outputs.values():
         head = archive.heading(archive.OUTPUT, task.campaign, task.task)

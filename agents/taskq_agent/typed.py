@@ -23,7 +23,6 @@ may want other arguments than it passes on, nor a property is called.
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import sys
@@ -52,8 +51,10 @@ from taskq_agent import arrays
 from taskq_agent.protocol import RESULT_REFERENCE
 from taskq_agent.text import is_unicode
 
-Pickle = Callable[[Any], List[str]]
-Unpickle = Callable[[List[str]], Any]
+Pickle = Callable[[Any], List[Any]]
+Unpickle = Callable[[List[Any]], Any]
+#: Makes JSON of bytes: text in Base64, or something that the writer of the JSON will replace.
+OfBytes = Callable[[Any], Any]
 
 #: Elements of a set, or names of an object, that may share another one's hash. Building from more
 #: of them, made up to collide, would take hours.
@@ -68,29 +69,34 @@ class NotStorable(TypeError):
     """A value is neither JSON nor one of the types of this module, and may not be pickled."""
 
 
-def encode(value: Any, pickle: Optional[Pickle] = None) -> Any:
+def encode(
+    value: Any, pickle: Optional[Pickle] = None, of_bytes: OfBytes = arrays.base64_of
+) -> Any:
     """Return a value as JSON. NotStorable, or what `pickle` raises, if that is not possible.
 
-    pickle: called for objects of other types; None if they are not allowed.
+    pickle: called for objects of other types; None if they are not allowed. of_bytes: called for
+    bytes and the memory of arrays, except in sets and names.
     """
     kind = type(value)
     if value is None or kind is bool or kind is int:
         return value
     if kind is str:
         return (
-            value if _is_text(value) else {"$str": _base64(value.encode("utf-8", "surrogatepass"))}
+            value
+            if _is_text(value)
+            else {"$str": arrays.base64_of(value.encode("utf-8", "surrogatepass"))}
         )
     if isinstance(value, float):
         return _float(float(value))
     if kind is list:
-        return [encode(one, pickle) for one in value]
+        return [encode(one, pickle, of_bytes) for one in value]
     if kind is dict:
-        return _encode_dict(value, pickle)
+        return _encode_dict(value, pickle, of_bytes)
     if kind is tuple:
-        return {"$tuple": [encode(one, pickle) for one in value]}
+        return {"$tuple": [encode(one, pickle, of_bytes) for one in value]}
     if kind in (set, frozenset):
         return {f"${kind.__name__}": _in_order(encode(one, pickle) for one in value)}
-    return _encode_other(value, kind, pickle)
+    return _encode_other(value, kind, pickle, of_bytes)
 
 
 def with_sets_in_order(stored: Any) -> Any:
@@ -111,21 +117,25 @@ def _in_order(values: Iterable[Any]) -> List[Any]:
     return sorted(values, key=lambda one: json.dumps(one, sort_keys=True, separators=(",", ":")))
 
 
-def _encode_dict(value: Dict[Any, Any], pickle: Optional[Pickle]) -> Dict[str, Any]:
+def _encode_dict(
+    value: Dict[Any, Any], pickle: Optional[Pickle], of_bytes: OfBytes
+) -> Dict[str, Any]:
     if all(type(name) is str and name[:1] != _MARK and _is_text(name) for name in value):
-        return {name: encode(one, pickle) for name, one in value.items()}
-    pairs = [[encode(name, pickle), encode(one, pickle)] for name, one in value.items()]
+        return {name: encode(one, pickle, of_bytes) for name, one in value.items()}
+    pairs = [[encode(name, pickle), encode(one, pickle, of_bytes)] for name, one in value.items()]
     return {"$dict": pairs}
 
 
-def _encode_other(value: Any, kind: type, pickle: Optional[Pickle]) -> Any:
+def _encode_other(value: Any, kind: type, pickle: Optional[Pickle], of_bytes: OfBytes) -> Any:
+    if kind is bytes or kind is bytearray:
+        return {f"${kind.__name__}": of_bytes(value)}
     if kind in _ENCODERS:
         return {f"${kind.__name__.lower()}": _ENCODERS[kind](value)}
     if isinstance(value, PurePath):
         return {"$path": encode(str(value))}
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
-        array = _encode_numpy(numpy, value)
+        array = _encode_numpy(numpy, value, of_bytes)
         if array is not None:
             return array
     if pickle is not None:
@@ -135,26 +145,26 @@ def _encode_other(value: Any, kind: type, pickle: Optional[Pickle]) -> Any:
     )
 
 
-def _encode_numpy(numpy: Any, value: Any) -> Any:
+def _encode_numpy(numpy: Any, value: Any, of_bytes: OfBytes) -> Any:
     """Return a NumPy scalar or array as JSON; None if it holds objects or is of a subclass."""
     for kind, plain in ((numpy.bool_, bool), (numpy.integer, int), (numpy.floating, float)):
         if isinstance(value, kind):
             return encode(plain(value))
     if isinstance(value, numpy.complexfloating):
         return encode(complex(value))
-    return _encode_array(numpy, value)
+    return _encode_array(numpy, value, of_bytes)
 
 
-def _encode_array(numpy: Any, value: Any) -> Any:
+def _encode_array(numpy: Any, value: Any, of_bytes: OfBytes) -> Any:
     array = numpy.asarray(value)
     if not arrays.storable(array.dtype) or (
         isinstance(value, numpy.ndarray) and array is not value
     ):
         return None
-    return {"$array" if array is value else "$scalar": arrays.encoded(array)}
+    return {"$array" if array is value else "$scalar": arrays.encoded(array, of_bytes)}
 
 
-def exact(value: Any) -> Any:
+def exact(value: Any, of_bytes: OfBytes) -> Any:
     """Return a value of one of these types, or a NumPy element type, as JSON; None for others.
 
     For pickles, which keep exact types: NumPy scalars, and time zones.
@@ -171,7 +181,7 @@ def exact(value: Any) -> Any:
         return {"$zone": value.key}
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
-        return _encode_array(numpy, value)
+        return _encode_array(numpy, value, of_bytes)
     if (
         numpy is not None
         and isinstance(value, numpy.dtype)
@@ -226,15 +236,18 @@ def refuse_alike(values: Collection[Any]) -> None:
 
 
 def encode_call(
-    args: Tuple[Any, ...], kwargs: Mapping[str, Any], pickle: Optional[Pickle] = None
+    args: Tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    pickle: Optional[Pickle] = None,
+    of_bytes: OfBytes = arrays.base64_of,
 ) -> Dict[str, Any]:
-    """Return the payload for a call."""
+    """Return the payload for a call; the others: see `encode`."""
     if len(args) == 1 and not kwargs and type(args[0]) is dict and _ARGS not in args[0]:
-        payload: Dict[str, Any] = encode(args[0], pickle)
+        payload: Dict[str, Any] = encode(args[0], pickle, of_bytes)
         return payload
-    payload = {_ARGS: [encode(one, pickle) for one in args]}
+    payload = {_ARGS: [encode(one, pickle, of_bytes) for one in args]}
     if kwargs:
-        payload["kwargs"] = encode(dict(kwargs), pickle)
+        payload["kwargs"] = encode(dict(kwargs), pickle, of_bytes)
     return payload
 
 
@@ -250,9 +263,11 @@ def decode_call(
     raise ValueError("the payload's args are no list, or its kwargs no object")
 
 
-def encode_result(value: Any, pickle: Optional[Pickle] = None) -> Dict[str, Any]:
+def encode_result(
+    value: Any, pickle: Optional[Pickle] = None, of_bytes: OfBytes = arrays.base64_of
+) -> Dict[str, Any]:
     """Return the result to store for a value."""
-    stored = encode(value, pickle)
+    stored = encode(value, pickle, of_bytes)
     if type(value) is dict and value.keys() != {_VALUE} and RESULT_REFERENCE not in stored:
         result: Dict[str, Any] = stored
         return result
@@ -282,14 +297,6 @@ def _float(value: float) -> Any:
     return value
 
 
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _bytes(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
-
-
 def _complex(parts: List[Any]) -> complex:
     real, imaginary = (decode(part) for part in parts)
     return complex(real, imaginary)
@@ -308,8 +315,6 @@ def _article(kind: type) -> str:
 
 
 _ENCODERS: Dict[type, Callable[[Any], Any]] = {
-    bytes: _base64,
-    bytearray: _base64,
     complex: lambda value: [_float(value.real), _float(value.imag)],
     datetime: datetime.isoformat,
     date: date.isoformat,
@@ -326,9 +331,9 @@ _COLLECTIONS: Dict[str, Callable[[Any], Any]] = {
 }
 _PLAIN: Dict[str, Callable[[Any], Any]] = {
     "$float": float,
-    "$str": lambda text: _bytes(text).decode("utf-8", "surrogatepass"),
-    "$bytes": _bytes,
-    "$bytearray": lambda text: bytearray(_bytes(text)),
+    "$str": lambda text: arrays.bytes_of(text).decode("utf-8", "surrogatepass"),
+    "$bytes": lambda stored: bytes(arrays.bytes_of(stored)),
+    "$bytearray": lambda stored: bytearray(arrays.bytes_of(stored)),
     "$complex": _complex,
     "$datetime": datetime.fromisoformat,
     "$date": date.fromisoformat,

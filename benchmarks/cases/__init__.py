@@ -1,28 +1,29 @@
 """Cases of the benchmarks: each measures figures, compares them, and has goals.
 
-claims     one-row, batches, connections, pooler, kept-open: beside the limit
-seeding    beside a bare COPY
-sizes      backlog, history, campaigns: beside many, against beside few
+claims     one-row, batches, connections, pooler, kept-open: next to the limit
+seeding    next to a bare COPY
+sizes      backlog, history, campaigns: next to many, against next to few
 snapshot   under a held snapshot, against without
 reading    monitor, latency: status, ls and top while tasks are claimed
-watched    claims while all look on who may, beside claims while nobody does
-priorities claims while those of a million tasks are changed, beside claims while none is
-results    as Arrow, beside COPY
+watched    claims while all look on who may, next to claims while nobody does
+priorities claims while those of a million tasks are changed, next to claims while none is
+results    as Arrow, next to COPY
+functions  calls of functions, next to executors of processes
 siblings   ls while the tree grows
-counters   counts beside a recount
+counters   counts next to a recount
 instructions    of an exchange, whatever the load
 wal        bytes of log and disk
 touched    rows and pages, whatever the machine
 crowds     gateway-...: agents of gateways, as fast as they can
 multitudes gateway-...: thousands of agents, connected, arriving, leaving, waiting
-hostile    gateway-hostile: agents beside a hostile client with a token
-strangers  gateway-...: agents beside hostile clients without a token
+hostile    gateway-hostile: agents next to a hostile client with a token
+strangers  gateway-...: agents next to hostile clients without a token
 distance   gateway-...: a wide-area network between agents, gateway and database
 inputs     savings of a node's cache of inputs
 doors      gateway-...: the ways that the study of AMGA compares
 front      two gateways of one queue, one with a front, for the cases front-...
 front_latency   front-...: how long claims take
-front_claims    front-...: what they cost, and beside what
+front_claims    front-...: what they cost, and next to what
 front_outages   front-...: when PostgreSQL or Redis goes away
 """
 
@@ -41,6 +42,7 @@ from benchmarks.cases import (
     front_claims,
     front_latency,
     front_outages,
+    functions,
     hostile,
     inputs,
     instructions,
@@ -78,6 +80,7 @@ CASES: Final[Mapping[str, Case]] = {
     "seeding": seeding.with_keys,
     "latency": reading.latency,
     "arrow": results.arrow,
+    "functions": functions.called,
     "siblings": siblings.listed,
     "counters": counters.exact,
     "instructions": instructions.counted,

@@ -76,7 +76,7 @@ def batches(bench: Bench) -> Iterator[Finding]:
 
 
 def kept_open(bench: Bench) -> Iterator[Finding]:
-    """Claim and complete by SQL on a connection kept open, beside a new one for each task.
+    """Claim and complete by SQL on a connection kept open, next to a new one for each task.
 
     AMGA's study compares the two as well. Both speak `claim` and `complete` through pgbench.
     """

@@ -31,7 +31,7 @@ CPU: Final = "CPU time of PostgreSQL and gateway for a task, {} agents"
 class Crowd:
     """The sessions of many agents on a stage, which has enough waiting tasks before each run.
 
-    acknowledged: number of reports whose acceptance the agents were told.
+    acknowledged: number of reports whose acceptance the agents know.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ def few(bench: Bench) -> Iterator[Finding]:
 
 
 def encrypted(bench: Bench) -> Iterator[Finding]:
-    """Do the same with 512 agents over TLS, beside plain HTTP."""
+    """Do the same with 512 agents over TLS, next to plain HTTP."""
     scale, work = bench.scale, LoadWork(bench.scale.agents)
     with bench.stage() as stage, ExitStack() as entered:
         certificate = make_certificate(bench.folder)
@@ -135,7 +135,7 @@ def batches(bench: Bench) -> Iterator[Finding]:
 
 
 def several(bench: Bench) -> Iterator[Finding]:
-    """Spread 512 agents over two and three gateways, beside one; count what gets lost."""
+    """Spread 512 agents over two and three gateways, next to one; count what gets lost."""
     scale, work = bench.scale, LoadWork(bench.scale.agents)
     with (
         bench.stage() as stage,

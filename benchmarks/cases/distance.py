@@ -48,7 +48,7 @@ def agents(bench: Bench) -> Iterator[Finding]:
 
 
 def database(bench: Bench) -> Iterator[Finding]:
-    """Let the database be 25 ms away from the gateway of 2,000 agents, beside none."""
+    """Let the database be 25 ms away from the gateway of 2,000 agents, next to none."""
     scale, work = bench.scale, LoadWork(bench.scale.agents_far_database)
     what = f"{work.agents:,} agents, gateway {1_000 * DATABASE_ROUND_TRIP_S:g} ms from the database"
     with bench.stage() as stage, ExitStack() as entered:

@@ -27,7 +27,7 @@ POLL_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """Two gateways of one queue, one of them with a front; the refiller is beside them."""
+    """Two gateways of one queue, one of them with a front; the refiller is next to them."""
 
     redis: Redis
     front: RunningGateways
@@ -70,7 +70,7 @@ def half_saturated(bench: Bench, crowd: Crowd, gateways: RunningGateways, agents
 
 
 def table_is_true(bench: Bench, stage: Stage, crowd: Crowd, what: str) -> Finding:
-    """Return the finding about tasks whose state is not what the agents were told.
+    """Return the finding about tasks whose state differs from the verdicts that the agents got.
 
     Tasks that were leased ahead and whose entries are lost have until their deadline to come back.
     """

@@ -25,7 +25,7 @@ TELLING_S: Final = 11.0
 
 
 def statements(bench: Bench) -> Iterator[Finding]:
-    """Count the statements of PostgreSQL for a claimed task, beside one-row claims.
+    """Count the statements of PostgreSQL for a claimed task, next to one-row claims.
 
     All of them: the refiller's, the keeper's, and those with which a gateway looks after its
     agents. At half the rate that the gateway can serve without the front. The one-row claims are
@@ -67,7 +67,7 @@ def statements(bench: Bench) -> Iterator[Finding]:
 
 
 def exchanges(bench: Bench) -> Iterator[Finding]:
-    """Report a task and claim one in each exchange, 512 agents, refill included, beside none."""
+    """Report a task and claim one in each exchange, 512 agents, refill included, next to none."""
     scale, work = bench.scale, LoadWork(bench.scale.agents)
     with bench.stage() as stage, doors(bench, stage, stage.database.dsn) as two:
         crowd = crowd_of(stage, work.agents, scale)
@@ -80,7 +80,7 @@ def exchanges(bench: Bench) -> Iterator[Finding]:
 
 
 def unrested(bench: Bench) -> Iterator[Finding]:
-    """Claim with 10,000,000 waiting and a server in unrest, beside a quiet small table.
+    """Claim with 10,000,000 waiting and a server in unrest, next to a quiet small table.
 
     Unrest: checkpoints and vacuums without a pause, under a held snapshot, from the moment on at
     which the measurement begins; the agents are at work by then. The demand is half of

@@ -18,7 +18,7 @@ MS: Final = 1_000.0
 
 
 def near(bench: Bench) -> Iterator[Finding]:
-    """Claim at half the rate that a gateway without a front can serve: how long, beside that one.
+    """Claim at half the rate that a gateway without a front can serve: how long, next to that one.
 
     An open loop of exchanges that only claim: due at random, measured from when they were due, by
     more agents than are needed. All is reported after the measurement.

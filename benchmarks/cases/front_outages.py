@@ -65,12 +65,12 @@ def restarted(bench: Bench) -> Iterator[Finding]:
 
 
 def flushed(bench: Bench) -> Iterator[Finding]:
-    """Report and claim right after FLUSHALL, beside before, 512 agents."""
+    """Report and claim right after FLUSHALL, next to before, 512 agents."""
     yield from _struck(bench, "FLUSHALL", lambda redis: redis.flush(), Goal(0.9))
 
 
 def killed(bench: Bench) -> Iterator[Finding]:
-    """Report and claim right after SIGKILL of Redis, which is away for 2 s, beside before."""
+    """Report and claim right after SIGKILL of Redis, which is away for 2 s, next to before."""
     down_s = min(DOWN_S, bench.scale.seconds / 2)
 
     def kill(redis: Redis) -> None:

@@ -1,4 +1,4 @@
-"""Agents of a gateway beside a hostile client that has a token."""
+"""Agents of a gateway next to a hostile client that has a token."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MS: Final = 1e3
 
 
 def beside(bench: Bench) -> Iterator[Finding]:
-    """Let agents work at an even rate, beside one hostile client after another, and without."""
+    """Let agents work at an even rate, next to one hostile client after another, and without."""
     # Here, since it needs the extra `gateway`, which other cases do without.
     from benchmarks.load.hostile import ATTACKS, MANY, Hostile  # noqa: PLC0415
     from benchmarks.load.hostile_tokens import of_tokens  # noqa: PLC0415

@@ -8,7 +8,7 @@ import time
 from array import array
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 
@@ -26,7 +26,7 @@ MB: Final = 1 << 10  # of ru_maxrss, which is in KiB
 
 
 def arrow(bench: Bench) -> Iterator[Finding]:
-    """Read results as record batches, beside COPY of the same rows, and the reader's memory."""
+    """Read results as record batches, next to COPY of the same rows, and the reader's memory."""
     rows = bench.scale.results
     with bench.stage() as stage:
         stage.database.execute("benchmarks.sql/results", campaign=_campaign(stage), rows=rows // 10)
@@ -86,7 +86,7 @@ def _read(dsn: str, rows: int, tell: Connection) -> None:
     campaign = Client(database).campaign(CAMPAIGN)
     first = next(campaign.results()).task_id
     tasks = array("q", range(first, first + rows))  # they were made by one statement
-    run = Run(database, campaign, "dock", tasks, read=ResultReader(), agents=[])
+    run: Run[Any] = Run(database, campaign, "dock", tasks, read=ResultReader(), agents=[])
     began = time.perf_counter()
     read = sum(batch.num_rows for batch in run.arrow())
     seconds = time.perf_counter() - began

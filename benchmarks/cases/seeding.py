@@ -1,4 +1,4 @@
-"""Seeding beside a bare COPY."""
+"""Seeding next to a bare COPY."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BEHIND: Final = f"{CAMPAIGN}/behind"
 
 
 def with_keys(bench: Bench) -> Iterator[Finding]:
-    """Seed by COPY with keys, beside a bare COPY into the same indexed tables."""
+    """Seed by COPY with keys, next to a bare COPY into the same indexed tables."""
     count = bench.scale.seeds
     first = itertools.count(1 << 40, count)
     with bench.stage() as stage:

@@ -1,4 +1,4 @@
-"""One-row exchanges beside many tasks or campaigns, against the same beside few."""
+"""One-row exchanges next to many tasks or campaigns, against the same next to few."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def history(bench: Bench) -> Iterator[Finding]:
     many = bench.scale.tasks
 
     def live(stage: Stage, need: int) -> None:
-        # Once only: what the measurements finish themselves is little beside it.
+        # Once only: what the measurements finish themselves is little next to it.
         if stage.client.campaign(CAMPAIGN).status().done == 0:
             stage.seed(many)
             stage.finish(LIFE, many)

@@ -1,4 +1,4 @@
-"""Agents of a gateway beside hostile clients without a token."""
+"""Agents of a gateway next to hostile clients without a token."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHUNK: Final = bytes(65_536)
 
 
 def poured(bench: Bench) -> Iterator[Finding]:
-    """Serve 256 agents beside 8 strangers who send bodies of 100 MB without a token."""
+    """Serve 256 agents next to 8 strangers who send bodies of 100 MB without a token."""
     agents = max(1, bench.scale.agents // 2)
     work = LoadWork(agents, rate=agents * RATE, random=True)
     seen: dict[bool, list[Seen]] = {True: [], False: []}

@@ -45,7 +45,7 @@ class _Touched:
 
 
 def rows(bench: Bench) -> Iterator[Finding]:
-    """Count the rows and pages that an exchange touches, beside few tasks and 100 times as many.
+    """Count the rows and pages that an exchange touches, next to few tasks and 100 times as many.
 
     Rows do not depend on the machine, so these goals hold on a busy one as well. Where still fewer
     wait, spans are so short that each exchange may begin another one.

@@ -16,7 +16,7 @@ from benchmarks.stage import Bench, Stage
 from benchmarks.turns import frozen_in_turn, ratio
 from taskq.planning.trial import CAMPAIGN
 
-#: Campaigns beside the one in which is claimed.
+#: Campaigns next to the one in which is claimed.
 OTHERS: Final = 100
 
 

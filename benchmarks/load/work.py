@@ -31,7 +31,7 @@ class LoadWork:
 
     agents: of all processes together. want: tasks in an exchange. rate: exchanges a second of all
     agents together, measured from when they were due; None: each agent asks again as soon as it is
-    answered. random: whether they are due at random, and for whoever is free; else evenly spread,
+    answered. random: whether they are due at random, and for any free agent; else evenly spread,
     and for the agents in turn. spooled: whether exchanges only claim, and all is reported at the
     end. wait_s: how long the gateway may keep a claim that finds nothing.
     beat_s: a heartbeat of each agent so often; None: none. content: whether an agent that has a

@@ -1,4 +1,4 @@
--- How programs beside the server reach it.
+-- How programs on the machine of the server reach it.
 select current_user::text as role, current_database() as database,
        inet_server_addr() is null as here,
        -- Names with odd characters stand in quotes there.

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import click
 
@@ -55,12 +55,15 @@ def resumable() -> Iterator[None]:
         ) from None
 
 
-def stopped_by_signals() -> threading.Event:
-    """Return an event that SIGTERM and Ctrl-C set from now on."""
+@contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """Give the block an event that SIGTERM and Ctrl-C set."""
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    return stop
+    with ExitStack() as former:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before = signal.signal(number, lambda *_: stop.set())
+            former.callback(signal.signal, number, before)
+        yield stop
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -13,7 +13,7 @@ import click
 
 import taskq
 from taskq import Campaign, Client
-from taskq.db.address import await_start, display_name
+from taskq.db.address import EMBEDDED, await_start, display_name
 from taskq.db.connections import Database
 from taskq.db.queue_address import check_gateway, is_gateway, queue_address
 from taskq.db.standby import MOST_BEHIND_S
@@ -116,7 +116,7 @@ class Invocation:
         if is_gateway(address):
             raise NotOverGateway(f"`{click.get_current_context().command_path}`")
         if address is None:
-            database = Database(start_server().dsn, server="the embedded PostgreSQL").open()
+            database = Database(start_server().dsn, server=EMBEDDED).open()
         else:
             database = Database(address).open()
         try:

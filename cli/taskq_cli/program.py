@@ -17,6 +17,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Final, cast
 from weakref import WeakSet
 
@@ -29,6 +30,8 @@ from taskq_agent.text import is_unicode
 from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import Declined, Interrupted
 
+#: Options that say where the queue is; help texts have them under a heading of their own.
+CONNECTION: Final = ("dsn", "url", "read_dsn", "read_behind")
 _SECRET: Final = frozenset({"dsn", "front"})  # may have a password in them
 
 
@@ -92,6 +95,20 @@ def unexpected_arguments(command: click.Command) -> str | None:
 
 
 _LIST = "list"
+
+
+def _write_options(
+    command: click.Command, ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """Write the options, and below them those of `CONNECTION`."""
+    sections: dict[str, list[tuple[str, str]]] = {"Options": [], "Connection": []}
+    for one in command.get_params(ctx):
+        if (record := one.get_help_record(ctx)) is not None:
+            sections["Connection" if one.name in CONNECTION else "Options"].append(record)
+    for heading, rows in sections.items():
+        if rows:
+            with formatter.section(heading):
+                formatter.write_dl(rows)
 
 
 class ListGroup(click.Group):
@@ -186,8 +203,9 @@ class Program(click.Group):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the sub-commands, section by section."""
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options and the sub-commands, section by section."""
+        _write_options(self, ctx, formatter)
         for heading, part in self._sections.items():
             rows = []
             for name in part:
@@ -262,6 +280,8 @@ def _prepared(command: click.Command) -> click.Command:
     if isinstance(command, click.Group):
         for inner in command.commands.values():
             _prepared(inner)
+    else:
+        command.format_options = partial(_write_options, command)  # type: ignore[method-assign]
     return command
 
 

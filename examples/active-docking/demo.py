@@ -46,7 +46,7 @@ def demo(folder: Path, plot: Path | None) -> None:
     with seeds.open("w") as lines:
         for one in library():
             lines.write(json.dumps({"number": one.key, "smiles": one.smiles}) + "\n")
-    run("taskq", "seed", CAMPAIGN, str(seeds), "--key", "number")
+    run("taskq", "seed", CAMPAIGN, str(seeds), "--key-field", "number")
 
     run("taskq", "campaign", "pause", CAMPAIGN)
 

@@ -25,7 +25,7 @@ EVALUATIONS: Final = 30_000
 def main() -> None:
     """Add the scores that are missing."""
     sys.path.insert(0, str(HERE.parent / "docking"))
-    import engines  # noqa: PLC0415  # of the example beside this one
+    import engines  # noqa: PLC0415  # of the example next to this one
     import ligands  # noqa: PLC0415
 
     from taskq_agent import FailForGood  # noqa: PLC0415

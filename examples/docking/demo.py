@@ -48,7 +48,7 @@ def demo(folder: Path) -> None:
     with seeds.open("wb") as lines:
         argv = shown(["python", str(HERE / "seeds.py")], note=f" > {seeds}")
         subprocess.run(argv, check=True, stdout=lines)
-    run("taskq", "seed", CAMPAIGN, str(seeds), "--key", "name")
+    run("taskq", "seed", CAMPAIGN, str(seeds), "--key-field", "name")
 
     log = folder / "agent.log"
     slots = str(os.cpu_count() or 1)

@@ -1,7 +1,7 @@
 """Print a library of a thousand ligands as JSON Lines: analogues of the docking campaign's.
 
     python examples/docking/library.py > library.jsonl
-    taskq seed /demo/library library.jsonl --key name
+    taskq seed /demo/library library.jsonl --key-field name
 
 Each analogue is one of the small ligands of dockstring with a group in the place of an aromatic
 hydrogen, the positional scan of medicinal chemistry. Nothing says that an

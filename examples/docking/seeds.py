@@ -1,7 +1,7 @@
 """Print the docking campaign's tasks as JSON Lines, one per target, ligand and random seed.
 
 python examples/docking/seeds.py > seeds.jsonl
-taskq seed /demo/docking seeds.jsonl --key name
+taskq seed /demo/docking seeds.jsonl --key-field name
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 import joblib
-import taskq_joblib  # noqa: F401  # registers the backend
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom, rdForceFieldHelpers
 
@@ -42,7 +41,7 @@ def main() -> None:
         queue.create_campaign("/calls")
         with (
             taskq.local_agents(queue, 2, "/calls"),
-            joblib.parallel_config(backend="taskq", queue=queue),
+            taskq.joblib(queue),
         ):
             calls = (joblib.delayed(strain)(smiles) for smiles in DRUGS.values())
             strains = joblib.Parallel()(calls)

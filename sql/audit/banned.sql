@@ -1,4 +1,4 @@
--- No agent serves a campaign from a host or site that is banned, without having been told to leave: who
+-- No agent serves a campaign from a host or site that is banned, without an order to leave: who
 -- was being let in when the ban was made is found by the keeper, see drain_banned().
 --
 -- campaign. Rows: its sessions of which that is not so though a keeper had a minute for it, in `text`; what

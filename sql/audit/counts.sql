@@ -37,7 +37,7 @@ with counted as (
       from (
           select count(*) filter (where a.outcome = 'failed') as failures,
                  count(*) filter (where a.outcome = 'lost'
-                                     or a.outcome = 'done'
+                                     or a.outcome::text in ('done', 'withdrawn')
                                     and a.error_class <> 'hedged') as losses
             from taskq.attempt a
            where a.campaign_id = %(campaign)s

@@ -7,7 +7,7 @@ select a.task_id,
  where a.campaign_id = %(campaign)s
    and a.task_id > %(after)s
    and a.task_id <= %(upto)s
-   and (a.outcome::text = 'hedged' or a.outcome = 'done' and a.error_class = 'hedged')
+   and (a.outcome::text = 'hedged' or a.outcome::text in ('done', 'withdrawn') and a.error_class = 'hedged')
  group by a.task_id
 having count(*) > 1
  order by a.task_id

@@ -12,7 +12,7 @@ select h.task_id,
              lag(e.salvaged) over before as former_salvaged
         from (
             select a.task_id, a.attempt, a.claimed_at, a.ended_at,
-                   a.outcome = 'done'
+                   a.outcome::text in ('done', 'withdrawn')
                    and a.error_class is not null
                        as salvaged
               from taskq.attempt a

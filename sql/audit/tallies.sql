@@ -1,6 +1,7 @@
 -- A task's counts of failures and losses are backed by attempts: it has at least as many attempts that
 -- failed, and that were lost; more, if an operator has retried it. A salvaged attempt counts as a loss. It
--- avoids no more hosts than those of its failures and of an attempt that was hedged.
+-- avoids no more hosts than those of its failures, of its losses but the first, and of attempts that were hedged or
+-- withdrawn.
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id,
@@ -11,9 +12,9 @@ select t.task_id,
   left join (
       select a.task_id,
              count(*) filter (where a.outcome = 'failed') as failed,
-             count(*) filter (where a.outcome::text = 'hedged') as hedged,
+             count(*) filter (where a.outcome::text in ('hedged', 'withdrawn')) as hedged,
              count(*) filter (where a.outcome = 'lost'
-                                 or a.outcome = 'done' and a.error_class <> 'hedged')
+                                 or a.outcome::text in ('done', 'withdrawn') and a.error_class <> 'hedged')
                  as lost
         from taskq.attempt a
        where a.campaign_id = %(campaign)s
@@ -26,5 +27,6 @@ select t.task_id,
    and t.task_id <= %(upto)s
    and (t.failures not between 0 and coalesce(a.failed, 0)
         or t.losses not between 0 and coalesce(a.lost, 0)
-        or coalesce(cardinality(t.avoids), 0) > t.failures + coalesce(a.hedged, 0))
+        or coalesce(cardinality(t.avoids), 0)
+           > t.failures + greatest(t.losses - 1, 0) + coalesce(a.hedged, 0))
  order by t.task_id

@@ -3,9 +3,9 @@
 --
 -- name: a file name. digest: SHA-256, in hex, of a blob that is stored already. size: bytes.
 -- Result: the campaign's revision. Error TQ404: no such campaign. Error TQ400: a malformed name or
---     digest, or more than 100 inputs. Error TQ409: the owner's quota of bytes has no room for it.
+--     digest, or more than 100 inputs. Error TQ409: see check_bytes().
 --
--- Locks: the campaign's row. Several callers at the same time may each find the last room.
+-- Locks: the campaign's row.
 -- @roles submitter
 -- @gateway submitter
 -- @repeat safe
@@ -18,9 +18,6 @@ as $$
 declare
     v_campaign taskq.campaign;
     v_input constant jsonb := jsonb_build_object('digest', p_digest, 'size', p_size);
-    v_most bigint;
-    v_more bigint;
-    v_stored bigint;
 begin
     if p_name !~ '^[A-Za-z0-9][A-Za-z0-9._+@=,-]{0,99}$' then
         raise exception
@@ -43,21 +40,14 @@ begin
         raise exception 'campaign % has 100 inputs, the most that it may have', p_path
             using errcode = 'TQ400';
     end if;
-    select q.max_bytes into v_most from taskq.quota q where q.owner = v_campaign.owner;
-    v_more := p_size - coalesce((v_campaign.inputs -> p_name ->> 'size')::bigint, 0);
-    if v_most is not null and v_more > 0 then
-        v_stored := taskq.stored_bytes(v_campaign.owner);
-        if v_stored + v_more > v_most then
-            raise exception 'the quota of % allows % bytes; % are stored, so there is no room for % more. Remove '
-                'some, or ask an operator for more (taskq owner quota)',
-                v_campaign.owner, v_most, v_stored, v_more
-                using errcode = 'TQ409';
-        end if;
-    end if;
+    perform taskq.check_bytes(
+        v_campaign.owner,
+        p_size - coalesce((v_campaign.inputs -> p_name ->> 'size')::bigint, 0));
     update taskq.campaign c
        set inputs = c.inputs || jsonb_build_object(p_name, v_input),
            revision = c.revision + 1
      where c.campaign_id = v_campaign.campaign_id;
+    perform taskq.forget_refusals(v_campaign.campaign_id);  -- agents try anew what lacked it
     return v_campaign.revision + 1;
 end
 $$;

@@ -28,12 +28,7 @@ begin
         select a.attempt, a.outcome, a.claimed_at, a.ended_at, n.agent, n.host, n.site, a.exit_code,
                a.error_class, a.error, a.phases, a.result, a.tail
           from taskq.attempt a
-         cross join lateral (
-             select n.agent, n.host, n.site
-               from taskq.session n
-              where n.session_id = a.session_id
-             offset 0
-         ) n
+         cross join lateral taskq.session_of(a.session_id) n
          where a.campaign_id = p_campaign
            and a.task_id = p_task
          order by a.campaign_id, a.task_id, a.attempt;

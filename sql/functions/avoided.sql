@@ -1,4 +1,4 @@
--- avoided(campaign, sessions): which of some sessions must not yet have tasks that wait: tasks that failed on
+-- avoided(campaign, sessions): which of some sessions must not yet have tasks that wait: tasks that avoid
 -- the session's host, or were lost, while the session has others that were lost; see pick_again(). A part of
 -- take(), which pins the settings; not for clients.
 --
@@ -12,6 +12,7 @@ declare
     v_walk constant integer := 1000;
     v_now constant timestamptz := clock_timestamp();
     v_attempts integer;
+    v_last integer;
     v_serving integer[];
     v_hosts integer[];
     v_lost boolean;
@@ -24,10 +25,10 @@ begin
     ) then
         return null;
     end if;
-    select c.max_attempts into v_attempts
+    select c.max_attempts, least(c.max_losses, c.max_lost_nodes) - 1 into v_attempts, v_last
       from taskq.campaign c
      where c.campaign_id = p_campaign;
-    v_serving := taskq.hosts_serving(p_campaign, least(v_attempts + 1, 17));
+    v_serving := taskq.hosts_serving(p_campaign, least(v_attempts + v_last + 1, 17));
     select array_agg(distinct a.host) filter (
                where taskq.is_bound(w.avoids, w.due_at, w.failures, v_attempts, v_serving, v_now)),
            bool_or(w.losses > 0)

@@ -5,7 +5,8 @@
 --     safety, revoke the token. lifetime_s: seconds until the ban ends; null: when it is lifted.
 -- Result: how many agents were not draining before. They get the order, with the reason, with the
 --     answer to their next heartbeat, and work on what they hold.
--- Error TQ400: not such a kind, name, reason or time. Error TQ409: there are 1,000 bans.
+-- Error TQ400: not such a kind, name, reason or time. Error TQ409: there are 1,000 bans, and none has ended;
+--     else the one that ended first makes room.
 --
 -- Moves no task, and no claim or report reads it; it costs as much as drain_sessions(). For a session that is
 -- being opened meanwhile see drain_banned().
@@ -25,7 +26,7 @@ as $$
 declare
     v_most constant integer := 1000;
     v_now constant timestamptz := clock_timestamp();
-    v_told integer;
+    v_drained integer;
 begin
     if (p_kind in ('host', 'site')
         and length(p_name) between 1 and 200
@@ -36,10 +37,14 @@ begin
                         ' lasts from 1 s to 10 years'
             using errcode = 'TQ400';
     end if;
-    delete from taskq.ban b where b.until <= v_now;
     if (select count(*) from taskq.ban) >= v_most
        and not exists (select from taskq.ban b where b.kind = p_kind and b.name = p_name) then
-        raise exception 'there are % bans; lift some', v_most using errcode = 'TQ409';
+        delete from taskq.ban b
+         where (b.kind, b.name) = (
+               select e.kind, e.name from taskq.ban e where e.until <= v_now order by e.until limit 1);
+        if not found then
+            raise exception 'there are % bans; lift some', v_most using errcode = 'TQ409';
+        end if;
     end if;
     insert into taskq.ban (kind, name, why, login, banned_at, until)
     values (p_kind, p_name, p_why, session_user, v_now, v_now + make_interval(secs => p_lifetime_s))
@@ -62,7 +67,7 @@ begin
        set drain = true
       from found f
      where s.session_id = f.session_id;
-    get diagnostics v_told = row_count;
-    return v_told;
+    get diagnostics v_drained = row_count;
+    return v_drained;
 end
 $$;

@@ -7,9 +7,9 @@
 --         session. pending: array of lease ids of claims whose answer the agent still waits for.
 --     timeline: the timeline() of the answer that the agent had last; missing or 0: none.
 --     drawn: the newest lease id that the agent had drawn when it made this heartbeat, or null; its
---         lease ids rise. trouble: null, or {"failures", "error_class", "try_in_s"}: why the agent
---         makes one attempt at a time only, see taskq_agent.protocol.Trouble; people see it, with 200
---         characters of the class. tally: array of [campaign, done, failed]: outcomes of the session's latest
+--         lease ids rise. trouble: null, or {"failures", "error_class", "try_in_s", "warnings"}: what is wrong,
+--         see taskq_agent.protocol.Trouble; people see it, with 200 characters of the class, and the warnings
+--         that are known here; these may be missing. tally: array of [campaign, done, failed]: outcomes of the session's latest
 --         first attempts, of 64 campaigns at most; null or missing: unchanged since the last heartbeat. See
 --         judge_hosts().
 -- Result: a row for each session with news: ended: whether the session has ended; drain: whether its
@@ -81,7 +81,11 @@ begin
                    jsonb_build_object(
                        'failures', (b -> 'trouble' -> 'failures')::integer,
                        'error_class', left(b -> 'trouble' ->> 'error_class', 200),
-                       'try_in_s', (b -> 'trouble' -> 'try_in_s')::double precision))
+                       'try_in_s', (b -> 'trouble' -> 'try_in_s')::double precision,
+                       'warnings', array(
+                           select distinct w
+                             from jsonb_array_elements_text(b -> 'trouble' -> 'warnings') w
+                            where w in ('clock', 'disk', 'exchange', 'spool', 'transfer'))))
                    filter (where b -> 'trouble' <> 'null'),
                jsonb_object_agg(
                    b ->> 'session',

@@ -68,14 +68,9 @@ begin
                end as grp
           from met m
          cross join lateral (
-             select case when 'payload' in (p_part, p_group_part) then (
-                             select s.payload
-                               from taskq.spec s
-                              where s.campaign_id = p_campaign
-                                and s.task_id >= m.task_id
-                                and s.task_id <= m.task_id
-                              order by s.campaign_id, s.task_id
-                              limit 1) end as payload
+             select case when 'payload' in (p_part, p_group_part)
+                         then (select s.payload from taskq.spec_of(p_campaign, m.task_id) s) end
+                        as payload
              offset 0
          ) o
          where m.done

@@ -65,14 +65,8 @@ begin
                    when p_part = 'claimed_at' then extract(epoch from m.claimed_at)
                    when p_part = 'ended_at' then extract(epoch from m.ended_at)
                    else taskq.number_at(
-                       case when p_part = 'payload' then (
-                                select s.payload
-                                  from taskq.spec s
-                                 where s.campaign_id = p_campaign
-                                   and s.task_id >= m.task_id
-                                   and s.task_id <= m.task_id
-                                 order by s.campaign_id, s.task_id
-                                 limit 1)
+                       case when p_part = 'payload'
+                            then (select s.payload from taskq.spec_of(p_campaign, m.task_id) s)
                             else m.object end, p_name)
                end as rank
           from met m

@@ -11,7 +11,8 @@ language sql stable
 as $$
     select to_jsonb(c)
            - array['campaign_id', 'parent_id', 'path', 'lineage', 'status', 'revision', 'created_at', 'inputs',
-                   'paused_why', 'owner', 'running_quota', 'hedged', 'payload_bytes', 'tags', 'running_limit']
+                   'paused_why', 'owner', 'running_quota', 'hedged', 'payload_bytes', 'seeded_at', 'tags',
+                   'running_limit', 'limited_at']
            || jsonb_build_object(
                   'requires', c.tags, 'max_running', c.running_limit, 'memory', coalesce(c.memory, '{}'))
       from taskq.campaign c

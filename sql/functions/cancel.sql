@@ -12,7 +12,7 @@
 -- retry is under way that has not seen set_status(), so nothing is left behind. Index: task_pkey.
 --
 -- Planned at each call: a generic plan would scan the campaign to cancel a single task.
--- @roles gateway manager operator
+-- @roles manager operator
 -- @gateway manager
 -- @repeat once
 -- @plan custom by-key

@@ -80,6 +80,8 @@ begin
                               then array(select jsonb_array_elements_text(v_spec -> 'never_retry'))
                               else c.never_retry end,
            time_limit_s = v_new.time_limit_s,
+           limited_at = case when v_new.time_limit_s = c.time_limit_s then c.limited_at
+                             when v_new.time_limit_s is not null then clock_timestamp() end,
            running_limit = v_new.running_limit,
            max_running_per_site = v_new.max_running_per_site,
            max_failure_share = v_new.max_failure_share,

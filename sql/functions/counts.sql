@@ -80,13 +80,8 @@ begin
                    f.waiting, f.delayed, f.working, f.done, f.failed, f.cancelled, f.failures,
                    f.losses
               from fresh f
-             cross join lateral (
-                 -- Servers before 17 would else go through all campaigns.
-                 select c.campaign_id, c.lineage
-                   from taskq.campaign c
-                  where c.campaign_id = f.campaign_id
-                 offset 0
-             ) c
+             -- By a join, servers before 17 would go through all campaigns.
+             cross join lateral taskq.campaign_of(f.campaign_id) c
              where v_top = any (c.lineage)
              union all
             -- At depth null it also counts as a child of the one above it.

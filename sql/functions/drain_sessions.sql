@@ -22,7 +22,7 @@ returns integer
 language plpgsql
 as $$
 declare
-    v_told integer;
+    v_drained integer;
     v_found bigint[];
 begin
     perform taskq.campaign_id(p_path);
@@ -52,7 +52,7 @@ begin
        set drain = true
       from found f
      where s.session_id = f.session_id;
-    get diagnostics v_told = row_count;
-    return v_told;
+    get diagnostics v_drained = row_count;
+    return v_drained;
 end
 $$;

@@ -1,7 +1,7 @@
 -- drop_archive(digest): removes the blob of a checkpoint or of output files that no task has any more.
 --
 -- Result: whether there was one. Removes only blobs that begin as such archives do, with the task's name, so
--- never an input or a result; and none that a task still has.
+-- never an input, an argument or a result; and none that a task still has.
 --
 -- Locks: the blob's row. Index: blob_digest, blob_part_pkey, checkpoint_digest, output_digest.
 -- @roles serving upkeep

@@ -58,27 +58,11 @@ begin
                            and t.task_id = v_one.task_id
                            and t.status::text in ('waiting', 'delayed', 'working'))
                      and not exists (
-                        select
-                          from (
-                              select b.tasks
-                                from taskq.bundle b
-                               where b.campaign_id = v_one.campaign_id
-                                 and b.first_id <= v_one.task_id
-                                 and b.first_id > v_one.task_id - 65536
-                               order by b.campaign_id desc, b.first_id desc
-                               limit 1
-                          ) b
-                         where v_one.task_id = any (b.tasks))
+                        select from taskq.bundle_of(v_one.campaign_id, v_one.task_id))
                      and not exists (
                         select
                           from taskq.attempt a
-                         cross join lateral (
-                             select
-                               from taskq.task t
-                              where t.campaign_id = v_one.campaign_id
-                                and t.task_id = v_one.task_id
-                             offset 0
-                         ) t
+                         cross join taskq.task_of(v_one.campaign_id, v_one.task_id) t
                          where a.campaign_id = v_one.campaign_id
                            and a.task_id = v_one.task_id
                            and a.lease_id = v_one.lease_id

@@ -25,7 +25,7 @@ begin
        and s.ended_at is null;
     -- Nearly all have reported what they held. Two look-ups cost less than give_back(), which would find nothing.
     perform taskq.give_back(e.session_id, 'released')
-       from unnest(p_sessions) as e (session_id)
+       from (select distinct e.session_id from unnest(p_sessions) as e (session_id) order by 1) e
       where coalesce(
                 (select true from taskq.bundle b where b.session_id = e.session_id limit 1),
                 (select true

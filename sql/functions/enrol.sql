@@ -37,11 +37,6 @@ create or replace function taskq.enrol(
 language plpgsql
 as $$
 declare
-    -- An IPv4 address as a socket for both families gives it.
-    v_address constant inet := case
-        when host(p_address) like '::ffff:%.%' then substr(host(p_address), 8)::inet
-        else p_address
-    end;
     v_token taskq.token;
     v_path text;
     v_opened boolean;
@@ -57,8 +52,8 @@ begin
         raise exception 'the token is not valid: unknown, expired or revoked; ask for another'
             using errcode = 'TQ401';
     end if;
-    if v_token.networks <> '{}' and (v_address <<= any (v_token.networks)) is not true then
-        raise exception 'the token % is not for agents at %', v_token.name, v_address
+    if v_token.networks <> '{}' and (p_address <<= any (v_token.networks)) is not true then
+        raise exception 'the token % is not for agents at %', v_token.name, p_address
             using errcode = 'TQ403';
     end if;
     -- The path itself if the token allows it, else the only one of the token's paths below it.
@@ -78,7 +73,7 @@ begin
     select a.session, a.opened into session, v_opened
       from taskq.admit(v_path, p_key, p_lease_s, p_agent, p_host,
                        coalesce(v_token.at_site, nullif(p_site, ''), v_token.name), p_pid, p_slots,
-                       p_release, p_offers, v_token.token_id, p_session_hash, v_address) a;
+                       p_release, p_offers, v_token.token_id, p_session_hash, p_address) a;
     select c.path into path
       from taskq.session s
       join taskq.campaign c on c.campaign_id = s.campaign_id

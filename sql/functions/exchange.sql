@@ -46,20 +46,11 @@ begin
     if p_reports is not null then
         v_reports := case when taskq.is_gateway() then p_reports::jsonb
                           else taskq.checked_reports(p_reports) end;
-        -- Here null counts as false: SQL would still evaluate what follows a null in a condition.
-        if coalesce(
-               jsonb_array_length(v_reports) = 1 and v_reports -> 0 ->> 'outcome' = 'done', false)
-           and taskq.settle_one(p_campaign, v_reports -> 0)
-        then
-            acks := '{accepted}';
-            v_ended := 1;
-        else
-            v_settled := taskq.settle(p_campaign, v_reports);
-            acks := v_settled.acks;
-            v_ended := v_settled.ended;
-            v_waiting := v_settled.waiting;
-            v_all_done := v_settled.done = v_ended;
-        end if;
+        v_settled := taskq.settle(p_campaign, v_reports);
+        acks := v_settled.acks;
+        v_ended := v_settled.ended;
+        v_waiting := v_settled.waiting;
+        v_all_done := v_settled.done = v_ended;
     end if;
 
     if p_wants is not null then
@@ -72,11 +63,12 @@ begin
             raise exception 'a claim needs a session, a lease and a number of tasks'
                 using errcode = 'TQ400';
         end if;
-        if cardinality(p_sessions) > 1
-           and (select count(distinct c.session_id) < count(*)
+        if cardinality(p_sessions) > 1 then  -- with a sub-select it would be a statement each time
+            if (select count(distinct c.session_id) < count(*)
                   from unnest(p_sessions) as c (session_id))
-        then
-            raise exception 'a session may claim only once in an exchange' using errcode = 'TQ400';
+            then
+                raise exception 'a session may claim only once in an exchange' using errcode = 'TQ400';
+            end if;
         end if;
         -- A repeated claim waits for the first one, which is under way elsewhere, and gets the same answer.
         -- All callers lock in one order, so that they cannot deadlock. The lock is per session and lease id,
@@ -94,12 +86,7 @@ begin
                ) l;
         end if;
         -- What came back just now waits as a row.
-        if p_wants = '{1}' and v_waiting = 0 then
-            v_taken := taskq.take_one(p_campaign, p_sessions[1], p_leases[1]);
-            tasks := v_taken.tasks;
-            revision := v_taken.revision;
-            v_claimed := 1;
-        elsif cardinality(p_wants) between 2 and 64 and 1 = all (p_wants) and v_waiting = 0 then
+        if cardinality(p_wants) between 1 and 64 and 1 = all (p_wants) and v_waiting = 0 then
             v_taken := taskq.take_each(p_campaign, p_sessions, p_leases);
             tasks := v_taken.tasks;
             revision := v_taken.revision;

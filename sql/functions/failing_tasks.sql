@@ -26,31 +26,38 @@ language plpgsql stable
 as $$
 begin
     return query
-        with placed as (
-            select s.campaign_id, s.task_id, coalesce(s.error_class, '') as error_class, s.outcome, n.host,
+        with sample as materialized (
+            select s.campaign_id, s.task_id, s.session_id, s.outcome, s.outdated,
+                   coalesce(s.error_class, '') as error_class
+              from taskq.attempt_sample(p_path, p_most) s
+        ), failing as materialized (
+            -- Most have done nothing but succeed. `is true` keeps the hash table, see note_events().
+            select s.*
+              from sample s
+             where (s.task_id in (
+                        select f.task_id
+                          from sample f
+                         where f.outcome in ('failed', 'lost', 'refused')
+                           and not f.outdated)) is true
+        ), placed as (
+            select s.*, n.host,
                    array_agg(n.host) filter (where s.outcome = 'done')
                        over (partition by s.campaign_id, s.task_id) as done_on
-              from taskq.attempt_sample(p_path, p_most) s
-             cross join lateral (
-                 select n.host from taskq.session n where n.session_id = s.session_id offset 0
-             ) n
+              from failing s
+             cross join lateral taskq.session_of(s.session_id) n
         ), fates as (
             select p.campaign_id, p.error_class, count(*) as attempts,
                    count(distinct p.host) > 1 as again,
                    not max(p.done_on) <@ array_agg(p.host) as then_done
               from placed p
              where p.outcome in ('failed', 'lost', 'refused')
+               and not p.outdated
              group by p.campaign_id, p.task_id, p.error_class
         )
         select c.path, f.error_class, taskq.total(f.attempts), count(*), count(*) filter (where f.again),
                count(*) filter (where f.then_done and not f.again), c.memory, c.time_limit_s
           from fates f
-         cross join lateral (
-             select c.path, c.memory, c.time_limit_s
-               from taskq.campaign c
-              where c.campaign_id = f.campaign_id
-             offset 0
-         ) c
+         cross join lateral taskq.campaign_of(f.campaign_id) c
          group by c.path, f.error_class, c.memory, c.time_limit_s
          order by count(*) desc, c.path, f.error_class;
 end

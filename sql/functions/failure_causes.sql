@@ -63,12 +63,7 @@ begin
         ), hosted as materialized (
             select p.error_class, p.cause, n.host, taskq.total(p.attempts) as attempts
               from placed p
-             cross join lateral (
-                 select n.host
-                   from taskq.session n
-                  where n.session_id = p.session_id
-                 offset 0
-             ) n
+             cross join lateral taskq.session_of(p.session_id) n
              group by p.error_class, p.cause, n.host
         )
         select g.error_class, g.cause, g.attempts, g.tasks, g.causes, a.ended_at, h.hosts,
@@ -86,23 +81,8 @@ begin
                       and h.cause = g.cause
                ) o
          ) h
-         cross join lateral (
-             select a.ended_at, a.error, a.tail
-               from taskq.attempt a
-              where a.campaign_id = p_campaign
-                and a.task_id = g.latest[2]
-                and a.attempt = g.latest[3]
-             offset 0
-         ) a
-         cross join lateral (
-             select s.key
-               from taskq.spec s
-              where s.campaign_id = p_campaign
-                and s.task_id >= g.latest[2]
-                and s.task_id <= g.latest[2]
-              order by s.campaign_id, s.task_id
-              limit 1
-         ) s
+         cross join lateral taskq.attempt_of(p_campaign, g.latest[2], g.latest[3]::integer) a
+         cross join lateral taskq.spec_of(p_campaign, g.latest[2]) s
          order by g.attempts desc, g.error_class, g.cause;
 end
 $$;

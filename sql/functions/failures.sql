@@ -39,30 +39,9 @@ begin
                order by t.campaign_id, t.task_id
                limit p_limit
           ) p
-         cross join lateral (
-             select s.key, s.payload
-               from taskq.spec s
-              where s.campaign_id = p_campaign
-                and s.task_id >= p.task_id
-                and s.task_id <= p.task_id
-              order by s.campaign_id, s.task_id
-              limit 1
-         ) s
-          left join lateral (
-             select a.attempt, a.claimed_at, a.ended_at, a.session_id, a.phases, a.outcome,
-                    a.error_class, a.error, a.exit_code
-               from taskq.attempt a
-              where a.campaign_id = p_campaign
-                and a.task_id = p.task_id
-                and a.attempt = p.attempt
-             offset 0
-         ) a on true
-          left join lateral (
-             select n.agent, n.host, n.site
-               from taskq.session n
-              where n.session_id = a.session_id
-             offset 0
-         ) n on true
+         cross join lateral taskq.spec_of(p_campaign, p.task_id) s
+          left join lateral taskq.attempt_of(p_campaign, p.task_id, p.attempt) a on true
+          left join lateral taskq.session_of(a.session_id) n on true
          order by p.task_id;
 end
 $$;

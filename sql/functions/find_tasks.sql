@@ -85,25 +85,35 @@ begin
                 order by s.campaign_id, s.task_id
                 limit p_limit)
                union all
-              -- In the order of spans, and in each in that of its specs: the first ones are the first.
+              -- In the order of spans, and in each in that of its specs: the first ones are the first. A span of
+              -- another status counts as one task, its last: the page ends behind many of them too.
               (select s.task_id
-                 from (select n.next_id, n.last_id
+                 from (select n.next_id, n.last_id, n.status::text = any (p_states) as wanted
                          from taskq.span n
                         where v_from = 'others'
                           and p_states && '{waiting,cancelled}'
-                          and n.status::text = any (p_states)
                           and n.campaign_id = p_campaign
                           and n.first_id >= taskq.span_at(p_campaign, p_after)
                         order by n.campaign_id, n.first_id
                        offset 0) n
                 cross join lateral (
-                      select s.task_id
-                        from taskq.spec s
-                       where s.campaign_id = p_campaign
-                         and s.task_id >= greatest(n.next_id, p_after + 1)
-                         and s.task_id <= n.last_id
-                       order by s.campaign_id, s.task_id
-                       limit p_limit) s
+                      (select s.task_id
+                         from taskq.spec s
+                        where n.wanted
+                          and s.campaign_id = p_campaign
+                          and s.task_id >= greatest(n.next_id, p_after + 1)
+                          and s.task_id <= n.last_id
+                        order by s.campaign_id, s.task_id
+                        limit p_limit)
+                       union all
+                      (select s.task_id
+                         from taskq.spec s
+                        where not n.wanted
+                          and s.campaign_id = p_campaign
+                          and s.task_id >= greatest(n.next_id, p_after + 1)
+                          and s.task_id <= n.last_id
+                        order by s.campaign_id desc, s.task_id desc
+                        limit 1)) s
                 limit p_limit)
                union all
               -- Bundles do not overlap either: of those that begin below, only the last may go beyond.
@@ -162,18 +172,11 @@ begin
                               v_path, v_variables, true), false)
                           else false end as matches
                 from page p
-               cross join lateral (
-                   select s.key, s.payload, s.priority
-                     from taskq.spec s
-                    where s.campaign_id = p_campaign
-                      and s.task_id >= p.task_id
-                      and s.task_id <= p.task_id
-                    order by s.campaign_id, s.task_id
-                    limit 1
-               ) s
+               cross join lateral taskq.spec_of(p_campaign, p.task_id) s
                cross join lateral taskq.stand(p_campaign, p.task_id) t
                 left join lateral (
-                   select a.exit_code, a.error_class, a.error, a.result, a.session_id
+                   select a.exit_code, a.error_class, a.error, a.session_id,
+                          case when a.outcome::text <> 'withdrawn' then a.result end as result
                      from taskq.attempt a
                     where p_parts && '{attempt,result}'
                       and t.attempt > 0
@@ -191,12 +194,7 @@ begin
                ) e on true
               offset 0
           ) r
-          left join lateral (
-             select h.host
-               from taskq.session h
-              where h.session_id = r.session_id
-             offset 0
-         ) h on r.matches
+          left join lateral taskq.session_of(r.session_id) h on r.matches
           left join lateral taskq.progress_of(p_campaign, r.task_id, r.lease_id) g
             on r.matches
            and r.lease_id is not null

@@ -5,19 +5,21 @@
 -- A lost attempt counts as a loss. A task fails as poison when its agents were lost on max_lost_nodes (of the
 -- campaign) different nodes since the last retry; else after max_losses. It fails only if no other task of
 -- the session was lost as often: of tasks lost together one may be guilty, and they are tried again apart,
--- see pick_again(), until one stands out. The last attempt's error then lists the losses. Tasks that are
--- locked at this moment are skipped: a report on them is in progress.
+-- see pick_again(), until one stands out. The last attempt's error then lists the losses. A task that stands
+-- out and was lost before is kept off this host, so that it is given up on different ones where there are
+-- others. A first loss keeps no task off: a node that dies takes all its tasks with it.
+-- Tasks that are locked at this moment are skipped: a report on them is in progress.
 -- Attempts of an agent whose batch job has ended get the class of that end, see note_pilot().
 -- Result: how many attempts ended.
 --
--- Locks: the bundles of the session, skipping locked ones; the rows of the tasks, likewise.
+-- Locks: the bundles of the session and the rows of the tasks, skipping locked ones.
 -- Index: bundle_pkey, task_working, task_pkey, attempt_pkey.
 create or replace function taskq.give_back(p_session bigint, p_outcome taskq.attempt_outcome)
 returns integer
 language plpgsql
 as $$
 declare
-    v_now constant timestamptz := clock_timestamp();
+    v_now timestamptz;
     v_moved integer := 0;
     v_one record;
     v_back taskq.task_status;
@@ -71,6 +73,8 @@ begin
         -- Rows of a campaign that is gone, left by damage.
         continue when not found;
         v_back := taskq.status_after(v_one.campaign_id, 'waiting');
+        -- Behind the locks: what the session claimed at the last moment ends after it began.
+        v_now := clock_timestamp();
         with held as materialized (
             select t.*,
                    -- Left by damage: it must not stop all upkeep, and was no attempt.
@@ -100,8 +104,13 @@ begin
                    losses = t.losses
                        + (p_outcome = 'lost'
                           and num_nulls(t.lease_id, t.claimed_at) = 0)::integer,
-                   avoids = case when p_outcome = 'lost' then coalesce(t.avoids, '{}')
-                                 else t.avoids end
+                   -- After its first loss alone, see above.
+                   avoids = case when p_outcome <> 'lost' then t.avoids
+                                 when t.losses > greatest(v_losses[2], 0)
+                                 then taskq.avoiding(t.avoids, p_session)
+                                 else coalesce(t.avoids, '{}') end,
+                   due_at = case when p_outcome = 'lost' and t.losses > greatest(v_losses[2], 0)
+                                 then v_now else t.due_at end
              where t.ctid = any (v_one.rows)
         ), recorded as (
             insert into taskq.attempt (

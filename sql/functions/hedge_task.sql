@@ -24,7 +24,6 @@ as $$
 declare
     v_max_attempts integer;
     v_task record;
-    v_host text;
 begin
     select c.max_attempts into v_max_attempts
       from taskq.campaign c
@@ -56,9 +55,6 @@ begin
     then
         return false;
     end if;
-    select nullif(s.host, '') into v_host
-      from taskq.session s
-     where s.session_id = v_task.session_id;
     insert into taskq.attempt (
            campaign_id, task_id, attempt, lease_id, session_id, claimed_at, ended_at, outcome, error_class,
            error)
@@ -67,8 +63,7 @@ begin
     update taskq.task t
        set status = 'waiting',
            due_at = clock_timestamp(),
-           avoids = case when v_host is null then t.avoids
-                         else array_remove(coalesce(t.avoids, '{}'), hashtext(v_host)) || hashtext(v_host) end
+           avoids = taskq.avoiding(t.avoids, v_task.session_id)
      where t.ctid = v_task.row_id;  -- see settle()
     update taskq.campaign c
        set hedged = c.hedged + 1

@@ -37,7 +37,7 @@ begin
                and s.host > v_host
                and greatest(s.heartbeat_at, v_since) + make_interval(secs => s.lease_s) > v_now
                and not s.drain
-               and s.trouble is null
+               and coalesce((s.trouble -> 'failures')::integer, 0) = 0
                and s.suspect is null
                and (v_requires = '{}' or taskq.offered(v_requires, s.offers))
                and (select r.last_at

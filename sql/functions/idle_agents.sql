@@ -37,14 +37,12 @@ begin
                  where s.campaign_id = any (p_scopes)
                    and s.host <> ''
                    and not s.drain
-                   and s.trouble is null
+                   and coalesce((s.trouble -> 'failures')::integer, 0) = 0
                    and s.suspect is null
                    and greatest(s.heartbeat_at, v_since) + make_interval(secs => s.lease_s) > v_now
                 offset 0
             ) s
-           cross join lateral (
-               select c.path from taskq.campaign c where c.campaign_id = s.campaign_id offset 0
-           ) c
+           cross join lateral taskq.campaign_of(s.campaign_id) c
            where s.slots > s.in_hand
            group by s.campaign_id, c.path, s.offers
            order by sum(s.slots - s.in_hand) desc

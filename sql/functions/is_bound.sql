@@ -1,5 +1,5 @@
--- is_bound(avoids, due_at, failures, max_attempts, serving, now): whether a task that has failed must not yet
--- return to a host where it failed, see pick_again(). A part of it; not for clients.
+-- is_bound(avoids, due_at, failures, max_attempts, serving, now): whether a task must not yet return to a host
+-- that it avoids, see pick_again(). A part of it; not for clients.
 --
 -- serving: enough of the hosts that serve the campaign. Inlined into the calling statement.
 create or replace function taskq.is_bound(
@@ -14,7 +14,7 @@ returns boolean
 language sql stable
 as $$
     select coalesce(
-               p_now < p_due_at + case when p_failures + 1 >= p_max_attempts
+               p_now < p_due_at + case when p_failures > 0 and p_failures + 1 >= p_max_attempts
                                        then interval '1 day' else interval '2 min' end, false)
            and not p_serving <@ p_avoids
 $$;

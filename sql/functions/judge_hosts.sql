@@ -37,7 +37,7 @@ declare
     v_host record;
 begin
     for v_host in
-        with told as materialized (
+        with tallied as materialized (
             select coalesce(s.token_id, 0) as token_id, s.host, s.suspect is not null as suspect, (o.one ->> 0)::bigint as campaign_id,
                    (o.one ->> 2)::double precision as failed,
                    (o.one ->> 1)::double precision + (o.one ->> 2)::double precision as tried
@@ -48,7 +48,7 @@ begin
         ), share as materialized (
             select t.token_id, t.host, t.campaign_id, sum(t.failed) as failed, sum(t.tried) as tried,
                    bool_or(t.suspect) as suspect
-              from told t
+              from tallied t
              group by t.token_id, t.host, t.campaign_id
         ), everybody as (
             select s.token_id, s.campaign_id, sum(s.failed) as failed, sum(s.tried) as tried

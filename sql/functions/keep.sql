@@ -7,7 +7,7 @@
 --     sessions are silent but kept by the brake, see brake(); 0: it is off. paused: the campaigns that
 --     paused themselves, see pulse() and pause_refused(). suspects: the hosts that have become suspicious,
 --     see judge_hosts(). hedged: how many tasks may have a second attempt from now on, see hedge().
---     judge_hosts(), stop_full_owners() and hedge() run in one round of four.
+--     judge_hosts(), stop_full_owners(), enforce_time_limits() and hedge() run in one round of four.
 --
 -- Locks: the keeper's row for the length of the call; a second caller does not wait.
 -- @roles upkeep
@@ -27,6 +27,7 @@ language plpgsql
 as $$
 declare
     v_until timestamptz;
+    v_part record;
 begin
     p_term_s := least(p_term_s, 3600);
     select k.until into v_until
@@ -57,64 +58,41 @@ begin
     if random() < 0.1 then
         perform taskq.mend_sequences(null);
     end if;
-    -- What follows comes last, each part alone: an error there keeps no tasks from being handed out.
-    begin
-        paused := taskq.pulse(v_until - make_interval(secs => p_term_s));
-    exception
-        when others then
-            raise warning 'taskq: no campaign could be paused: %', sqlerrm;
-    end;
-    begin
-        paused := paused || taskq.pause_refused();
-    exception
-        when others then
-            raise warning 'taskq: no campaign could be paused: %', sqlerrm;
-    end;
-    begin
-        -- It goes through all sessions that are open.
-        if random() < 0.25 then
-            suspects := taskq.judge_hosts();
-        end if;
-    exception
-        when others then
-            raise warning 'taskq: no host could be judged: %', sqlerrm;
-    end;
-    begin
-        if random() < 0.25 then
-            perform taskq.stop_full_owners();
-        end if;
-    exception
-        when others then
-            raise warning 'taskq: no owner could be stopped: %', sqlerrm;
-    end;
-    begin
-        -- So does this, if a campaign that hedges is at its end.
-        if random() < 0.25 then
-            hedged := taskq.hedge();
-        end if;
-    exception
-        when others then
-            raise warning 'taskq: no second attempt could be made: %', sqlerrm;
-    end;
-    begin
-        perform taskq.record_trends();
-    exception
-        when others then
-            raise warning 'taskq: no trend could be recorded: %', sqlerrm;
-    end;
-    begin
-        perform taskq.keep_indexes();
-    exception
-        when others then
-            raise warning 'taskq: no index of results could be kept: %', sqlerrm;
-    end;
-    begin
-        if random() < 0.05 then
-            perform taskq.forget_progress();
-        end if;
-    exception
-        when others then
-            raise warning 'taskq: progress of ended attempts could not be removed: %', sqlerrm;
-    end;
+    -- What follows comes last, each part alone: an error there keeps no tasks from being handed out. Some parts go
+    -- through all open sessions or owners, and have a share of the rounds.
+    for v_part in
+        select p.name, p.share, p.trouble
+          from (values ('pulse', 1, 'no campaign could be paused'),
+                       ('refused', 1, 'no campaign could be paused'),
+                       ('hosts', 0.25, 'no host could be judged'),
+                       ('owners', 0.25, 'no owner could be stopped'),
+                       ('limits', 0.25, 'no attempt could be ended for its time limit'),
+                       ('hedge', 0.25, 'no second attempt could be made'),
+                       ('trends', 1, 'no trend could be recorded'),
+                       ('indexes', 1, 'no index of results could be kept'),
+                       ('news', 0.05, 'progress of ended attempts could not be removed'))
+               as p (name, share, trouble)
+    loop
+        continue when random() >= v_part.share;
+        begin
+            case v_part.name
+                when 'pulse' then paused := taskq.pulse(v_until - make_interval(secs => p_term_s));
+                when 'refused' then paused := paused || taskq.pause_refused();
+                when 'hosts' then suspects := taskq.judge_hosts();
+                when 'owners' then perform taskq.stop_full_owners();
+                when 'limits' then perform taskq.enforce_time_limits();
+                when 'hedge' then hedged := taskq.hedge();
+                when 'trends' then perform taskq.record_trends();
+                when 'indexes' then perform taskq.keep_indexes();
+                when 'news' then
+                    perform taskq.forget_progress();
+                    delete from taskq.refused_hello r
+                     where r.last_at < clock_timestamp() - interval '1 day';
+            end case;
+        exception
+            when others then
+                raise warning 'taskq: %: %', v_part.trouble, sqlerrm;
+        end;
+    end loop;
 end
 $$;

@@ -1,5 +1,5 @@
 -- keep_position(campaign, hint): keeps a connection's position hint, see pick(), which says what it is. A part of
--- pick() and usual_position(), take_one() and take_each(); not for clients.
+-- pick() and usual_position(), exchange_one() and take_each(); not for clients.
 --
 -- Result: the setting. Called by assignment: `perform` would be a statement to set up.
 create or replace function taskq.keep_position(p_campaign bigint, p_hint bigint[])
@@ -7,7 +7,7 @@ returns text
 language plpgsql
 as $$
 declare
-    v_now_us constant bigint := extract(epoch from clock_timestamp()) * 1000000;
+    v_now_us constant bigint := date_part('epoch', clock_timestamp()) * 1000000;
 begin
     if p_hint[3] < 0 then
         p_hint[3] := v_now_us + least(5000000, greatest(500000, 50 * (v_now_us + p_hint[3])));

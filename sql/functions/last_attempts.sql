@@ -21,8 +21,6 @@ begin
               order by a.campaign_id desc, a.task_id desc, a.attempt desc
               limit 1
          ) a
-         cross join lateral (
-             select n.host from taskq.session n where n.session_id = a.session_id offset 0
-         ) n;
+         cross join lateral taskq.session_of(a.session_id) n;
 end
 $$;

@@ -1,5 +1,5 @@
 -- latest_attempts(path, most): a sample of the latest attempts at and below a path, in groups of one campaign,
--- session, outcome and class of error; see attempt_sample().
+-- session, outcome, class of error, and whether they are outdated; see attempt_sample().
 --
 -- campaign: its path. slots: of the session. within: whether the session serves nothing outside the path.
 -- tasks: of how many tasks. run_s: how long they ran, in all; logs, squares: sums of the natural logarithms
@@ -23,6 +23,7 @@ returns table (
     within boolean,
     outcome text,
     error_class text,
+    outdated boolean,
     attempts bigint,
     tasks bigint,
     run_s double precision,
@@ -47,7 +48,7 @@ begin
                   having bool_or(s.cut)
               ) c
         ), grouped as (
-            select s.campaign_id, s.session_id, s.outcome, s.error_class, count(*) as attempts,
+            select s.campaign_id, s.session_id, s.outcome, s.error_class, s.outdated, count(*) as attempts,
                    count(distinct s.task_id) as tasks, sum(s.run_s) as run_s, sum(ln(s.run_s)) as logs,
                    sum(ln(s.run_s) ^ 2) as squares, sum(s.run_s) filter (where s.recent) as payload_s,
                    min(s.claimed_at) filter (where s.recent) as first_at,
@@ -56,16 +57,14 @@ begin
                   select s.*, (s.claimed_at >= c.since) is not false as recent
                     from sample s, complete c
               ) s
-             group by s.campaign_id, s.session_id, s.outcome, s.error_class
+             group by s.campaign_id, s.session_id, s.outcome, s.error_class, s.outdated
         )
         select c.path, g.session_id, n.host, n.site, n.slots,
                taskq.at_or_below(n.scope, p_path),
-               g.outcome, g.error_class, g.attempts, g.tasks, g.run_s, g.logs, g.squares, g.payload_s,
+               g.outcome, g.error_class, g.outdated, g.attempts, g.tasks, g.run_s, g.logs, g.squares, g.payload_s,
                g.first_at, g.last_at
           from grouped g
-         cross join lateral (
-             select c.path from taskq.campaign c where c.campaign_id = g.campaign_id offset 0
-         ) c
+         cross join lateral taskq.campaign_of(g.campaign_id) c
          cross join lateral (
              select n.host, n.site, n.slots, s.path as scope
                from taskq.session n
@@ -73,6 +72,6 @@ begin
               where n.session_id = g.session_id
              offset 0
          ) n
-         order by c.path, g.session_id, g.outcome, g.error_class;
+         order by c.path, g.session_id, g.outcome, g.error_class, g.outdated;
 end
 $$;

@@ -26,9 +26,7 @@ begin
                order by a.campaign_id desc, a.error_class desc, a.task_id desc
                limit p_most
           ) a
-         cross join lateral (
-             select n.host from taskq.session n where n.session_id = a.session_id offset 0
-         ) n
+         cross join lateral taskq.session_of(a.session_id) n
          where n.host = p_host
          limit 1;
 end

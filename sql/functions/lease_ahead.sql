@@ -102,22 +102,8 @@ begin
                    s.payload)::text
                    as body
           from unnest(v_tasks, v_ranks) with ordinality as p (task_id, rank, ord)
-          left join lateral (
-              select t.attempt
-                from taskq.task t
-               where t.campaign_id = p_campaign
-                 and t.task_id = p.task_id
-              offset 0
-          ) t on true
-          cross join lateral (
-              select s.key, s.payload
-                from taskq.spec s
-               where s.campaign_id = p_campaign
-                 and s.task_id >= p.task_id
-                 and s.task_id <= p.task_id
-               order by s.campaign_id, s.task_id
-               limit 1
-          ) s
+          left join lateral taskq.task_of(p_campaign, p.task_id) t on true
+          cross join lateral taskq.spec_of(p_campaign, p.task_id) s
     ), sealed as materialized (
         select e.*,
                encode(sha256(v_outer || sha256(v_inner || convert_to(e.body, 'UTF8'))), 'hex')

@@ -30,22 +30,12 @@ begin
     with part as (
         select c.campaign_id, n.waiting + n.delayed + n.working as tasks
           from taskq.subtree(p_path) c
-         cross join lateral (
-             select n.waiting, n.delayed, n.working
-               from taskq.counter n
-              where n.campaign_id = c.campaign_id
-             offset 0
-         ) n
+         cross join lateral taskq.counter_of(c.campaign_id) n
          where not taskq.servable_ever(c.handler is not null, c.paused_why, c.requires, p_offers)
          union all
         select c.campaign_id, d.waiting + d.delayed + d.working
           from taskq.unfolded() d
-         cross join lateral (
-             select c.campaign_id, c.lineage, c.handler, c.paused_why, c.requires
-               from taskq.campaign c
-              where c.campaign_id = d.campaign_id
-             offset 0
-         ) c
+         cross join lateral taskq.campaign_of(d.campaign_id) c
          where v_top = any (c.lineage)
            and not taskq.servable_ever(c.handler is not null, c.paused_why, c.requires, p_offers)
     ), vain as materialized (
@@ -53,7 +43,7 @@ begin
           from part p
          group by p.campaign_id
         having sum(p.tasks) > 0
-    ), told as (
+    ), named as (
         select v.tasks, c.path,
                case when c.handler is null
                     then format('%1$s has no handler: nobody can run it; `taskq campaign change %1$s'
@@ -64,19 +54,14 @@ begin
                     else format('%s requires %s', c.path, array_to_string(c.requires, ' '))
                end as reason
           from vain v
-         cross join lateral (
-             select c.path, c.handler, c.paused_why, c.requires
-               from taskq.campaign c
-              where c.campaign_id = v.campaign_id
-             offset 0
-         ) c
+         cross join lateral taskq.campaign_of(v.campaign_id) c
     )
     select coalesce(taskq.total(t.tasks), 0),
            (array_agg(t.reason order by t.tasks desc, t.path))[1:v_most]
            || case when count(*) > v_most
                    then array[format('%s more campaigns', count(*) - v_most)] else '{}' end
       into unservable, reasons
-      from told t;
+      from named t;
     reasons := coalesce(reasons, '{}');
 end
 $$;

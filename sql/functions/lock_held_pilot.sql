@@ -1,5 +1,5 @@
 -- lock_held_pilot(pilot, holder): locks a pilot's row for the loop that acts for it. A part of
--- begin_pilot_job() and note_pilot(); not for clients.
+-- begin_pilot_jobs() and note_pilot(); not for clients.
 --
 -- Result: the pilot's status. Error TQ409: another loop acts for the pilot, or nobody any more.
 create or replace function taskq.lock_held_pilot(p_pilot bigint, p_holder uuid)

@@ -1,4 +1,4 @@
--- note_events(disks): finds the conditions that notification rules name, and makes events of new ones. Called
+-- note_events(disks, troubles): finds the conditions that notification rules name, and makes events of new ones. Called
 -- by every keeper that sends, in each of its rounds.
 --
 -- A condition is a state of a campaign that holds now, and becomes an event after a time:
@@ -11,10 +11,14 @@
 --              ended as in such a time before, on average over six hours at most, where that is 20 at
 --              least; after ten minutes. From the points of record_trends(), of the campaign with all
 --              below it;
+--   trouble    an explanation of the campaign names what keeps tasks from running, or what is broken; after
+--              five minutes;
 --   disk       of any campaign: a disk that the caller watches is nearly full; at once.
 -- disks: the disks, as [{"disk": "host:/folder", "free": bytes, "size": bytes}], 20 at most.
+-- troubles: of the caller's last look, as [{"path", "event", "subject", "figures"}], 2,000 at most; null: it has
+-- not looked, and what held holds on.
 -- A condition becomes one event when it has held for as long as its rule says. It can become another after
--- it has ended; no-agents, failing, slow and disk only after ten minutes without it. Conditions that hold
+-- it has ended; no-agents, failing, slow, disk and trouble only after ten minutes without it. Conditions that hold
 -- when a rule is made count too.
 -- Result: how many events were noted; null: there are no rules, it is not yet time to look, or somebody else
 -- does.
@@ -31,7 +35,7 @@
 -- @roles operator
 -- @gateway no
 -- @plan generic no-jit
-create or replace function taskq.note_events(p_disks jsonb default '[]')
+create or replace function taskq.note_events(p_disks jsonb default '[]', p_troubles jsonb default null)
 returns integer
 language plpgsql
 set enable_seqscan = off
@@ -78,12 +82,7 @@ begin
         -- A window begins anew five minutes after the last one, if there are failures.
         select p.campaign_id, n.done - p.done as done, n.first_failures - p.failures as failures
           from taskq.pulse p
-         cross join lateral (
-             select n.done, n.first_failures
-               from taskq.counter n
-              where n.campaign_id = p.campaign_id
-             offset 0
-         ) n
+         cross join lateral taskq.counter_of(p.campaign_id) n
          where p.since > v_now - v_calm
     )
     select coalesce(jsonb_agg(jsonb_build_object(
@@ -95,9 +94,7 @@ begin
             from recent r
             left join fresh f on f.campaign_id = r.campaign_id
       ) g
-     cross join lateral (
-          select c.path from taskq.campaign c where c.campaign_id = g.campaign_id offset 0
-     ) c
+     cross join lateral taskq.campaign_of(g.campaign_id) c
      where g.failures >= v_least
        and g.failures > g.done;
 
@@ -112,9 +109,7 @@ begin
                    n.waiting > 0 and n.state = 'open' and not c.lineage && v_scopes as unserved,
                    n.state = 'open' as open
               from taskq.counts(v_path, null) n
-             cross join lateral (
-                 select c.lineage from taskq.campaign c where c.campaign_id = n.campaign_id offset 0
-             ) c
+             cross join lateral taskq.campaign_of(n.campaign_id) c
         ), whole as materialized (
             select sum(o.waiting) + sum(o.others) as unfinished, sum(o.done) as done,
                    sum(o.failed) as failed, sum(o.cancelled) as cancelled,
@@ -191,7 +186,19 @@ begin
                '[]')
           from (select distinct r.path from taskq.notify_rule r where 'disk' = any (r.events)) r
          cross join (select d.value from jsonb_array_elements(p_disks) d limit 20) d
-         where d.value ->> 'disk' is not null);
+         where d.value ->> 'disk' is not null)
+    || (
+        select coalesce(jsonb_agg(t.value), '[]')
+          from (select t.value from jsonb_array_elements(p_troubles) t limit 2000) t
+         where t.value ->> 'event' = 'trouble')
+    || (
+        select coalesce(jsonb_agg(jsonb_build_object(
+                   'path', r.path, 'event', n.event, 'subject', n.subject, 'figures', n.figures)), '[]')
+          from taskq.notify_condition n
+          join taskq.notify_rule r on r.name = n.rule
+         where p_troubles is null
+           and n.event = 'trouble'
+           and n.gone_at is null);
 
     select coalesce(jsonb_agg(t.value || jsonb_build_object('rule', r.name)), '[]') into v_true
       from jsonb_array_elements(v_true) t
@@ -202,7 +209,7 @@ begin
      where (n.rule, n.event, n.subject) not in (
                select t.rule, t.event, t.subject
                  from jsonb_to_recordset(v_true) as t (rule text, event text, subject text))
-       and (not n.told or n.event in ('finished', 'paused') or n.gone_at < v_now - v_calm);
+       and (not n.noted or n.event in ('finished', 'paused') or n.gone_at < v_now - v_calm);
 
     update taskq.notify_condition n
        set gone_at = v_now
@@ -218,7 +225,7 @@ begin
        set gone_at = null,
            figures = excluded.figures
      where n.gone_at is not null
-        or not n.told;
+        or not n.noted;
 
     with rule as materialized (
         select r.name, r.after_s
@@ -231,15 +238,16 @@ begin
         select n.rule, n.event, n.subject, n.figures
           from rule r
           join taskq.notify_condition n on n.rule = r.name
-         where not n.told
+         where not n.noted
            and n.gone_at is null
            and n.since + make_interval(secs => coalesce(
                    r.after_s, case n.event when 'finished' then 60 when 'no-agents' then 300
+                                         when 'trouble' then 300
                                          when 'slow' then 600 else 0 end))
                <= v_now
-    ), told as (
+    ), noted as (
         update taskq.notify_condition n
-           set told = true
+           set noted = true
           from due d
          where (n.rule, n.event, n.subject) = (d.rule, d.event, d.subject)
     )

@@ -4,6 +4,8 @@
 -- sessions: null: the gateway ends, and is forgotten. Gateways silent for an hour are forgotten too; at most
 -- 1,000 are noted.
 --
+-- Result: the time here, in seconds since 1970; null: the gateway has ended.
+--
 -- Locks: the gateway's row. Index: gateway_pkey.
 -- @roles gateway
 create or replace function taskq.note_gateway(
@@ -14,7 +16,7 @@ create or replace function taskq.note_gateway(
     p_per_s double precision,
     p_front boolean
 )
-returns void
+returns double precision
 language plpgsql
 as $$
 declare
@@ -22,7 +24,7 @@ declare
 begin
     if p_sessions is null then
         delete from taskq.gateway g where g.holder = p_holder;
-        return;
+        return null;
     end if;
     update taskq.gateway g
        set sessions = p_sessions,
@@ -31,12 +33,13 @@ begin
            seen_at = v_now
      where g.holder = p_holder;
     if found then
-        return;
+        return extract(epoch from v_now);
     end if;
     delete from taskq.gateway g where g.seen_at < v_now - interval '1 hour';
     insert into taskq.gateway (holder, name, release, sessions, per_s, front, seen_at)
     select p_holder, left(p_name, 200), left(p_release, 50), p_sessions, p_per_s, p_front, v_now
      where (select count(*) from taskq.gateway) < 1000
         on conflict (holder) do nothing;
+    return extract(epoch from v_now);
 end
 $$;

@@ -34,6 +34,7 @@ declare
     v_status constant text := taskq.lock_held_pilot(p_pilot, p_holder);
     v_now constant timestamptz := clock_timestamp();
     v_job record;
+    v_name text;
 begin
     for v_job in
         select n.*
@@ -52,9 +53,8 @@ begin
                heard_at = coalesce(
                    j.heard_at,
                    (select min(s.opened_at)
-                      from taskq.session s, taskq.pilot p
-                     where p.pilot_id = p_pilot
-                       and s.agent = format('taskq-%s-%s-%s', p.name, p.key, j.number)
+                      from taskq.session s
+                     where s.agent = j.name
                        and s.agent like 'taskq-%')),
                cancelled_at = coalesce(j.cancelled_at, case when v_job.cancelled then v_now end),
                missing_at = case when v_job.missing then coalesce(j.missing_at, v_now) end,
@@ -67,7 +67,8 @@ begin
                                 then coalesce(v_job.exit_code, j.exit_code) end,
                tail = case when v_job.status = 'ended' then coalesce(left(v_job.tail, 4000), j.tail) end
          where j.pilot_id = p_pilot
-           and j.number = v_job.number;
+           and j.number = v_job.number
+        returning j.name into v_name;
         update taskq.session s
            set ended_at = v_now,
                expired = v_job.taken is not true,
@@ -77,10 +78,8 @@ begin
                                              when 'preempted' then 'job-preempted'
                                              when 'cancelled' then 'job-cancelled' end,
                left_why = left('its batch job has ended' || coalesce(': ' || v_job.why, ''), 2000)
-          from taskq.pilot p
          where v_job.outcome in ('served', 'died', 'cancelled')
-           and p.pilot_id = p_pilot
-           and s.agent = format('taskq-%s-%s-%s', p.name, p.key, v_job.number)
+           and s.agent = v_name
            and s.agent like 'taskq-%'
            and s.ended_at is null;
     end loop;

@@ -1,9 +1,9 @@
 -- note_refusals(campaign, tasks): notes that the last attempts of some tasks were refused: nodes cannot
 -- run them. A part of settle(), which has just recorded these attempts; not for clients.
 --
--- Attempts that an agent made side by side count as one refusal. What was claimed before the campaign was
--- changed or opened again says nothing about it as it is, and is not noted; nor are tasks leased ahead before
--- and handed out since, for the minutes that the front may hold them. For the consequences of refusals see
+-- Attempts that an agent made side by side count as one refusal. Refusals of tasks that were claimed before
+-- the campaign was changed or opened again say nothing about it as it is, and are not noted. The same applies
+-- to tasks leased ahead before and handed out since, for the minutes that the front may hold them. For the consequences of refusals see
 -- pause_refused().
 --
 -- pauses: an agent's pauses grow even if others succeed. The outcomes of its own tasks are not known here: an
@@ -24,21 +24,8 @@ begin
            (array_agg(a.error_class order by a.task_id))[1],
            (array_agg(a.error order by a.task_id))[1]
       from unnest(p_tasks) as p (task_id)
-     cross join lateral (
-          select t.attempt
-            from taskq.task t
-           where t.campaign_id = p_campaign
-             and t.task_id = p.task_id
-          offset 0
-     ) t
-     cross join lateral (
-          select a.task_id, a.session_id, a.claimed_at, a.ended_at, a.error_class, a.error
-            from taskq.attempt a
-           where a.campaign_id = p_campaign
-             and a.task_id = p.task_id
-             and a.attempt = t.attempt
-          offset 0
-     ) a
+     cross join lateral taskq.task_of(p_campaign, p.task_id) t
+     cross join lateral taskq.attempt_of(p_campaign, p.task_id, t.attempt) a
      where a.claimed_at > coalesce(
                (select f.since from taskq.refused f where f.campaign_id = p_campaign), '-infinity')
      group by a.session_id

@@ -3,6 +3,9 @@
 -- NAME=VALUE. NAME is met by any offer of that name, NAME=VALUE by an equal value, NAME>=NUMBER by a number
 -- at least as large; of several offers of one name, one is enough. Values that are both numbers are compared
 -- as numbers.
+-- @roles all
+-- @standby yes
+-- @gateway no
 create or replace function taskq.offered(p_requires text[], p_offers text[])
 returns boolean
 language plpgsql immutable strict

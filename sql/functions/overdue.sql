@@ -88,18 +88,8 @@ begin
                order by h.claimed_at, h.task_id
                limit p_most
           ) w
-         cross join lateral (
-              select c.path from taskq.campaign c where c.campaign_id = w.campaign_id offset 0
-         ) c
-         cross join lateral (
-              select s.key
-                from taskq.spec s
-               where s.campaign_id = w.campaign_id
-                 and s.task_id >= w.task_id
-                 and s.task_id <= w.task_id
-               order by s.campaign_id, s.task_id
-               limit 1
-         ) s
+         cross join lateral taskq.campaign_of(w.campaign_id) c
+         cross join lateral taskq.spec_of(w.campaign_id, w.task_id) s
          order by w.claimed_at, w.task_id;
 end
 $$;

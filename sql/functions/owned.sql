@@ -19,12 +19,7 @@ begin
       from (
           select n.waiting, n.delayed, n.working
             from taskq.campaign c
-           cross join lateral (
-               select n.waiting, n.delayed, n.working
-                 from taskq.counter n
-                where n.campaign_id = c.campaign_id
-               offset 0
-           ) n
+           cross join lateral taskq.counter_of(c.campaign_id) n
            where c.owner = p_owner
            union all
           select d.waiting, d.delayed, d.working
@@ -34,12 +29,7 @@ begin
                   from taskq.unfolded() d
                  group by d.campaign_id
             ) d
-           cross join lateral (
-               select c.owner
-                 from taskq.campaign c
-                where c.campaign_id = d.campaign_id
-               offset 0
-           ) c
+           cross join lateral taskq.campaign_of(d.campaign_id) c
            where c.owner = p_owner
       ) p;
 end

@@ -20,17 +20,7 @@ begin
            from taskq.task t
           where t.campaign_id = p_campaign
             and t.task_id = p_task),
-        (select b.session_id
-           from (
-               select b.session_id, b.tasks
-                 from taskq.bundle b
-                where b.campaign_id = p_campaign
-                  and b.first_id <= p_task
-                  and b.first_id > p_task - 65536
-                order by b.campaign_id desc, b.first_id desc
-                limit 1
-           ) b
-          where p_task = any (b.tasks)),
+        (select b.session_id from taskq.bundle_of(p_campaign, p_task) b),
         (select a.session_id
            from taskq.attempt a
           where a.campaign_id = p_campaign

@@ -77,12 +77,7 @@ begin
                     from taskq.unfolded() d
                    group by d.campaign_id
               ) d
-             cross join lateral (
-                 select c.owner
-                   from taskq.campaign c
-                  where c.campaign_id = d.campaign_id
-                 offset 0
-             ) c
+             cross join lateral taskq.campaign_of(d.campaign_id) c
         ), own as materialized (
             select p.owner, taskq.total(p.campaigns) as campaigns, taskq.total(p.waiting) as waiting,
                    taskq.total(p.working) as working, taskq.total(p.bytes) as bytes

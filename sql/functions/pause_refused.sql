@@ -39,15 +39,8 @@ begin
           from (select distinct r.campaign_id
                   from taskq.refusal r
                  where r.last_at > v_now - interval '20 s') f
-         cross join lateral (
-              select c.campaign_id, c.path, c.lineage, c.requires, c.status
-                from taskq.campaign c
-               where c.campaign_id = f.campaign_id
-              offset 0
-         ) c
-         cross join lateral (
-              select n.done from taskq.counter n where n.campaign_id = f.campaign_id offset 0
-         ) n
+         cross join lateral taskq.campaign_of(f.campaign_id) c
+         cross join lateral taskq.counter_of(f.campaign_id) n
          cross join lateral (
               select r.done from taskq.refused r where r.campaign_id = f.campaign_id offset 0
          ) r

@@ -21,8 +21,8 @@
 -- the last walk without a hint took, so that such walks cost 2 %, but 5 s at most.
 --
 -- The hint: rank and task of the last row; until when it may be used (microseconds; negative: since when a new one
--- is looked for); whether pick_again() has found something; rank and first id of the last span; rank and task of
--- the first row that waits behind the last one, if usual_position() has looked for it.
+-- is looked for); whether pick_again() has found something; rank and first id of the last span; up to which id of that
+-- span no row comes before its tasks, if usual_position() has looked.
 create or replace function taskq.pick(
     p_campaign bigint,
     p_most integer,

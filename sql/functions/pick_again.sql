@@ -8,10 +8,10 @@
 -- tasks, ranks, places: what is to be claimed, in order, its -priority, and for which element of
 --     `sessions`; empty: none.
 --
--- A task that failed on a host is not tried there again while another host serves the campaign, see
--- hosts_serving(): a host on which everything fails would else use up all attempts of its tasks. That holds
--- for two minutes after it was due, since the others may be busy, and for a day if it is the task's last
--- attempt. Where all hosts that serve it have failed it, any may have it.
+-- A task that failed on a host, or was lost there again and alone, see give_back(), is not tried there while
+-- another host serves the campaign, see hosts_serving(): a host on which everything fails would else use up
+-- all attempts of its tasks. That holds for two minutes after it was due, since the others may be busy, and
+-- for a day if one more failure fails the task. If it avoids all hosts that serve it, any may have it.
 --
 -- Of tasks that were lost together one may have killed the agent. So those that were lost are tried apart:
 -- one that was lost n times shares an agent with others like it only in a part of the slots, 1 / 2^n, and with
@@ -96,7 +96,8 @@ begin
         select c.max_attempts, least(c.max_losses, c.max_lost_nodes) - 1 into v_attempts, v_last
           from taskq.campaign c
          where c.campaign_id = p_campaign;
-        v_serving := taskq.hosts_serving(p_campaign, least(v_attempts + 1, 17));
+        -- One more than it can avoid by failures, losses and a hedge.
+        v_serving := taskq.hosts_serving(p_campaign, least(v_attempts + v_last + 1, 17));
         -- The element of each claim; where there is no session, take() has refused it.
         v_hosts := array(
             select coalesce((select hashtext(s.host)

@@ -64,9 +64,7 @@ begin
                taskq.suits(null, r.requires, null, p_offers),
                taskq.suits(r.time_limit_s, '{}', p_lifetime_s, p_offers)
           from ranked r
-         cross join lateral (
-             select c.path from taskq.campaign c where c.campaign_id = r.campaign_id offset 0
-         ) c
+         cross join lateral taskq.campaign_of(r.campaign_id) c
          order by r.place;
 end
 $$;

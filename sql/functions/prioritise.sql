@@ -41,13 +41,7 @@ begin
            array_agg(n.priority is not null order by w.task_id)
       into v_tasks, v_priorities, v_leave
       from unnest(p_tasks, p_priorities) as w (task_id, priority)
-      left join lateral (
-           select n.next_id, n.last_id, n.priority, n.status
-             from taskq.span n
-            where n.campaign_id = p_campaign
-              and n.first_id <= w.task_id
-            order by n.campaign_id desc, n.first_id desc
-            limit 1) n on w.task_id between n.next_id and n.last_id and n.status::text = 'waiting'
+      left join lateral taskq.span_of(p_campaign, w.task_id) n on n.status::text = 'waiting'
      where w.priority is distinct from n.priority;
     if true = any (v_leave) then
         perform taskq.unspan(

@@ -39,12 +39,7 @@ begin
            group by d.campaign_id
           having sum(d.first_failures) > 0
       ) f
-     cross join lateral (
-          select n.done, n.first_failures
-            from taskq.counter n
-           where n.campaign_id = f.campaign_id
-          offset 0
-     ) n
+     cross join lateral taskq.counter_of(f.campaign_id) n
      where (select o.since
               from taskq.pulse o
              where o.campaign_id = f.campaign_id) < v_now - v_window is not false
@@ -71,12 +66,7 @@ begin
               where n.campaign_id = f.campaign_id
              offset 0
          ) g
-         cross join lateral (
-             select c.campaign_id, c.path, c.status, c.max_failure_share
-               from taskq.campaign c
-              where c.campaign_id = f.campaign_id
-             offset 0
-         ) c
+         cross join lateral taskq.campaign_of(f.campaign_id) c
          where c.status = 'open'
            and g.failures + g.done >= v_least
            and g.failures > c.max_failure_share * (g.failures + g.done)

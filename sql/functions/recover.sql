@@ -63,13 +63,7 @@ begin
                 and a.outcome <> 'done'
              offset 0
          ) a
-         cross join lateral (
-             select t.attempt
-               from taskq.task t
-              where t.campaign_id = a.campaign_id
-                and t.task_id = a.task_id
-             offset 0
-         ) t
+         cross join lateral taskq.task_of(a.campaign_id, a.task_id) t
          where a.ended_at >= p_lost_since
            and a.outcome = 'lost'
            and a.attempt = t.attempt
@@ -126,7 +120,7 @@ begin
     select coalesce(sum(taskq.in_hand(e.session_id)), 0) into tasks_left
       from unnest(v_ended || v_left) as e (session_id);
     select b.since is not null into braked from taskq.brake b;
-    -- Whoever moves tasks says how many: in rows of their own, those that were in somebody's hands.
+    -- A step that moves tasks records how many: here those with rows of their own that somebody held.
     select coalesce(jsonb_agg(to_jsonb(m) order by m.path), '[]') into campaigns
       from (
           select c.path, coalesce(sum(d.waiting) filter (where d.working < 0), 0) as handed_out,

@@ -3,7 +3,7 @@
 --
 -- Result: the campaign's revision. Error TQ404: no such campaign, or no such input.
 --
--- Locks: the campaign's row.
+-- Locks: the campaign's row, and its refusals.
 -- @roles submitter
 -- @gateway submitter
 -- @repeat once
@@ -12,6 +12,7 @@ returns integer
 language plpgsql
 as $$
 declare
+    v_campaign bigint;
     v_revision integer;
 begin
     update taskq.campaign c
@@ -19,12 +20,13 @@ begin
            revision = c.revision + 1
      where c.path = p_path
        and c.inputs ? p_name
- returning c.revision into v_revision;
+ returning c.campaign_id, c.revision into v_campaign, v_revision;
     if not found then
         perform taskq.campaign_id(p_path);
         raise exception 'campaign % has no input %', p_path, quote_literal(p_name)
             using errcode = 'TQ404';
     end if;
+    perform taskq.forget_refusals(v_campaign);
     return v_revision;
 end
 $$;

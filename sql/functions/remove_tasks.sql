@@ -11,7 +11,7 @@
 -- Error TQ409: the campaign is not cancelled.
 --
 -- Locks: spans and bundles, as cancel() does; the rows of the tasks. Index: spec_pkey, task_pkey, attempt_pkey,
--- span_pkey, bundle_task, output_pkey.
+-- span_pkey, bundle_task, output_pkey, withdrawal_pkey.
 -- @roles manager operator
 -- @gateway submitter
 -- @repeat once
@@ -148,10 +148,14 @@ begin
            -count(*) filter (where g.outcome = 'failed'),
            -- A success of such a class was lost, and salvaged.
            -count(*) filter (where g.outcome = 'lost'
-                                or g.outcome = 'done'
+                                or g.outcome in ('done', 'withdrawn')
                                and g.error_class <> 'hedged')
       from gone g
     having count(*) > 0;
+    delete from taskq.withdrawal w
+     where w.campaign_id = p_campaign
+       and w.task_id > p_after
+       and w.task_id <= v_upto;
     -- The keeper removes them, and their content.
     update taskq.output o
        set decided = false

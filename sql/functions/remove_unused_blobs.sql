@@ -1,8 +1,9 @@
--- remove_unused_blobs(limit, age_s): removes blobs that no input, result, checkpoint or output refers to, and
+-- remove_unused_blobs(limit, age_s, dry_run): removes blobs that no input, argument, result, checkpoint or output refers to, and
 -- blobs begun and never ended; the oldest first, and none from the last `age_s` seconds, since its report may
 -- still be on the way.
 --
--- Result: how many were removed; call it until that is less than the limit.
+-- Result: how many were removed; call it until that is less than the limit. With dry_run, how many would be, up
+-- to the limit (null: all), and nothing is removed.
 --
 -- Reads all attempts and campaigns, once in a call: an index over the few results that are blobs
 -- would cost each report something.
@@ -10,7 +11,10 @@
 -- Locks: the rows of the blobs. A caller that puts one of them again meanwhile waits, and stores it anew.
 -- @roles operator
 -- @gateway no
-create or replace function taskq.remove_unused_blobs(p_limit integer, p_age_s double precision)
+create or replace function taskq.remove_unused_blobs(
+    p_limit integer,
+    p_age_s double precision,
+    p_dry_run boolean default false)
 returns integer
 language plpgsql
 as $$
@@ -34,6 +38,8 @@ begin
                         select from taskq.checkpoint k where k.digest = encode(b.digest, 'hex'))
                     and not exists (
                         select from taskq.output o where o.digest = encode(b.digest, 'hex'))
+                    and not exists (
+                        select from taskq.argument g where g.digest = encode(b.digest, 'hex'))
                     and not exists (select from input i where i.digest = encode(b.digest, 'hex'))
                     and not exists (
                         select from reported r where r.digest = encode(b.digest, 'hex'))))
@@ -42,6 +48,9 @@ begin
            for update of b skip locked
     )
     select array(select blob_id from pick) into v_blobs;
+    if p_dry_run then
+        return cardinality(v_blobs);
+    end if;
     delete from taskq.blob_part p where p.blob_id = any (v_blobs);
     delete from taskq.blob b where b.blob_id = any (v_blobs);
     return cardinality(v_blobs);

@@ -1,14 +1,18 @@
--- remove_unused_sessions(limit, age_s): removes sessions that ended more than `age_s` seconds ago and to which no
+-- remove_unused_sessions(limit, age_s, dry_run): removes sessions that ended more than `age_s` seconds ago and to which no
 -- attempt, task or refusal refers: of agents that came and went without work.
 --
--- Result: how many were removed; call it until that is less than the limit.
+-- Result: how many were removed; call it until that is less than the limit. With dry_run, how many would be, up
+-- to the limit (null: all), and nothing is removed.
 --
 -- Reads all attempts, once in a call, as remove_unused_blobs() does.
 --
 -- Locks: the rows of the sessions, skipping locked ones. Index: session_ended, session_pkey.
 -- @roles operator
 -- @gateway no
-create or replace function taskq.remove_unused_sessions(p_limit integer, p_age_s double precision)
+create or replace function taskq.remove_unused_sessions(
+    p_limit integer,
+    p_age_s double precision,
+    p_dry_run boolean default false)
 returns integer
 language plpgsql
 as $$
@@ -33,6 +37,9 @@ begin
            for update of s skip locked
     )
     select array(select p.session_id from pick p) into v_sessions;
+    if p_dry_run then
+        return cardinality(v_sessions);
+    end if;
     delete from taskq.session s where s.session_id = any (v_sessions);
     return cardinality(v_sessions);
 end

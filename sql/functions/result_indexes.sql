@@ -19,8 +19,7 @@ begin
         select c.path, i.part || '.' || i.name, i.seen, taskq.done_count(i.campaign_id), i.ranked, i.large,
                i.created_at
           from taskq.result_index i  -- 16 at most
-         cross join lateral (
-             select c.path from taskq.campaign c where c.campaign_id = i.campaign_id offset 0) c
+         cross join lateral taskq.campaign_of(i.campaign_id) c
          where not i.dropped
            and taskq.at_or_below(c.path, p_path)
          order by c.path, i.part, i.name;

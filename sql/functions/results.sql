@@ -35,21 +35,8 @@ begin
                order by a.campaign_id, a.task_id
                limit p_limit
           ) p
-         cross join lateral (
-             select s.key, s.payload
-               from taskq.spec s
-              where s.campaign_id = p_campaign
-                and s.task_id >= p.task_id
-                and s.task_id <= p.task_id
-              order by s.campaign_id, s.task_id
-              limit 1
-         ) s
-         cross join lateral (
-             select n.agent, n.host, n.site
-               from taskq.session n
-              where n.session_id = p.session_id
-             offset 0
-         ) n
+         cross join lateral taskq.spec_of(p_campaign, p.task_id) s
+         cross join lateral taskq.session_of(p.session_id) n
          order by p.task_id;
 end
 $$;

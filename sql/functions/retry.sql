@@ -1,8 +1,9 @@
--- retry(campaign, status, error_class, tasks, after, limit, dry_run): makes failed, cancelled or delayed
+-- retry(campaign, status, error_class, tasks, after, limit, dry_run): makes failed, cancelled, delayed or done
 -- tasks waiting again, in the order of their ids, on any host. Failures and losses count from zero again; the numbers
 -- of attempts continue.
 --
--- status: failed, cancelled or delayed. error_class: only those whose last attempt ended with it; null: all.
+-- status: failed, cancelled, delayed or done; results of done ones are withdrawn, see withdraw(). error_class: only
+--     those whose last attempt ended with it; null: all. Done ones have none.
 -- tasks, after, limit, moved, last: see cancel(). dry_run: count `limit` of them, change and lock nothing.
 -- Error TQ409: the campaign, or one above it, is cancelled.
 --
@@ -34,8 +35,10 @@ declare
     v_upto bigint;
 begin
     perform taskq.demand_read_committed();
-    if p_status not in ('failed', 'cancelled', 'delayed') then
-        raise exception 'only failed, cancelled and delayed tasks can be retried' using errcode = 'TQ400';
+    if p_status not in ('failed', 'cancelled', 'delayed', 'done') then
+        raise exception 'only failed, cancelled, delayed and done tasks can be retried' using errcode = 'TQ400';
+    elsif p_status = 'done' and p_error_class is not null then
+        raise exception 'done tasks have no class of error' using errcode = 'TQ400';
     end if;
     if not p_dry_run then
         perform pg_advisory_xact_lock(hashtext('taskq.seed'), hashint8(p_campaign));
@@ -43,6 +46,11 @@ begin
     if taskq.status_after(p_campaign, 'waiting') = 'cancelled' then
         raise exception 'cancelled: %; resume it before retrying', taskq.cancelled_by(p_campaign)
             using errcode = 'TQ409';
+    end if;
+    if p_status = 'done' then
+        select w.moved, w.last into moved, last
+          from taskq.withdraw(p_campaign, p_tasks, p_after, p_limit, p_dry_run) w;
+        return;
     end if;
     if p_dry_run and p_tasks is not null then
         select count(*) into moved
@@ -52,10 +60,7 @@ begin
            and t.status = p_status
            and (p_error_class is null or p_error_class = (
                    select a.error_class
-                     from taskq.attempt a
-                    where a.campaign_id = p_campaign
-                      and a.task_id = u.task_id
-                      and a.attempt = t.attempt));
+                     from taskq.attempt_of(p_campaign, u.task_id, t.attempt) a));
         return;
     elsif p_dry_run then
         select count(*), case when count(*) = p_limit then max(p.task_id) end
@@ -68,10 +73,7 @@ begin
                   and t.status = p_status
                   and (p_error_class is null or p_error_class = (
                           select a.error_class
-                            from taskq.attempt a
-                           where a.campaign_id = p_campaign
-                             and a.task_id = t.task_id
-                             and a.attempt = t.attempt))
+                            from taskq.attempt_of(p_campaign, t.task_id, t.attempt) a))
                 order by t.campaign_id, t.task_id
                 limit p_limit)
                union all
@@ -115,10 +117,7 @@ begin
                and t.status = p_status
                and (p_error_class is null or p_error_class = (
                        select a.error_class
-                         from taskq.attempt a
-                        where a.campaign_id = p_campaign
-                          and a.task_id = t.task_id
-                          and a.attempt = t.attempt))
+                         from taskq.attempt_of(p_campaign, t.task_id, t.attempt) a))
              order by t.campaign_id, t.task_id
              limit p_limit
                for no key update);
@@ -134,10 +133,7 @@ begin
                       and t.status::text = p_status::text
                       and (p_error_class is null or p_error_class = (
                               select a.error_class
-                                from taskq.attempt a
-                               where a.campaign_id = p_campaign
-                                 and a.task_id = t.task_id
-                                 and a.attempt = t.attempt))
+                                from taskq.attempt_of(p_campaign, t.task_id, t.attempt) a))
                       for no key update) t
              where u.task_id > p_after
              limit p_limit);

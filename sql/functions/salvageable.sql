@@ -15,13 +15,7 @@ begin
         return (
             select a.attempt
               from taskq.attempt a
-              cross join lateral (
-                  select t.attempt, t.status
-                    from taskq.task t
-                   where t.campaign_id = p_campaign
-                     and t.task_id = p_task
-                  offset 0
-              ) t
+              cross join lateral taskq.task_of(p_campaign, p_task) t
              where a.campaign_id = p_campaign
                and a.task_id = p_task
                and a.lease_id = p_lease

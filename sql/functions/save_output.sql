@@ -48,18 +48,7 @@ begin
             and t.task_id = p_task
             and t.lease_id = p_lease
             and t.status::text = 'working'),
-        (select b.session_id
-           from (
-               select b.session_id, b.lease_id, b.tasks
-                 from taskq.bundle b
-                where b.campaign_id = p_campaign
-                  and b.first_id <= p_task
-                  and b.first_id > p_task - 65536
-                order by b.campaign_id desc, b.first_id desc
-                limit 1
-           ) b
-          where b.lease_id = p_lease
-            and p_task = any (b.tasks)),
+        (select b.session_id from taskq.bundle_of(p_campaign, p_task) b where b.lease_id = p_lease),
         (select a.session_id  -- a late result may be salvaged
            from taskq.attempt a
           where a.campaign_id = p_campaign
@@ -89,7 +78,10 @@ begin
     end if;
     v_before := coalesce(v_before, 0);
     if p_size - v_before + (
-           select coalesce(sum(u.bytes), 0) from taskq.output_use u where u.campaign_id = p_campaign)
+           select coalesce(sum(u.bytes), 0)
+             from taskq.output_use u
+            where u.campaign_id = p_campaign
+              and u.token_id >= 0)
        > v_campaign.output_total_bytes
     then
         raise exception 'campaign % keeps % bytes of output files at most; raise output_total_bytes, or remove '

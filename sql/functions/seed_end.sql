@@ -13,10 +13,12 @@ returns integer
 language plpgsql
 as $$
 declare
+    v_many constant integer := 1000;
     v_seeded constant integer := taskq.pack(p_campaign, p_above);
     v_owner text;
     v_most bigint;
     v_waiting bigint;
+    v_seeding timestamptz;
 begin
     if v_seeded > 0 then
         select q.owner, q.max_waiting into v_owner, v_most
@@ -35,10 +37,15 @@ begin
         end if;
         insert into taskq.delta (campaign_id, waiting) values (p_campaign, v_seeded);
     end if;
+    -- A chunk of fewer tasks is mostly the last one.
+    v_seeding := case when v_seeded >= v_many then clock_timestamp() else '-infinity' end;
     update taskq.campaign c
-       set payload_bytes = least(p_largest, 65536)
+       set payload_bytes = greatest(c.payload_bytes, least(p_largest, 65536)),
+           seeded_at = v_seeding
      where c.campaign_id = p_campaign
-       and c.payload_bytes < least(p_largest, 65536);
+       and (c.payload_bytes < least(p_largest, 65536)
+            or c.seeded_at < v_seeding - interval '5 s'
+            or c.seeded_at > v_seeding);
     return v_seeded;
 end
 $$;

@@ -5,7 +5,7 @@
 -- Result: added: how many tasks; conflicts, named: of seed_again(). A payload that its key has
 --     already, or that came with it before in the array, adds nothing.
 -- Errors: see seed_begin(), seed_again(), checked_payload(). Error TQ400: on_conflict is none of these.
--- @roles gateway submitter
+-- @roles submitter
 -- @gateway manager, wakes
 -- @repeat safe
 create or replace function taskq.seed_tasks(

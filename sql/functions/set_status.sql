@@ -8,7 +8,7 @@
 -- Error TQ404: no such campaign. Error TQ409: a cancelled campaign cannot be paused.
 --
 -- Locks: the campaign's row, that of its pulse, those of its refusals.
--- @roles gateway manager operator
+-- @roles manager operator
 -- @gateway manager, wakes
 -- @repeat once
 create or replace function taskq.set_status(p_path text, p_status taskq.campaign_status)

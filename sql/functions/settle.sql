@@ -189,7 +189,13 @@ begin
                    due_at = v_now + make_interval(secs => v_jitter * least(
                        c.backoff_max_s, c.backoff_s * 2.0 ^ least(t.failures, 60))),
                    failures = t.failures + 1,
-                   avoids = taskq.avoiding(t.avoids, p_campaign, t.task_id, t.attempt),
+                   -- Of a task that was leased ahead, the session that reports.
+                   avoids = taskq.avoiding(t.avoids, (
+                       select a.session_id
+                         from taskq.attempt a
+                        where a.campaign_id = p_campaign
+                          and a.task_id = t.task_id
+                          and a.attempt = t.attempt)),
                    -- An agent has had it, so the front has not lost it: see expire_ahead().
                    session_id = nullif(t.session_id, 0)
               from taskq.campaign c
@@ -242,7 +248,8 @@ begin
                         where a.campaign_id = p_campaign
                           and a.task_id = r.task
                           and a.lease_id = r.lease
-                          and a.outcome = r.outcome) then 'duplicate'
+                          and (a.outcome = r.outcome
+                               or r.outcome = 'done' and a.outcome = 'withdrawn')) then 'duplicate'
                    when (
                        select true
                          from taskq.spec s

@@ -29,45 +29,18 @@ as $$
            case when t.status = 'working' then t.session_id else b.session_id end,
            case when t.status = 'working' then t.lease_id else b.lease_id end
       from (values (true)) as one (row)
-      left join lateral (
-         select t.status, t.priority, t.attempt, t.failures, t.losses, t.due_at, t.claimed_at,
-                t.session_id, t.lease_id
-           from taskq.task t
-          where t.campaign_id = p_campaign
-            and t.task_id = p_task
-         offset 0
-     ) t on true
+      left join lateral taskq.task_of(p_campaign, p_task) t on true
       left join lateral (
          select 'working'::taskq.task_status as status, 1 as attempt, b.claimed_at, b.session_id,
                 b.lease_id
-           from (
-               select b.claimed_at, b.session_id, b.lease_id, b.tasks
-                 from taskq.bundle b
-                where b.campaign_id = p_campaign
-                  and b.first_id <= p_task
-                  and b.first_id > p_task - 65536
-                order by b.campaign_id desc, b.first_id desc
-                limit 1
-           ) b
-          where p_task = any (b.tasks)
+           from taskq.bundle_of(p_campaign, p_task) b
      ) b on t.status is null
-      left join lateral (
-         select n.status
-           from (
-               select n.next_id, n.last_id, n.status
-                 from taskq.span n
-                where n.campaign_id = p_campaign
-                  and n.first_id <= p_task
-                order by n.campaign_id desc, n.first_id desc
-                limit 1
-           ) n
-          where p_task between n.next_id and n.last_id
-     ) n on t.status is null and b.status is null
+      left join lateral taskq.span_of(p_campaign, p_task) n on t.status is null and b.status is null
       left join lateral (
          select max(a.attempt) as attempt,
                 (count(*) filter (where a.outcome = 'failed'))::smallint as failures,
                 (count(*) filter (where a.outcome = 'lost'
-                                     or a.outcome = 'done'
+                                     or a.outcome in ('done', 'withdrawn')
                                     and a.error_class <> 'hedged'))::smallint
                     as losses,
                 case when bool_or(a.outcome = 'done') then 'done'::taskq.task_status end as status

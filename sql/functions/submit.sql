@@ -2,7 +2,7 @@
 --
 -- Works like seed_tasks(), with the same errors. Result: how many were added. Error TQ422 names at most ten
 -- conflicts.
--- @roles gateway submitter
+-- @roles submitter
 -- @gateway manager, wakes
 -- @repeat safe
 create or replace function taskq.submit(

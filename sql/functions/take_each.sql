@@ -1,10 +1,12 @@
--- take_each(campaign, sessions, leases): claims one task for each of several agents whose claims share a
--- statement, in the usual case, see take_one(), if the span has that many tasks left. Else it takes nothing, and
--- take() does the work. A part of exchange(), which pins the settings and records the moves; not for clients.
+-- take_each(campaign, sessions, leases): claims one task for each of up to 64 agents in the usual case: the campaign is
+-- open and neither requires what an agent does not offer nor limits how many run, the sessions live, the lease ids are
+-- new, the span of the connection's position hint, or the first one if the hint has expired, has that many tasks left
+-- and is not locked, and no task with a row comes before them, see usual_position(). Else it takes nothing, and take()
+-- does the work. A part of exchange(), which pins the settings and records the moves; not for clients.
 --
 -- Results: as those of take().
 --
--- Locks: the span. Index: span_pkey, spec_pkey. One statement: most of the time of a statement on few
+-- Locks: the span. Index: span_waiting, span_pkey, spec_pkey. One statement: most of the time of a statement on few
 -- rows goes into setting it up.
 create or replace function taskq.take_each(
     p_campaign bigint,
@@ -18,9 +20,26 @@ as $$
 declare
     v_many constant integer := cardinality(p_sessions);
     v_setting text;
-    v_hint constant bigint[] := taskq.usual_position(p_campaign);
+    v_now_us constant bigint := date_part('epoch', clock_timestamp()) * 1000000;
+    v_hint bigint[] := nullif(current_setting('taskq.position_' || p_campaign, true), '')::bigint[];
 begin
-    if v_hint is null then
+    if (v_now_us between v_hint[3] - 5000000 and v_hint[3]) is not true then
+        select array[-32768, 0, -v_now_us, 0, -s.priority, s.first_id, s.next_id] into v_hint
+          from taskq.span s
+         where s.campaign_id = p_campaign
+           and s.status = 'waiting'
+           -- Claims of a campaign with a limit wait for each other in room(), and must hold no span then.
+           and (select c.max_running is null from taskq.campaign c where c.campaign_id = p_campaign)
+         order by s.campaign_id, (-s.priority), s.first_id
+         limit 1
+           for no key update skip locked;
+        v_hint := taskq.usual_position(p_campaign, v_hint);
+    elsif v_hint[7] is null and v_hint[4] = 0 and v_hint[6] > 0
+        and (select c.max_running is null from taskq.campaign c where c.campaign_id = p_campaign)
+    then
+        v_hint := taskq.usual_position(p_campaign, v_hint);
+    end if;
+    if v_hint[7] is null then
         return;
     end if;
     with head as materialized (
@@ -80,7 +99,7 @@ begin
          where (select p.task_id
                   from pick p
                  where p.ord = v_many
-                   and ((-p.priority), p.task_id) < (v_hint[7], v_hint[8])) is not null
+                   and p.task_id < v_hint[7]) is not null
     ), moved as (
         update taskq.span s
            set next_id = t.task_id + 1

@@ -76,32 +76,7 @@ begin
     if v_tasks is not null then
         taken := cardinality(v_tasks);
         with valued as materialized (
-            select k.task_id,
-                   v_index.part = 'result' and jsonb_typeof(a.result) = 'object'
-                   and a.result ? 'taskq_blob' and a.result - 'taskq_blob' = '{}' as large,
-                   taskq.number_at(
-                       case v_index.part
-                           when 'result' then a.result
-                           when 'phases' then a.phases
-                           else (select s.payload
-                                   from taskq.spec s
-                                  where s.campaign_id = v_index.campaign_id
-                                    and s.task_id >= k.task_id
-                                    and s.task_id <= k.task_id
-                                  order by s.campaign_id, s.task_id
-                                  limit 1)
-                       end, v_index.name) as rank
-              from unnest(v_tasks) as k (task_id)
-             cross join lateral (
-                 select a.result, a.phases
-                   from taskq.attempt a
-                  where a.campaign_id = v_index.campaign_id
-                    and a.task_id >= k.task_id
-                    and a.task_id <= k.task_id
-                    and a.outcome = 'done'
-                  order by a.campaign_id, a.task_id
-                  limit 1
-             ) a
+            select v.task_id, v.rank, v.large from taskq.indexed_results(p_index, v_tasks) v
         ), added as (
             insert into taskq.result_rank (index_id, rank, task_id)
             select p_index, v.rank, v.task_id from valued v where v.rank is not null

@@ -10,10 +10,7 @@
 -- campaign are gone through.
 --
 -- One plan, whatever statistics say, which do not know of a campaign seeded since they were made: the
--- page is cut first, and what belongs to each task is found by key. A range in the order of the key,
--- of which one row is wanted, can only be found there; for `task_id =` the planner takes an index over
--- the campaign's keys just as well, where it holds the campaign for one of a single task, and goes
--- through all of it each time.
+-- page is cut first, and what belongs to each task is found by key, see spec_of().
 -- @roles reader
 -- @standby yes
 -- @gateway manager, paged
@@ -112,22 +109,9 @@ begin
                order by 1
                limit p_limit
           ) p
-         cross join lateral (
-             select s.key, s.payload, s.priority
-               from taskq.spec s
-              where s.campaign_id = p_campaign
-                and s.task_id >= p.task_id
-                and s.task_id <= p.task_id
-              order by s.campaign_id, s.task_id
-              limit 1
-         ) s
+         cross join lateral taskq.spec_of(p_campaign, p.task_id) s
           cross join lateral taskq.stand(p_campaign, p.task_id) t
-          left join lateral (
-             select h.host
-               from taskq.session h
-              where h.session_id = t.session_id
-             offset 0
-         ) h on true
+          left join lateral taskq.session_of(t.session_id) h on true
           left join lateral taskq.progress_of(p_campaign, p.task_id, t.lease_id) g
             on t.lease_id is not null
          order by p.task_id;

@@ -1,5 +1,7 @@
--- unban(kind, name): lifts the ban of a host or site: new sessions are opened there again. Agents with an
--- order to drain still leave. Result: whether there was a ban that had not ended. Index: ban_pkey.
+-- unban(kind, name): ends the ban of a host or site now: new sessions are opened there again. Agents with an
+-- order to drain still leave. The row stays, since failures from before accuse nobody, see attempt_sample().
+--
+-- Result: whether there was a ban that had not ended. Index: ban_pkey.
 -- @roles operator
 -- @gateway no
 create or replace function taskq.unban(p_kind text, p_name text)
@@ -7,12 +9,13 @@ returns boolean
 language plpgsql
 as $$
 declare
-    v_lifted boolean;
+    v_now constant timestamptz := clock_timestamp();
 begin
-    delete from taskq.ban b
+    update taskq.ban b
+       set until = v_now
      where b.kind = p_kind
        and b.name = p_name
- returning (b.until > clock_timestamp()) is not false into v_lifted;
-    return coalesce(v_lifted, false);
+       and (b.until > v_now) is not false;
+    return found;
 end
 $$;

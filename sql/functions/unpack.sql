@@ -5,10 +5,6 @@
 --     somebody else has locked; else their tasks stay there.
 -- Result: whether none was left.
 --
--- Bundles of a campaign do not overlap, so that the nearest one that begins at or below a task is the only
--- one that may hold it. None is as long as the range that is looked through: so it ends where only
--- rows are that have gone.
---
 -- Tasks are compared with a hashed sub-select, since a session may have thousands, and not by a join, whatever the
 -- settings are. A null among them changes nothing.
 --
@@ -30,16 +26,8 @@ begin
       from (
           select distinct b.session_id, b.lease_id, b.first_id
             from unnest(p_tasks, p_leases) as u (task_id, lease_id)
-           cross join lateral (
-                 select b.session_id, b.lease_id, b.first_id, b.tasks
-                   from taskq.bundle b
-                  where b.campaign_id = p_campaign
-                    and b.first_id <= u.task_id
-                    and b.first_id > u.task_id - 65536
-                  order by b.campaign_id desc, b.first_id desc
-                  limit 1) b
-           where u.task_id = any (b.tasks)
-             and (p_leases is null or u.lease_id = b.lease_id)
+           cross join lateral taskq.bundle_of(p_campaign, u.task_id) b
+           where p_leases is null or u.lease_id = b.lease_id
            order by 1, 2, 3
       ) b;
     if v_firsts is null then
@@ -87,15 +75,7 @@ begin
                coalesce(s.priority, 0)
           from held h
          cross join lateral unnest(h.tasks) as t (task_id)
-          left join lateral (
-               -- Only by spec_pkey, see tasks().
-               select s.priority
-                 from taskq.spec s
-                where s.campaign_id = p_campaign
-                  and s.task_id >= t.task_id
-                  and s.task_id <= t.task_id
-                order by s.campaign_id, s.task_id
-                limit 1) s on true
+          left join lateral taskq.spec_of(p_campaign, t.task_id) s on true
          where (t.task_id in (select u.task_id from unnest(p_tasks) as u (task_id))) is true
          order by t.task_id
             -- Of a damaged campaign, which has one twice.

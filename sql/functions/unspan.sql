@@ -55,14 +55,7 @@ begin
            and s.first_id in (
                    select n.first_id
                      from unnest(p_tasks) as u (task_id)
-                    cross join lateral (
-                          select n.first_id, n.next_id, n.last_id
-                            from taskq.span n
-                           where n.campaign_id = p_campaign
-                             and n.first_id <= u.task_id
-                           order by n.campaign_id desc, n.first_id desc
-                           limit 1) n
-                    where u.task_id between n.next_id and n.last_id)
+                    cross join lateral taskq.span_of(p_campaign, u.task_id) n)
          order by s.campaign_id, s.first_id
            for no key update
     loop

@@ -17,14 +17,8 @@ begin
           from unnest(p_tasks) with ordinality as k (task_id, ord)
          cross join lateral (
              select case
-                        when not coalesce((
-                            select true
-                              from taskq.spec s
-                             where s.campaign_id = p_campaign
-                               and s.task_id >= k.task_id
-                               and s.task_id <= k.task_id
-                             order by s.campaign_id, s.task_id
-                             limit 1), false) then 'removed'
+                        when not exists (select from taskq.spec_of(p_campaign, k.task_id))
+                        then 'removed'
                         else coalesce(
                             -- As text, which no partial index answers.
                             (select t.status::text
@@ -33,16 +27,8 @@ begin
                                 and t.task_id = k.task_id
                                 and t.status::text in ('failed', 'cancelled')),
                             (select n.status::text
-                               from (
-                                   select n.next_id, n.last_id, n.status
-                                     from taskq.span n
-                                    where n.campaign_id = p_campaign
-                                      and n.first_id <= k.task_id
-                                    order by n.campaign_id desc, n.first_id desc
-                                    limit 1
-                               ) n
-                              where k.task_id between n.next_id and n.last_id
-                                and n.status::text = 'cancelled'))
+                               from taskq.span_of(p_campaign, k.task_id) n
+                              where n.status::text = 'cancelled'))
                     end as status
              offset 0
          ) e

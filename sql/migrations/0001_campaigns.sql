@@ -115,7 +115,9 @@ create table taskq.campaign (
     hedged bigint not null default 0,
     max_running_per_site integer,
     payload_bytes integer not null default 0,
+    seeded_at timestamptz not null default '-infinity',
     best text,
+    limited_at timestamptz,
     max_running integer generated always as (
         least(running_limit, running_quota,
               case when max_running_per_site is not null then 1000000000 end)) stored,
@@ -150,7 +152,7 @@ create table taskq.campaign (
     constraint campaign_memory_range check (
         cardinality(memory) between 1 and 8
         and 1 <= all (memory) and 1125899906842624 >= all (memory)),
-    -- The first attempt of a hedged task goes on beside the second one: its success must count, and it may
+    -- The first attempt of a hedged task goes on next to the second one: its success must count, and it may
     -- exceed any limit of running tasks.
     constraint campaign_best_form check (best ~ '^(lowest|highest) (result|payload|phases)\.\S.{0,199}$'),
     constraint campaign_hedge_range check (hedge > 0 and hedge <= 1),
@@ -160,8 +162,9 @@ create table taskq.campaign (
 );
 
 create index campaign_parent on taskq.campaign (parent_id, path);
+create index campaign_limited on taskq.campaign (campaign_id) where limited_at is not null;
 create index campaign_owner on taskq.campaign (owner) where owner is not null;
--- The few campaigns that keep what is below them from being served.
+-- The few campaigns that keep those below them from being served.
 create index campaign_closed on taskq.campaign (path) where status <> 'open';
 create index campaign_hedge on taskq.campaign (campaign_id) where hedge is not null;
 
@@ -171,6 +174,8 @@ comment on column taskq.campaign.lineage is
     'Ids from the root to the campaign itself, so that "is an ancestor paused" is a few look-ups by key.';
 comment on column taskq.campaign.payload_bytes is
     'As PostgreSQL writes it, no payload has more. It never falls, and limits the tasks of a claim; see take().';
+comment on column taskq.campaign.seeded_at is
+    'When a chunk of seeding was stored after which more usually come, to within 5 s; -infinity: none, or the last came.';
 comment on column taskq.campaign.revision is 'Rises with each change of what agents keep of the campaign.';
 comment on column taskq.campaign.handler is 'How agents run a task; null: the campaign only groups others.';
 comment on column taskq.campaign.params is 'Values that all its tasks share.';
@@ -184,6 +189,8 @@ comment on column taskq.campaign.max_out_of_time is
 comment on column taskq.campaign.never_retry is 'Classes of error after which a task is failed at once.';
 comment on column taskq.campaign.backoff_s is 'How long the first retry waits; each further one waits longer.';
 comment on column taskq.campaign.time_limit_s is 'How long an attempt may take.';
+comment on column taskq.campaign.limited_at is
+    'When time_limit_s was last changed; null: no attempt from before is at work. See functions/enforce_time_limits.sql.';
 comment on column taskq.campaign.max_failure_share is
     'The campaign pauses itself when a larger share of its recent attempts failed; null: never.';
 comment on column taskq.campaign.paused_why is 'Why it paused itself; null if a person did, or it is not paused.';

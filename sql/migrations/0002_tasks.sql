@@ -17,7 +17,8 @@
 
 create type taskq.task_status as enum ('waiting', 'delayed', 'working', 'done', 'failed', 'cancelled');
 
-create type taskq.attempt_outcome as enum ('done', 'failed', 'lost', 'released', 'cancelled', 'hedged');
+create type taskq.attempt_outcome as enum (
+    'done', 'failed', 'lost', 'released', 'cancelled', 'hedged', 'withdrawn');
 
 
 -- No plan of a function depends on statistics (see functions/tasks.sql); queries of people and reports do. By
@@ -89,11 +90,12 @@ comment on table taskq.task is 'Where a task stands to which more has happened t
 comment on column taskq.task.lease_id is
     'Of the current attempt while working, else of the last one; so are session_id, claimed_at and attempt.';
 comment on column taskq.task.attempt is 'Counts from 1; 0 before the first claim.';
-comment on column taskq.task.due_at is 'When a delayed task waits again.';
+comment on column taskq.task.due_at is
+    'When a delayed task waits again; once it waits, since when it avoids hosts.';
 comment on column taskq.task.failures is 'Attempts that failed since an operator last retried it.';
 comment on column taskq.task.losses is 'Attempts whose agents were lost since an operator last retried it.';
 comment on column taskq.task.avoids is
-    'Hashes of the names of the hosts on which attempts failed, the last one last, so that it is tried elsewhere.';
+    'Hashes of the names of the hosts on which it is tried last, the latest last; see functions/avoiding.sql.';
 
 
 create table taskq.span (
@@ -166,12 +168,26 @@ create index attempt_unsuccessful on taskq.attempt (campaign_id, error_class, ta
     where outcome <> 'done';
 
 comment on table taskq.attempt is
-    'How an attempt ended. The only change: a late success takes the place of a loss; see functions/salvage.sql.';
+    'How an attempt ended. Two changes: a late success takes the place of a loss, see functions/salvage.sql; a '
+    'success is withdrawn, see functions/withdraw.sql.';
 comment on column taskq.attempt.outcome is
-    'hedged: its lease was ended in favour of a second attempt; it went on, and its success counts if it is first.';
+    'hedged: its lease was ended in favour of a second attempt; it went on, and its success counts if it is first. '
+    'withdrawn: it was done, and an operator has withdrawn its result.';
 comment on column taskq.attempt.phases is 'Seconds by phase, as the agent measured them.';
 comment on column taskq.attempt.tail is 'The end of what the payload wrote.';
 comment on column taskq.attempt.refused is 'True: the agent handed it back, since its node cannot run such tasks.';
+
+
+create table taskq.withdrawal (
+    campaign_id bigint not null,
+    task_id bigint not null,
+    attempt integer not null,
+    withdrawn_at timestamptz not null,
+    constraint withdrawal_pkey primary key (campaign_id, task_id, attempt)
+);
+
+comment on table taskq.withdrawal is
+    'Which results were withdrawn, so that readers who have them learn it; see functions/withdraw.sql.';
 
 
 create view taskq.state as
@@ -197,7 +213,7 @@ create view taskq.state as
                   min(l.attempt) filter (where l.outcome = 'done') as first_done,
                   count(*) filter (where l.outcome = 'failed') as failures,
                   count(*) filter (where l.outcome = 'lost'
-                                      or l.outcome = 'done'
+                                      or l.outcome in ('done', 'withdrawn')
                                      and l.error_class <> 'hedged') as losses
              from taskq.attempt l
             where l.campaign_id = a.campaign_id

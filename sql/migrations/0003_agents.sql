@@ -63,7 +63,8 @@ comment on column taskq.session.token_hash is 'SHA-256 of the session''s own tok
 comment on column taskq.session.drain is 'The agent shall claim no more, and leave.';
 comment on column taskq.session.address is 'Where the agent came from, as the gateway saw it.';
 comment on column taskq.session.trouble is
-    'Why the agent makes one attempt at a time, as its last heartbeat said; null: all is well.';
+    'As the last heartbeat said: warnings, and why the agent makes one attempt at a time if there are failures; '
+    'null: all is well.';
 comment on column taskq.session.left_why is 'Why the agent left, by its own word, as is exit_code.';
 comment on column taskq.session.end_class is
     'Class of error of the attempts that the end of its batch job has ended; null: of no such end.';
@@ -140,7 +141,26 @@ comment on table taskq.ban is
 comment on column taskq.ban.name is 'The host or site, as agents name it.';
 comment on column taskq.ban.why is 'For agents and people.';
 comment on column taskq.ban.login is 'Who has set it.';
-comment on column taskq.ban.until is 'When it ends by itself; null: when it is lifted.';
+comment on column taskq.ban.until is
+    'When it ends or was lifted; null: when it is lifted. A ban that has ended stays: it says from when on failures count.';
+
+
+create table taskq.refused_hello (
+    token_id bigint not null,
+    host text not null,
+    site text not null,
+    why text not null,
+    first_at timestamptz not null,
+    last_at timestamptz not null,
+    constraint refused_hello_pkey primary key (token_id, host),
+    constraint refused_hello_texts_length check (length(host) <= 200 and length(site) <= 200 and length(why) <= 500)
+);
+
+comment on table taskq.refused_hello is
+    'Hosts whose agents were refused a session although their token is known here: it is used up, revoked or '
+    'expired, the host or site is banned, or the like. See functions/note_refused_hellos.sql, which bounds it.';
+comment on column taskq.refused_hello.host is 'By the agent''s word, as is site.';
+comment on column taskq.refused_hello.why is 'Of the latest refusal, as is last_at, which may be half a minute late.';
 
 
 create table taskq.refusal (
@@ -196,7 +216,7 @@ comment on table taskq.gateway is 'Gateways that serve agents now, for people to
 comment on column taskq.gateway.holder is 'Drawn by the process.';
 comment on column taskq.gateway.name is 'Where it is, for people.';
 comment on column taskq.gateway.sessions is 'Sessions that it heard lately.';
-comment on column taskq.gateway.per_s is 'Exchanges per second since it last told.';
+comment on column taskq.gateway.per_s is 'Exchanges per second since its last report.';
 comment on column taskq.gateway.front is 'Whether it serves claims from the front; null: it has none.';
 
 
@@ -235,9 +255,7 @@ create table taskq.pilot (
 );
 
 comment on table taskq.pilot is 'Stored rules by which agents are started as jobs of batch systems.';
-comment on column taskq.pilot.name is
-    'A job is called taskq-NAME-KEY-NUMBER, in the batch system and as its agent. The collation is that of '
-    'session.agent, else the index there would be of no use.';
+comment on column taskq.pilot.name is 'A part of the names of its jobs.';
 comment on column taskq.pilot.key is 'Random, so that no two queues, and no two pilots of one name, share names of jobs.';
 comment on column taskq.pilot.path is 'The campaign that its agents serve, with all below it.';
 comment on column taskq.pilot.settings is 'See taskq/pilots/settings.py.';
@@ -246,7 +264,7 @@ comment on column taskq.pilot.status is
 comment on column taskq.pilot.paused_why is 'Why it paused itself; null: it did not.';
 comment on column taskq.pilot.failures is
     'Submissions that failed, and jobs that died before their agent was heard, in a row; failed_at: the last one.';
-comment on column taskq.pilot.trouble is 'What the batch system said of the last failure.';
+comment on column taskq.pilot.trouble is 'The batch system''s message about the last failure.';
 comment on column taskq.pilot.retry_at is 'Nothing is submitted before.';
 comment on column taskq.pilot.next_number is 'Of the next job.';
 comment on column taskq.pilot.holder is 'The loop that acts for it, until held_until; see functions/hold_pilot.sql.';
@@ -255,6 +273,7 @@ comment on column taskq.pilot.looked_at is 'When a loop last acted for it; looke
 create table taskq.pilot_job (
     pilot_id bigint not null,
     number integer not null,
+    name text not null,
     status text not null default 'submitting',
     native_id text,
     place text,
@@ -271,6 +290,7 @@ create table taskq.pilot_job (
     missing_at timestamptz,
     missing_polls integer not null default 0,
     constraint pilot_job_pkey primary key (pilot_id, number),
+    constraint pilot_job_name_key unique (name),
     constraint pilot_job_pilot_fkey foreign key (pilot_id) references taskq.pilot on delete cascade,
     constraint pilot_job_status_known check (status in ('submitting', 'queued', 'running', 'ended')),
     constraint pilot_job_outcome_known check (
@@ -284,6 +304,9 @@ create table taskq.pilot_job (
 create index pilot_job_live on taskq.pilot_job (pilot_id, number) where status <> 'ended';
 
 comment on table taskq.pilot_job is 'Batch jobs of pilots; each carries one agent.';
+comment on column taskq.pilot_job.name is
+    'In the batch system and of its agent; see functions/begin_pilot_jobs.sql. The collation is that of '
+    'session.agent, else the index there would be of no use.';
 comment on column taskq.pilot_job.status is
     'submitting: the loop is about to submit it, or died meanwhile; queued, running: as the batch system says.';
 comment on column taskq.pilot_job.native_id is 'The batch system''s name for it.';

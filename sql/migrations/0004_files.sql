@@ -1,4 +1,4 @@
--- Files and results: inputs, large results, checkpoints and output files as blobs, and indexes of results.
+-- Files and results: inputs, large arguments and results, checkpoints and output files as blobs, and indexes of results.
 
 create table taskq.blob (
     blob_id bigint generated always as identity,
@@ -14,7 +14,7 @@ create table taskq.blob (
 create unique index blob_digest on taskq.blob (digest) where complete;
 
 comment on table taskq.blob is
-    'Content of inputs, large results, checkpoints and output files, if the queue keeps these in the database. Two '
+    'Content of inputs, large arguments and results, checkpoints and output files, if the queue keeps these in the database. Two '
     'uploads of one content each write a row and parts of their own, so that neither can spoil the other''s; the '
     'first to end counts.';
 comment on column taskq.blob.digest is 'SHA-256 of the content.';
@@ -35,6 +35,21 @@ create table taskq.blob_part (
 alter table taskq.blob_part alter column data set storage external;
 
 comment on table taskq.blob_part is 'Parts of blobs, of 1 MiB each; the last may be shorter.';
+
+
+create table taskq.argument (
+    campaign_id bigint not null,
+    digest text not null,
+    size bigint not null,
+    constraint argument_pkey primary key (campaign_id, digest),
+    constraint argument_digest_form check (digest ~ '^[0-9a-f]{64}$')
+);
+
+-- Whether a blob is one, and may be read, and may not go.
+create index argument_digest on taskq.argument (digest);
+
+comment on table taskq.argument is
+    'Large arguments of calls, which are blobs that payloads name. They stay as long as their campaign.';
 
 
 create table taskq.checkpoint (
@@ -96,7 +111,9 @@ with (fillfactor = 50);
 
 create index output_use_token on taskq.output_use (token_id);
 
-comment on table taskq.output_use is 'Bytes of output files that are stored, by campaign and token.';
+comment on table taskq.output_use is
+    'Bytes of output files that are stored, by campaign and token, and of large arguments.';
+comment on column taskq.output_use.token_id is 'Of the sessions that saved them; 0: direct agents; -1: arguments.';
 comment on column taskq.output_use.part is
     'One of sixteen, by task: who saves holds its row until it commits, and the others go on.';
 

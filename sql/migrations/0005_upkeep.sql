@@ -181,7 +181,7 @@ create table taskq.front_list (
 )
 with (fillfactor = 50);
 
-comment on table taskq.front_list is 'What waits in the lists, as the refiller last told.';
+comment on table taskq.front_list is 'What waits in the lists, as the refiller last reported.';
 comment on column taskq.front_list.rank is 'The largest -priority among the entries.';
 
 
@@ -211,7 +211,7 @@ create table taskq.notify_rule (
     constraint notify_rule_name_form check (name ~ '^[a-z0-9][a-z0-9-]{0,39}$'),
     constraint notify_rule_events_known check (
         cardinality(events) between 1 and 10
-        and events <@ array['finished', 'paused', 'no-agents', 'failing', 'slow', 'disk']),
+        and events <@ array['finished', 'paused', 'no-agents', 'failing', 'slow', 'trouble', 'disk']),
     constraint notify_rule_target_form check (
         target ~ '^(mail|webhook|command):[!-~]+$' and length(target) <= 1000),
     constraint notify_rule_after_range check (after_s between 0 and 2592000),
@@ -235,7 +235,7 @@ create table taskq.notify_condition (
     event text not null,
     subject text collate "C" not null,
     since timestamptz not null,
-    told boolean not null default false,
+    noted boolean not null default false,
     gone_at timestamptz,
     figures jsonb not null,
     constraint notify_condition_pkey primary key (rule, event, subject),
@@ -244,9 +244,9 @@ create table taskq.notify_condition (
 
 comment on table taskq.notify_condition is 'What holds now, for each rule.';
 comment on column taskq.notify_condition.subject is
-    'The campaign that it is about: the rule''s, or one above or below it.';
+    'What it is about: the campaign of the rule, or one above or below it; a disk; a trouble.';
 comment on column taskq.notify_condition.since is 'Since when it holds.';
-comment on column taskq.notify_condition.told is 'It has become an event.';
+comment on column taskq.notify_condition.noted is 'It has become an event.';
 comment on column taskq.notify_condition.gone_at is 'Since when it holds no longer; null: it does.';
 
 create table taskq.notify_event (

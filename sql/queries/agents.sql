@@ -7,7 +7,9 @@ select s.session_id, s.agent, s.host, s.site, s.pid, s.slots, s.release, s.offer
        s.opened_at,
        extract(epoch from clock_timestamp() - s.heartbeat_at)::double precision as silent_s,
        taskq.in_hand(s.session_id) as working,
-       s.drain as draining, k.name as token, s.trouble, s.suspect, s.lease_s,
+       s.drain as draining, k.name as token,
+       case when (s.trouble -> 'failures')::integer > 0 then s.trouble - 'warnings' end as trouble,
+       coalesce(s.trouble -> 'warnings', '[]') as warnings, s.suspect, s.lease_s,
        greatest(s.heartbeat_at, pg_postmaster_start_time())
            + make_interval(secs => s.lease_s) as expires_at,
        case when s.drain then taskq.banned(s.host, s.site) end as banned

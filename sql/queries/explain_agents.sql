@@ -1,6 +1,5 @@
 -- The open sessions that serve a campaign, one above or one below it, by kind: what they serve and offer, and
--- whether they are heard, drain, or are slowed. banned: of one of them whose host or site is, which,
--- and why.
+-- whether they are heard, drain, or are slowed, their warnings, and the ban that drains them: of what kind, of which name, and why.
 -- last_until: when the last of them expires if they stay silent, as far as one knows without the time of
 -- a promotion, see serving_since().
 -- Index: session_open, campaign_pkey; the bans are few.
@@ -9,7 +8,8 @@
 -- @gateway manager
 with living as materialized (
     select c.path as scope, s.offers, s.drain, s.slots, s.host, s.site,
-           s.trouble is not null or s.suspect is not null as slowed,
+           coalesce((s.trouble -> 'failures')::integer, 0) > 0 or s.suspect is not null as slowed,
+           coalesce(s.trouble -> 'warnings', '[]') as warnings,
            greatest(s.heartbeat_at, b.since) as heard_at, make_interval(secs => s.lease_s) as lease
       from taskq.session s
      cross join (select pg_postmaster_start_time() as since offset 0) b
@@ -19,7 +19,7 @@ with living as materialized (
      where s.ended_at is null
        and (taskq.at_or_below(c.path, %(path)s) or taskq.at_or_below(%(path)s, c.path))
 ), kind as (
-    select l.scope, l.offers, l.drain, l.slowed, l.heard_at + l.lease / 2 < clock_timestamp() as silent,
+    select l.scope, l.offers, l.drain, l.slowed, l.warnings, l.heard_at + l.lease / 2 < clock_timestamp() as silent,
            l.slots, l.host, l.site, l.heard_at + l.lease as until,
            case when l.drain then (
                select array[b.kind, b.name, b.why]
@@ -30,11 +30,11 @@ with living as materialized (
                 limit 1) end as banned
       from living l
 )
-select k.scope, k.offers, k.drain as draining, k.slowed, k.silent, count(*) as agents, sum(k.slots)::bigint as slots,
+select k.scope, k.offers, k.drain as draining, k.slowed, k.silent, k.warnings, count(*) as agents, sum(k.slots)::bigint as slots,
        count(distinct k.host) as hosts,
-       (array_agg(distinct k.host))[1:5] as some_hosts, array_agg(distinct k.site) as sites, min(k.banned) as banned,
+       (array_agg(distinct k.host))[1:5] as some_hosts, array_agg(distinct k.site) as sites, k.banned,
        max(k.until) as last_until
   from kind k
- group by k.scope, k.offers, k.drain, k.slowed, k.silent, k.banned is not null
+ group by k.scope, k.offers, k.drain, k.slowed, k.warnings, k.silent, k.banned
  order by count(*) desc, k.scope, k.offers
  limit %(limit)s

@@ -1,32 +1,45 @@
 -- In which classes of error the failed tasks at and below a path ended: of the `limit` tasks seeded last, for each
--- of the 20 campaigns where most have failed. error_class: of the last attempt; empty if it has none.
--- It costs as much as counts(), and `limit` attempts a campaign. Index: those of counts(), task_failed, attempt_pkey.
+-- of the 20 campaigns where most have failed. error_class: of the last attempt; empty if it has none. key: of one of
+-- these tasks.
+-- It costs as much as counts(), and `limit` attempts a campaign. Index: those of counts(), task_failed, attempt_pkey,
+-- spec_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager
-select n.path as campaign, coalesce(a.error_class, '') as error_class, count(*) as tasks
+select f.campaign, f.error_class, f.tasks, s.key
   from (
-      select c.campaign_id, c.path
-        from taskq.counts(%(path)s, null) c
-       where c.failed > 0
-       order by c.failed desc, c.path
-       limit 20
-  ) n
+      select n.path as campaign, coalesce(a.error_class, '') as error_class, count(*) as tasks,
+             n.campaign_id, max(t.task_id) as task_id
+        from (
+            select c.campaign_id, c.path
+              from taskq.counts(%(path)s, null) c
+             where c.failed > 0
+             order by c.failed desc, c.path
+             limit 20
+        ) n
+       cross join lateral (
+           select t.task_id, t.attempt
+             from taskq.task t
+            where t.campaign_id = n.campaign_id
+              and t.status = 'failed'
+            order by t.campaign_id desc, t.task_id desc
+            limit %(limit)s
+       ) t
+       cross join lateral (
+           select a.error_class
+             from taskq.attempt a
+            where a.campaign_id = n.campaign_id
+              and a.task_id = t.task_id
+              and a.attempt = t.attempt
+           offset 0
+       ) a
+       group by n.path, n.campaign_id, coalesce(a.error_class, '')
+  ) f
  cross join lateral (
-     select t.task_id, t.attempt
-       from taskq.task t
-      where t.campaign_id = n.campaign_id
-        and t.status = 'failed'
-      order by t.campaign_id desc, t.task_id desc
-      limit %(limit)s
- ) t
- cross join lateral (
-     select a.error_class
-       from taskq.attempt a
-      where a.campaign_id = n.campaign_id
-        and a.task_id = t.task_id
-        and a.attempt = t.attempt
+     select s.key
+       from taskq.spec s
+      where s.campaign_id = f.campaign_id
+        and s.task_id = f.task_id
      offset 0
- ) a
- group by n.path, coalesce(a.error_class, '')
- order by count(*) desc, n.path, coalesce(a.error_class, '')
+ ) s
+ order by f.tasks desc, f.campaign, f.error_class

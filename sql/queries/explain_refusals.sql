@@ -1,14 +1,14 @@
 -- The campaigns at and below a path that agents at work leave out now, since they could not run them: how
--- many agents, on which hosts, why, and until when at the latest; see hosts_serving().
+-- many agents and slots, on which hosts, why, and until when at the latest; see hosts_serving().
 -- Index: refusal_pkey, session_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager
-select c.path, r.agents, r.hosts, r.some_hosts, r.error_class, r.error, r.until
+select c.path, r.agents, r.slots, r.hosts, r.some_hosts, r.error_class, r.error, r.until
   from taskq.refused f
   join taskq.campaign c on c.campaign_id = f.campaign_id
  cross join lateral (
-     select count(*) as agents, count(distinct s.host) as hosts,
+     select count(*) as agents, sum(s.slots)::bigint as slots, count(distinct s.host) as hosts,
             (array_agg(distinct s.host))[1:5] as some_hosts,
             (array_agg(r.error_class order by r.last_at desc))[1] as error_class,
             (array_agg(r.error order by r.last_at desc))[1] as error, max(r.until) as until

@@ -1,11 +1,13 @@
 -- The tokens of sites that agents of a campaign can have: those that are valid, and those that ended within
--- 30 days; latest first. Index: none, they are few.
+-- 30 days; latest first. never: no agent has come with it, as far as sessions without work are kept.
+-- Index: session_token; tokens are few.
 -- @roles reader
 -- @standby yes
 -- @gateway manager, quiet, whole
-select t.name, t.paths, t.state, t.ended_at
+select t.name, t.paths, t.state, t.ended_at, t.created_at,
+       not exists (select from taskq.session s where s.token_id = t.token_id) as never
   from (
-      select t.token_id, t.name, t.paths,
+      select t.token_id, t.name, t.paths, t.created_at,
              case when t.revoked_at is not null then 'revoked'
                   when t.expires_at <= clock_timestamp() then 'expired'
                   when t.uses >= t.max_uses then 'used up'

@@ -1,19 +1,43 @@
--- Of each campaign at or below a path with points within so many minutes: how old the first of them is, how
--- many tasks had ended then, and how many agents serve it by the last. Index: trend_pkey, at most all of it,
--- which is bounded; campaign_path_key.
+-- Of each campaign at or below a path with points of its trend within a day: how many tasks had ended when
+-- its rate begins, and for how many seconds it has moved since. The rate begins at the latest point since which it
+-- moved for 600 s and 100 tasks ended, else at the first of the 70 latest points. Time in which nothing worked at its
+-- begin counts as a minute if tasks ended in it, else as none. Retried tasks, which had ended, do not lower the rate.
+-- Index: trend_pkey, 70 entries a campaign; campaign_path_key.
 -- @roles reader
 -- @standby yes
 -- @gateway manager
-select campaign_id,
-       extract(epoch from clock_timestamp())::double precision
-           - min(minute) * 60.0::double precision as age_s,
-       (array_agg(done + failed order by minute))[1] as ended,
-       (array_agg(agents order by minute desc))[1] as agents
-  from taskq.trend
- where minute >= extract(epoch from clock_timestamp()) / 60 - %(minutes)s::integer
-   and campaign_id in (
-       select c.campaign_id
-         from taskq.campaign c
-        where c.path = %(path)s
-           or (c.path > rtrim(%(path)s, '/') || '/' and c.path < rtrim(%(path)s, '/') || '0'))
- group by campaign_id
+select c.campaign_id, b.ended, b.active_s
+  from taskq.campaign c
+ cross join lateral (
+     select (s.last_ended - s.gained)::bigint as ended, s.active_s
+       from (
+           select t.minute, t.last_ended,
+                  sum(t.gained) over newest as gained, sum(t.active_s) over newest as active_s
+             from (
+                 select p.minute, first_value(p.ended) over newest as last_ended,
+                        greatest(lag(p.ended) over newest - p.ended, 0) as gained,
+                        case when p.working > 0 then p.until_s - p.minute * 60.0::float8
+                             when (lag(p.ended) over newest > p.ended) is not false
+                             then least(p.until_s - p.minute * 60.0::float8, 60)
+                             else 0 end as active_s
+                   from (
+                       select p.minute, p.done + p.failed as ended, p.working,
+                              coalesce(
+                                  lag(p.minute) over (order by p.minute desc) * 60.0::float8,
+                                  extract(epoch from clock_timestamp())::float8) as until_s
+                         from taskq.trend p
+                        where p.campaign_id = c.campaign_id
+                          and p.minute >= extract(epoch from clock_timestamp()) / 60 - 1440
+                        order by p.campaign_id desc, p.minute desc
+                        limit 70
+                   ) p
+                 window newest as (order by p.minute desc)
+             ) t
+           window newest as (order by t.minute desc)
+       ) s
+      order by s.active_s >= 600 and s.gained >= 100 desc,
+               case when s.active_s >= 600 and s.gained >= 100 then -s.minute else s.minute end
+      limit 1
+ ) b
+ where c.path = %(path)s
+    or (c.path > rtrim(%(path)s, '/') || '/' and c.path < rtrim(%(path)s, '/') || '0')

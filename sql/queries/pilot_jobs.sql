@@ -12,7 +12,7 @@ with chosen as (
       order by j.number desc
       limit %(ended)s)
 )
-select j.number, format('taskq-%%s-%%s-%%s', p.name, p.key, j.number) as name, j.status, j.native_id,
+select j.number, j.name, j.status, j.native_id,
        j.place, j.began_at, j.submitted_at, j.started_at, coalesce(j.heard_at, s.opened_at) as heard_at,
        j.cancelled_at, j.ended_at,
        extract(epoch from clock_timestamp() - j.began_at)::double precision as age_s,
@@ -27,6 +27,6 @@ select j.number, format('taskq-%%s-%%s-%%s', p.name, p.key, j.number) as name, j
        select min(s.opened_at) as opened_at, coalesce(bool_or(s.ended_at is null), false) as at_work,
               max(s.host) as host, max(s.left_why) as left_why
          from taskq.session s
-        where s.agent = format('taskq-%%s-%%s-%%s', p.name, p.key, j.number)
+        where s.agent = j.name
           and s.agent like 'taskq-%%') s
  order by j.number desc

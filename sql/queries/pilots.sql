@@ -18,7 +18,7 @@ select p.pilot_id, p.name, p.key, p.path, p.driver, p.settings, p.status, p.paus
         cross join lateral (
               select j.heard_at is not null or count(*) > 0 as heard
                 from taskq.session s
-               where s.agent = format('taskq-%%s-%%s-%%s', p.name, p.key, j.number)
+               where s.agent = j.name
                  and s.agent like 'taskq-%%') h
         where j.pilot_id = p.pilot_id
           and j.status <> 'ended') j

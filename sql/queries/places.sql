@@ -1,15 +1,17 @@
 -- The hosts and sites with agents that serve a campaign, one above or one below it; those with most slots
--- first. slowed, draining, silent: how many of the agents are. Index: session_open, campaign_pkey.
+-- first. slowed, draining, silent: how many of the agents are. warnings: of some of them, as they go together. Index: session_open, campaign_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager, up to 10000000
 select s.host, s.site, count(*) as agents, sum(s.slots)::bigint as slots,
-       count(*) filter (where s.trouble is not null or s.suspect is not null) as slowed,
+       count(*) filter (
+           where coalesce((s.trouble -> 'failures')::integer, 0) > 0 or s.suspect is not null) as slowed,
        count(*) filter (where s.drain) as draining,
        count(*) filter (
            where greatest(s.heartbeat_at, pg_postmaster_start_time())
                  + make_interval(secs => s.lease_s / 2) < clock_timestamp()) as silent,
-       min(s.suspect) as suspect
+       min(s.suspect) as suspect,
+       coalesce(jsonb_agg(distinct s.trouble -> 'warnings') filter (where s.trouble is not null), '[]') as warnings
   from taskq.session s
  cross join lateral (
      select c.path from taskq.campaign c where c.campaign_id = s.campaign_id offset 0

@@ -1,6 +1,6 @@
 -- How many agents serve which campaign at or below a path, with all below it; those of campaigns above the
 -- path count as its own. Index: session_open, campaign_pkey, campaign_path_key.
--- @roles all
+-- @roles reader
 -- @standby yes
 -- @gateway manager
 select case when c.lineage @> array[t.campaign_id] then c.campaign_id else t.campaign_id end as campaign_id,

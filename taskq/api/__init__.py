@@ -1,1 +1,1 @@
-"""The submitters' API: `client`, its asynchronous twins (`aio`), and reading from a standby."""
+"""The submitters' API: `connecting` returns a `client`, of which `aio` has an asynchronous twin."""

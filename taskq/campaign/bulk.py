@@ -7,13 +7,14 @@ The action checks under its locks that the state of a task still allows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from taskq.campaign.filter_compiler import Filter
+from taskq.campaign.filter_compiler import Filter, compiled
 from taskq.db.access import Queries, in_chunks
 from taskq.db.address import Row
+from taskq.model.errors import UsageError
 from taskq.model.views import Status, TaskView
 
 EXAMPLES: Final = 5
@@ -23,6 +24,25 @@ PAGE: Final = 1_000
 #: Changes tasks of a campaign, both given by their ids; returns how many it changed.
 Action: TypeAlias = Callable[[int, list[int]], int]
 OnBulk: TypeAlias = Callable[["BulkProgress"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The tasks that a verb is for: those with these keys, those that match, or all.
+
+    Raise `UsageError` for keys and a filter together. dry_run: count only. on_progress: called
+    after each chunk, with a filter.
+    """
+
+    keys: Iterable[str] | None
+    where: str | None
+    below: bool = True
+    dry_run: bool = False
+    on_progress: OnBulk | None = None
+
+    def __post_init__(self) -> None:
+        if self.keys is not None and self.where is not None:
+            raise UsageError("tasks are chosen by keys or by a filter, not by both")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +107,18 @@ class BulkProgress:
 
 def in_bulk(
     database: Queries,
-    campaigns: Iterable[Status],
-    chosen: Filter,
+    nodes: Sequence[Status],
+    choice: Choice,
     states: Collection[str],
     action: Action,
     *,
-    dry_run: bool = False,
-    on_progress: OnBulk | None = None,
-) -> BulkProgress:
-    """Apply an action to the matching tasks of campaigns.
+    error_class: str | None = None,
+) -> int:
+    """Apply an action to the matching tasks of campaigns; return how many it changed.
 
-    dry_run: the action counts only, and some tasks are kept as examples.
+    In a dry run the action counts only, and some tasks are kept as examples.
     """
-    nodes = list(campaigns)
+    chosen = compiled(choice.where, error_class)
     progress = BulkProgress(sum(getattr(node, state) for node in nodes for state in states))
     for node in nodes:
         for page in pages(database, node.campaign_id, chosen, states):
@@ -107,11 +126,11 @@ def in_bulk(
             progress.matched += len(page.rows)
             if page.rows:
                 progress.changed += action(node.campaign_id, page.tasks)
-            if dry_run:
+            if choice.dry_run:
                 _add_examples(database, progress, node, page.tasks)
-            if on_progress is not None:
-                on_progress(progress)
-    return progress
+            if choice.on_progress is not None:
+                choice.on_progress(progress)
+    return progress.changed
 
 
 def moving(database: Queries, name: str, /, **values: object) -> Action:

@@ -6,22 +6,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from taskq.campaign import indexes, reading, verbs
-from taskq.campaign.bulk import OnBulk
+from taskq.campaign.bulk import Choice, OnBulk
 from taskq.campaign.indexes import ResultIndex
 from taskq.campaign.priorities import Extreme, Prioritised, checked, prioritise
 from taskq.campaign.subtree import Subtree
 from taskq.db.access import Queries
 from taskq.db.standby import exact
-from taskq.db.stored_spec import spec_body
+from taskq.diagnosis.campaign_tree import read_tree
+from taskq.diagnosis.forecast import Forecast
 from taskq.diagnosis.history import Event, history
-from taskq.diagnosis.reasons import Explanation
-from taskq.diagnosis.trend import CampaignPace, Point
-from taskq.files.archives import Outputs
+from taskq.diagnosis.trend import Point
 from taskq.files.blob_store import BlobStore
-from taskq.files.fetching import Fetched
 from taskq.files.large_results import Fetching
 from taskq.files.live_output import OutputPart
 from taskq.ingest import seeding
@@ -34,6 +32,10 @@ from taskq.model.seed import Seed
 from taskq.model.views import Attempt, Failure, FailureCause, Hedges, Result, Status, TaskView
 from taskq.results.cursor import Cursor
 from taskq_agent.protocol import Input
+
+if TYPE_CHECKING:  # what few commands need is imported when it is used
+    from taskq.diagnosis.reasons import Explanation
+    from taskq.files.fetching import Fetched
 
 
 class Campaign:
@@ -48,25 +50,32 @@ class Campaign:
         self.campaign_id: Final = campaign_id
         self.path: Final = path
 
+    def __repr__(self) -> str:
+        return f"<Campaign {self.path}>"
+
     def spec(self) -> CampaignSpec:
-        """Return the campaign's settings; raise `NotFound` if it was removed."""
+        """Return the campaign's settings.
+
+        Raises:
+            NotFound: It was removed.
+        """
         return CampaignSpec.from_settings(self.path, self._subtree.row()["settings"])
 
     def change(self, spec: CampaignSpec, *, inputs: Mapping[str, Input] | None = None) -> None:
-        """Replace settings, for tasks claimed afterwards; inputs: replace all of them, if given."""
-        self._subtree.database.value(
-            "change_campaign", path=self.path, spec=spec_body(spec, inputs)
-        )
+        """Replace settings, for tasks claimed afterwards; and all inputs, if some are given.
+
+        With a shorter backoff, delayed tasks come due earlier too.
+        """
+        verbs.change(self._subtree, spec, inputs)
 
     def add_input(
         self, path: str | Path, name: str | None = None, *, blobs: BlobStore | None = None
     ) -> Input:
         """Store a file of at most 1 GiB and give it to all tasks of this campaign, by a name.
 
-        Tasks claimed afterwards get it; docs/handlers.md describes how they find it. It replaces an
-        input of the same name. Campaigns below do not inherit inputs.
-
-        name: by default the file's own. blobs: where to store it; by default see `open_blobs`.
+        The name is the file's own by default. Tasks claimed afterwards get it; docs/handlers.md
+        describes how they find it. It replaces an input of the same name. Campaigns below do not
+        inherit inputs. It goes to the store of `open_blobs` by default.
         """
         return verbs.add_input(self._subtree, Path(path), name, blobs)
 
@@ -75,7 +84,11 @@ class Campaign:
         return {name: Input(**it) for name, it in sorted(self._subtree.row()["inputs"].items())}
 
     def remove_input(self, name: str) -> None:
-        """Remove an input; tasks at work keep it. Raise `NotFound` if there is no such input."""
+        """Remove an input; tasks at work keep it.
+
+        Raises:
+            NotFound: There is no such input.
+        """
         self._subtree.database.value("remove_input", path=self.path, name=name)
 
     def status(self, *, below: bool = True) -> Status:
@@ -117,20 +130,24 @@ class Campaign:
     ) -> SeedCount:
         """Seed tasks from any iterable, streamed in bounded memory.
 
-        A record is a `Seed`, or a mapping: the payload, from which the key is derived. Seeding is
-        idempotent: a record whose key and payload the campaign already has adds nothing, so an
-        interrupted seeding can be repeated from the start. `on_progress` is called after each
-        chunk of 10,000 records at most.
+        Seeding is idempotent: a record whose key and payload the campaign already has adds nothing,
+        so an interrupted seeding can be repeated from the start. Tasks are added in chunks of
+        10,000 at most; after an error, tasks of earlier chunks stay, and the chunk adds nothing.
 
-        on_conflict: what to do with a record whose key is stored with another payload. "fail":
-        raise `KeyConflict`; nothing of its chunk is added, tasks of earlier chunks stay. "skip":
-        skip it. "keep-both": add it under key#2, or key#3 and so on if those are taken; seeding it
-        again finds it there. Payloads are equal if they are the same JSON, whatever the order of
-        their names and the notation of their numbers and characters.
-        on_clash: called for the first 100 records skipped, or added under a numbered key.
+        Args:
+            records: Each is a `Seed`, or a mapping: the payload, from which the key is derived.
+            on_conflict: What to do with a record whose key is stored with another payload: "fail"
+                raises; "skip" skips it; "keep-both" adds it under key#2, or key#3 and so on if
+                those are taken, where seeding it again finds it. Payloads are equal if they are the
+                same JSON, whatever the order of names and the notation of numbers and characters.
+            on_clash: Called for the first 100 records skipped, or added under a numbered key.
+            on_bad: Called for each bad record, which is skipped.
+            on_progress: Called after each chunk.
 
-        A bad record raises `InvalidTask`, or goes to `on_bad` if given; tasks of earlier chunks
-        stay. Raise `Conflict` if the campaign is cancelled, or the quota of its owner has no room.
+        Raises:
+            InvalidTask: A record is bad, without `on_bad`.
+            KeyConflict: See `on_conflict`.
+            Conflict: The campaign is cancelled, or the quota of its owner has no room.
         """
         return seeding.seed(
             self._subtree.database,
@@ -150,13 +167,16 @@ class Campaign:
         *,
         on_conflict: OnConflict = "fail",
     ) -> str:
-        """Add one task, unless it is there; return its key. For many, use `seed`.
+        """Add one task, unless it is there. For many, use `seed`.
 
-        key: by default derived from the payload, so that the same payload is the same task. The
-        task is durable when the call returns. Raise `InvalidTask` if the task is not valid,
-        `Conflict` if the campaign is cancelled, or the quota of its owner has no room. on_conflict:
-        what to do if the key is stored with another payload, as in `seed`; by default raise
-        `KeyConflict`.
+        Args:
+            payload: What the handler gets.
+            key: By default derived from the payload, so that the same payload is the same task.
+            priority: Agents get higher ones first.
+            on_conflict: See `seed`, which raises the same.
+
+        Returns:
+            The task's key; the task is durable then.
         """
         return verbs.submit(self._subtree, Seed(payload, key, priority), on_conflict)
 
@@ -181,24 +201,28 @@ class Campaign:
         dry_run: bool = False,
         on_progress: OnBulk | None = None,
     ) -> int:
-        """Cancel tasks that are not final; return how many.
+        """Cancel tasks that are not final. Agents stop running ones at their next heartbeat.
 
-        keys: those tasks of this campaign. where: the tasks that match this filter. Without either,
-        the campaign and all below it are cancelled, and accept no seeds until resumed; with
-        `below=False` only the tasks of this campaign are, and the campaign stays as it is. Agents
-        stop running ones at their next heartbeat.
+        Without `keys` and `where`, the campaign and all below it are cancelled, and accept no seeds
+        until resumed; with `below=False` only the tasks of this campaign are, and the campaign
+        stays as it is.
 
-        dry_run: change nothing. on_progress: with where, called after each chunk of 1,000 tasks
-        looked at.
+        Args:
+            keys: Only these tasks of this campaign.
+            where: Only tasks that match this filter.
+            below: Include the campaigns below.
+            dry_run: Change nothing.
+            on_progress: With `where`, called after each chunk of 1,000 tasks looked at.
+
+        Returns:
+            How many tasks were cancelled, or would be.
         """
-        return verbs.cancel(
-            self._subtree, keys, where, below=below, dry_run=dry_run, on_progress=on_progress
-        )
+        return verbs.cancel(self._subtree, Choice(keys, where, below, dry_run, on_progress))
 
     def retry(
         self,
         *,
-        status: str = "failed",
+        status: str | None = None,
         error_class: str | None = None,
         keys: Iterable[str] | None = None,
         where: str | None = None,
@@ -206,22 +230,17 @@ class Campaign:
         dry_run: bool = False,
         on_progress: OnBulk | None = None,
     ) -> int:
-        """Retry failed, cancelled or delayed tasks; return how many.
+        """Retry failed, cancelled, delayed or done tasks. Skips campaigns below that are cancelled.
 
-        error_class: only those whose last attempt ended with it. where: only those that match this
-        filter. keys: only these tasks of this campaign. Skips campaigns below that are cancelled.
-        dry_run, on_progress: see `cancel`. Raise `Conflict` if this campaign is cancelled.
+        Args:
+            status: "failed", "cancelled", "delayed", or "done", which withdraws the results; None:
+                the only one that `where` allows, else "failed".
+            error_class: Only tasks whose last attempt ended with it. The rest is as in `cancel`.
+
+        Returns how many tasks wait again, or would. Raises `Conflict` if it is cancelled.
         """
-        return verbs.retry(
-            self._subtree,
-            status,
-            error_class,
-            keys,
-            where,
-            below=below,
-            dry_run=dry_run,
-            on_progress=on_progress,
-        )
+        chosen = Choice(keys, where, below, dry_run, on_progress)
+        return verbs.retry(self._subtree, chosen, status, error_class)
 
     def prioritise(
         self,
@@ -232,12 +251,15 @@ class Campaign:
     ) -> Prioritised:
         """Change the priorities of waiting and delayed tasks of this campaign, by their keys.
 
-        priorities: whole numbers by key, as a mapping, a pandas Series with keys as its index, or
-        pairs. best: with "highest" or "lowest" values are any numbers, such as scores, and become
-        priorities from 1,000 down to 1 by their rank.
-
         Tasks that run or are final, and keys of no task, are only counted. Changes commit in chunks
         of 1,000 tasks at most. A task keeps its priority when it fails and is tried again.
+
+        Args:
+            priorities: Whole numbers by key, as a mapping, a pandas Series with keys as its index,
+                or pairs.
+            best: With "highest" or "lowest", values are any numbers, such as scores, and become
+                priorities from 1,000 down to 1 by their rank.
+            on_progress: Called after each chunk.
         """
         wanted = checked(priorities, best)
         return prioritise(self._subtree.database, self.campaign_id, wanted, on_progress)
@@ -251,20 +273,26 @@ class Campaign:
         dry_run: bool = False,
         on_progress: OnBulk | None = None,
     ) -> int:
-        """Change the priority of waiting and delayed tasks; return how many had another one.
+        """Change the priority of waiting and delayed tasks; the other arguments are as in `cancel`.
 
-        where: only tasks that match this filter. dry_run: change nothing, and return how many
-        match. on_progress: called after each chunk of 1,000 tasks looked at.
+        Returns:
+            How many had another priority; with `dry_run` how many match.
         """
-        return verbs.set_priority(
-            self._subtree, priority, where, below=below, dry_run=dry_run, on_progress=on_progress
-        )
+        chosen = Choice(None, where, below, dry_run, on_progress)
+        return verbs.set_priority(self._subtree, chosen, priority)
 
     def remove(self, on_progress: Callable[[int, int], None] = lambda _, __: None) -> int:
-        """Delete the campaign, all below it and all their results; return the number of tasks.
+        """Delete the campaign, all below it and all their results. Unfinished tasks are cancelled.
 
-        Unfinished tasks are cancelled first. on_progress: called after each chunk with the number
-        of tasks deleted so far, and of all. Raise `Conflict` for the root, which always exists.
+        Args:
+            on_progress: Called after each chunk with the number of tasks deleted so far, and of
+                all.
+
+        Returns:
+            The number of tasks.
+
+        Raises:
+            Conflict: It is the root, which always exists.
         """
         return verbs.remove(self._subtree, on_progress)
 
@@ -280,11 +308,18 @@ class Campaign:
     ) -> Iterator[Result]:
         """Iterate over accepted results, campaign by campaign and ordered by task, page by page.
 
-        where: only of tasks that match this filter. since: only results that this cursor does not
-        have; the cursor takes in each result when the next one is requested, or the iteration ends.
-        Large results are fetched one at a time; raw: return their references instead. blobs: the
-        store of large results; by default see `open_blobs`. on_lost: called for each large result
-        that is missing or damaged, which then stays a reference; without it, raise `ResultLost`.
+        Args:
+            where: Only of tasks that match this filter.
+            since: Only results that this cursor does not have; the cursor takes in each result when
+                the next one is requested, or the iteration ends.
+            below: Include the campaigns below.
+            raw: Return references to large results, which are otherwise fetched one at a time.
+            blobs: The store of large results; by default see `open_blobs`.
+            on_lost: Called for each large result that is missing or damaged, which then stays a
+                reference.
+
+        Raises:
+            ResultLost: A large result is missing or damaged, without `on_lost`.
         """
         fetching = Fetching(self._subtree.database, raw=raw, blobs=blobs, on_lost=on_lost)
         return reading.results(self._subtree, where, since, below=below, fetching=fetching)
@@ -301,16 +336,25 @@ class Campaign:
     ) -> Iterator[Result]:
         """Iterate over results as they come, each once, until no task is unfinished.
 
-        since: see `results`; by default from the first result on. Results arrive within a second if
-        a look finds some thousand, and within ten times their reading time if there are very many.
-        on_page: called whenever all results so far are taken in, at least twice a second between
-        looks. Others: see `results`.
+        Results arrive within a second if a look finds some thousand, and within ten times their
+        reading time if there are very many. The other arguments are those of `results`.
+
+        Args:
+            since: By default from the first result on.
+            on_page: Called whenever all results so far are taken in, at least twice a second
+                between looks.
         """
         fetching = Fetching(self._subtree.database, raw=raw, blobs=blobs, on_lost=on_lost)
         return reading.follow(self._subtree, since, below=below, fetching=fetching, on_page=on_page)
 
     def files(self, key: str) -> dict[str, bytes]:
-        """Return the output files of a task, by name; raise `NotFound` if it has no result."""
+        """Return the output files of a task, by name.
+
+        Raises:
+            NotFound: It has no result.
+        """
+        from taskq.files.archives import Outputs  # noqa: PLC0415
+
         (result,) = self._subtree.results_of([key])
         return Outputs(self._subtree.database).files(self.campaign_id, result.task_id)
 
@@ -326,10 +370,14 @@ class Campaign:
     ) -> Fetched:
         """Write output files to a folder, the files of each task to a subfolder named by its key.
 
-        tasks: results, such as from `Client.best`, or keys of tasks of this campaign that are done;
-        by default all results, or those whose tasks match the filter `where`. Repeatable: each file
-        appears when it is complete, and replaces one of the same name. Nothing else is touched, and
-        no link is followed. blobs, on_lost: see `results`.
+        Repeatable: each file appears when it is complete, and replaces one of the same name.
+        Nothing else is touched, and no link is followed. `blobs` and `on_lost` are as in `results`.
+
+        Args:
+            to: The folder; it is created.
+            tasks: Results, such as from `Client.best`, or keys of tasks of this campaign that are
+                done; by default all results.
+            where: Only of tasks that match this filter, without `tasks`.
         """
         if tasks is None:
             tasks = self.results(where=where, below=below, raw=True)
@@ -338,13 +386,19 @@ class Campaign:
     def index(
         self, field: str, *, on_progress: Callable[[int, int], object] = lambda _seen, _done: None
     ) -> None:
-        """Index results by a number, such as `result.score`; return when it has all that are done.
+        """Index results by a number; return when it has all that are done.
 
         Idempotent: repeat a call that was interrupted; the keeper goes on without it. From then on
         the best by this field are found at once, whenever the keeper has taken in all results.
-        Reports cost no more than before. on_progress: called after each step with how many results
-        the index has, and how many there are. Raise `Conflict` at more than 16 indexes in a
-        database.
+        Reports cost no more than before.
+
+        Args:
+            field: Of the number, such as `result.score`.
+            on_progress: Called after each step with how many results the index has, and how many
+                there are.
+
+        Raises:
+            Conflict: The database has 16 indexes already.
         """
         indexes.index(self._subtree, field, on_progress)
 
@@ -359,22 +413,23 @@ class Campaign:
     def tasks(
         self, status: str | None = None, *, where: str | None = None, below: bool = True
     ) -> Iterator[TaskView]:
-        """Iterate over tasks in one status, or all, campaign by campaign and ordered by task.
-
-        where: only those that match this filter.
-        """
+        """Iterate over tasks in a status or that match a filter, by campaign and in order."""
         return reading.tasks(self._subtree, status, where, below=below)
 
     def task(self, key: str) -> TaskView:
-        """Return a task by its key; raise `NotFound` if there is none."""
+        """Return a task by its key.
+
+        Raises:
+            NotFound: There is none; `attempts` and `history` raise the same.
+        """
         return self._subtree.task(key)
 
     def attempts(self, key: str) -> list[Attempt]:
-        """Return the attempts of a task that have ended, in order; raise `NotFound`."""
+        """Return the attempts of a task that have ended, in order."""
         return reading.attempts(self._subtree, key)
 
     def history(self, key: str) -> list[Event]:
-        """Return what happened to a task, in order, and its state now; raise `NotFound`."""
+        """Return what happened to a task, in order, and its state now."""
         return history(self.task(key), self.attempts(key))
 
     def logs(self, key: str) -> Iterator[OutputPart]:
@@ -392,7 +447,7 @@ class Campaign:
     def failure_causes(self, limit: int = 20, *, below: bool = True) -> list[FailureCause]:
         """Return failed, lost and refused attempts grouped by cause, most frequent first.
 
-        limit: most groups. Attempts of different campaigns are in different groups.
+        Attempts of different campaigns are in different groups, of which there are `limit` at most.
         """
         return reading.failure_causes(self._subtree, limit, below=below)
 
@@ -412,33 +467,48 @@ class Campaign:
         """Return how the campaign with all below it went: a point a minute, the oldest first.
 
         Points are farther apart with age, and none is older than a year. While a campaign does not
-        move it gets none. within: only the points of this latest time.
+        move it gets none. With `within`, only the points of this latest time.
         """
         return reading.trend(self._subtree, within)
 
-    def pace(self, status: Status | None = None) -> CampaignPace | None:
-        """Return the rate at which tasks end, over the last ten minutes, or longer if few do.
+    def forecast(self) -> Forecast:
+        """Return when the tasks here and below end, and which of them do not.
 
-        The estimated end is not before the last delayed task is due. None if no task ended within a
-        day, or no keeper has recorded it. status: the campaign's, if just read.
+        Returns:
+            The rate is that of the time in which at least 100 tasks ended, ten minutes or longer,
+            without times in which nothing ran; while few have ended, it is estimated from the run
+            times of attempts. No end is known while the campaign is paused, is being seeded, or
+            nothing runs.
         """
-        return reading.pace(self._subtree, self.status() if status is None else status)
+        return read_tree(self._subtree.database, self.path).nodes[self.path].forecast
 
     def explain(self, key: str | None = None, *, whole: bool = True) -> Explanation:
         """Explain why tasks of this campaign and those below do not run, or not faster.
 
-        key: explain this task of the campaign instead; raise `NotFound`. Reads counters, sessions,
-        a few rows and at most 10,000 of the latest attempts, however many tasks there are. The
-        first reason is the one that blocks most tasks; broken parts follow, the most costly first.
-        whole: also name others' campaigns that run on the same agents.
+        Reads counters, sessions, a few rows and at most 10,000 of the latest attempts, however many
+        tasks there are. The first reason is the one that blocks most tasks; broken parts follow,
+        the most costly first.
+
+        Args:
+            key: Explain this task of the campaign instead.
+            whole: Also name others' campaigns that run on the same agents.
+
+        Raises:
+            NotFound: There is no task with this key.
         """
         return reading.explain(self._subtree, key, whole=whole)
 
     def wait(self, timeout_s: float | None = None, *, below: bool = True) -> Status:
         """Wait until no task is unfinished; return the status.
 
-        Raise `TimeoutError` after `timeout_s` seconds. A task that waits for an agent is
-        unfinished, so somebody must run agents.
+        A task that waits for an agent is unfinished, so somebody must run agents.
+
+        Args:
+            timeout_s: Seconds to wait at most; None for ever.
+            below: Wait for the campaigns below as well.
+
+        Raises:
+            TimeoutError: Tasks are unfinished after this time.
         """
         now = Campaign(exact(self._subtree.database), self.campaign_id, self.path)
         return reading.wait(self.path, partial(now.status, below=below), timeout_s)

@@ -6,7 +6,7 @@ condition   "not" condition | "(" filter ")" | comparison
 comparison  field operator value | field "not"? "in" "(" value ("," value)* ")"
 field       name ("." (name | text))*
 operator    = != < <= > >= ~
-value       text | number | true | false | null
+value       text | number | true | false | null | a status
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ _OPERATORS: Final = ("=", "!=", "<", "<=", ">", ">=", "~")
 _ORDERING: Final = ("<", "<=", ">", ">=")
 _CONSTANTS: Final[dict[str, Value]] = {"true": True, "false": False, "null": None}
 _KEYWORDS: Final = {"and", "or", "not", "in", *_CONSTANTS}
+_SYNONYMS: Final = {"status": "state"}
 _SIMILAR: Final = {
-    "status": "state",
     "error_class": "class",
     "attempt": "attempts",
     "id": "key",
@@ -266,7 +266,7 @@ class _Parser:
 
     def _field(self) -> tuple[str, ...]:
         token = self._take()
-        name = token.value.lower()
+        name = _SYNONYMS.get(token.value.lower(), token.value.lower())
         if token.kind != "word" or name in _KEYWORDS:
             raise self._error(token, "expected a field, such as error or payload.NAME")
         if name not in KINDS:
@@ -305,6 +305,8 @@ class _Parser:
             value = Decimal(token.value)
         elif token.kind == "word" and token.value.lower() in _CONSTANTS:
             value = _CONSTANTS[token.value.lower()]
+        elif token.kind == "word" and KINDS[field[0]] == "state":
+            value = token.value.lower()
         else:
             quoted = f'; is it "{token.value}"?' if token.kind == "word" else ""
             raise self._error(token, f"expected a number, or text in quotes{quoted}")
@@ -324,7 +326,7 @@ def _misfit(kind: str, field: tuple[str, ...], operator: str, value: Value) -> s
         return "true and false go with =, != and in"
     if kind == "state":
         if value not in STATUSES:
-            return f"a state is one of {', '.join(STATUSES)}, in quotes"
+            return f"a status is one of {', '.join(STATUSES)}"
         return "states have no order" if operator in _ORDERING else None
     if kind == "text" and not isinstance(value, str):
         return f"{field[0]} is text, which is quoted"

@@ -37,10 +37,14 @@ MAX_REST_S: Final = 1.0
 
 @dataclass(slots=True)
 class Prioritised:
-    """Outcome of `Campaign.prioritise`, and its progress. total: the number of keys.
+    """Outcome of `Campaign.prioritise`, and its progress.
 
-    unchanged: tasks that had that priority. not_waiting: tasks that run or are final, left alone.
-    unknown: keys of no task; some_unknown: the first 100 of them.
+    Attributes:
+        total: The number of keys.
+        unchanged: Tasks that had that priority.
+        not_waiting: Tasks that run or are final, left alone.
+        unknown: Keys of no task.
+        some_unknown: The first 100 of them.
     """
 
     total: int

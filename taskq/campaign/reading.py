@@ -6,34 +6,32 @@ import heapq
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from operator import attrgetter
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from taskq.campaign.bulk import pages
 from taskq.campaign.filter_compiler import compiled
 from taskq.campaign.subtree import Subtree
-from taskq.db.access import Queries
 from taskq.db.address import Row
 from taskq.db.standby import exact
-from taskq.diagnosis.facts import read_facts
-from taskq.diagnosis.reasons import Explanation
-from taskq.diagnosis.rules import explain_campaign
-from taskq.diagnosis.task_rules import explain_task
-from taskq.diagnosis.trend import CampaignPace, Point, recent_pace
-from taskq.files.archives import Outputs
+from taskq.diagnosis.trend import Point
 from taskq.files.blob_store import BlobStore
-from taskq.files.fetching import Fetched, fetch
 from taskq.files.large_results import Fetching
 from taskq.files.live_output import OutputPart, output_of
-from taskq.model.campaign_spec import CampaignSpec
+from taskq.model.campaign_spec import RetryPolicy
 from taskq.model.errors import ResultLost, UsageError
 from taskq.model.pauses import sleep
 from taskq.model.seed import STATUSES
 from taskq.model.views import Attempt, FailureCause, Hedges, Result, SecondAttempt, Status, TaskView
 from taskq.results import cursor as cursors
-from taskq.results.cursor import Cursor
+from taskq.results.cursor import Cursor, WithdrawnResult
+
+if TYPE_CHECKING:  # what few commands need is imported when it is used
+    from taskq.diagnosis.reasons import Explanation
+    from taskq.files.fetching import Fetched
 
 WAIT_S: Final = 0.5
 HEDGES: Final = 10
@@ -57,7 +55,7 @@ def results(
         rows = _matching_results(subtree, where, below=below)
     else:
         rows = subtree.pages("results", below=below)
-    return (Result(**fetching.of(row)) for row in rows)
+    return _as_results(rows, fetching)
 
 
 def follow(
@@ -75,8 +73,13 @@ def follow(
     def counts() -> list[Status]:
         return [one for one in subtree.tree() if below or one.path == subtree.path]
 
-    rows = cursors.follow(subtree.database, counts, cursor, on_page)
-    return (Result(**fetching.of(row)) for row in rows)
+    return _as_results(cursors.follow(subtree.database, counts, cursor, on_page), fetching)
+
+
+def _as_results(rows: Iterable[Row], fetching: Fetching) -> Iterator[Result]:
+    for row in rows:
+        view = WithdrawnResult if "withdrawn" in row else Result
+        yield view(**fetching.of(row))
 
 
 def fetch_files(
@@ -87,6 +90,9 @@ def fetch_files(
     on_lost: Callable[[ResultLost], None] | None,
 ) -> Fetched:
     """Write the output files of results, or of tasks with these keys, to a folder."""
+    from taskq.files.archives import Outputs  # noqa: PLC0415
+    from taskq.files.fetching import fetch  # noqa: PLC0415
+
     found = (one if isinstance(one, Result) else subtree.results_of([one])[0] for one in chosen)
     campaigns = {subtree.path: subtree.campaign_id}
     campaigns |= {path: campaign for campaign, path in subtree.nodes(below=True)}
@@ -123,15 +129,19 @@ def logs(subtree: Subtree, key: str) -> Iterator[OutputPart]:
 
 def explain(subtree: Subtree, key: str | None, *, whole: bool) -> Explanation:
     """Explain why tasks do not run, or not faster; key: why this one does not."""
+    from taskq.diagnosis.facts import MAX_CLASSES, read_facts  # noqa: PLC0415
+    from taskq.diagnosis.fleet import Findings, Fleet  # noqa: PLC0415
+    from taskq.diagnosis.rules import explain_campaign  # noqa: PLC0415
+    from taskq.diagnosis.task_rules import explain_task  # noqa: PLC0415
+
     if key is None:
         return explain_campaign(read_facts(subtree.database, subtree.path, whole=whole))
-    task, spec = (
-        subtree.task(key),
-        CampaignSpec.from_settings(subtree.path, subtree.row()["settings"]),
-    )
-    looks = task.status == "failed"
-    facts = read_facts(subtree.database, subtree.path, looks=looks, whole=whole)
-    return explain_task(task, attempts(subtree, key), spec.retry, facts)
+    task, retries = subtree.task(key), RetryPolicy.from_settings(subtree.row()["settings"])
+    facts = read_facts(subtree.database, subtree.path, looks=False, whole=whole)
+    if task.status == "failed":  # whose fault that is; hosts and results say nothing about it
+        verdicts = Fleet(subtree.database).failures(subtree.path, limit=MAX_CLASSES)
+        facts = replace(facts, findings=Findings([], [], verdicts, []))
+    return explain_task(task, attempts(subtree, key), retries, facts)
 
 
 def hedges(subtree: Subtree, *, below: bool) -> Hedges:
@@ -165,25 +175,6 @@ def trend(subtree: Subtree, within: timedelta | None) -> list[Point]:
     minutes = None if within is None else within // timedelta(minutes=1)
     rows = subtree.database.rows("trend", campaign=subtree.campaign_id, minutes=minutes)
     return [Point(**row) for row in rows]
-
-
-def pace(subtree: Subtree, now: Status) -> CampaignPace | None:
-    """Return the rate of the last ten minutes, or longer; not at an end before delays are over."""
-    found = recent_pace(trend(subtree, timedelta(days=2)), now.done + now.failed, now.unfinished)
-    return found and found.not_before(last_due_s(subtree.database, now))
-
-
-def last_due_s(queries: Queries, status: Status) -> float | None:
-    """Return a lower bound of the seconds until the last delayed task here or below is due.
-
-    status: of the campaign with all below it. None if no task is delayed, or if it is unknown: many
-    delayed tasks of other campaigns come later, or the gateway is of an older release.
-    """
-    if not status.delayed:
-        return None
-    row = queries.row("explain_due", path=status.path) or {}
-    found: float | None = row.get("last_due_s")
-    return found
 
 
 def wait(path: str, status: Callable[[], Status], timeout_s: float | None) -> Status:

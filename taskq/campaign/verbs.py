@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from pathlib import Path
 
-from taskq.campaign.bulk import OnBulk, counting, in_bulk, moving
+from taskq.campaign.bulk import Choice, counting, in_bulk, moving
 from taskq.campaign.filter_compiler import compiled
 from taskq.campaign.priorities import to_priority
 from taskq.campaign.subtree import Subtree
 from taskq.db.access import chunks, in_chunks
+from taskq.db.stored_spec import spec_body
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
 from taskq.ingest import key_conflicts, seeding
 from taskq.ingest.key_conflicts import OnConflict, comparable
+from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import Conflict, KeyConflict, UsageError
-from taskq.model.seed import NOT_BEGUN, UNFINISHED, Seed
+from taskq.model.seed import NOT_BEGUN, RETRIABLE, UNFINISHED, Seed
 from taskq_agent.protocol import Input
 from taskq_agent.text import is_unicode
 
@@ -60,35 +63,19 @@ def set_status(subtree: Subtree, status: str) -> bool:
     return bool(subtree.database.value("set_status", path=subtree.path, status=status))
 
 
-def cancel(
-    subtree: Subtree,
-    keys: Iterable[str] | None,
-    where: str | None,
-    *,
-    below: bool,
-    dry_run: bool,
-    on_progress: OnBulk | None,
-) -> int:
-    """Cancel tasks: those with these keys, those that match, or all with their campaign."""
-    check_choice(keys, where)
-    if where is not None:
-        chosen, database = compiled(where), subtree.database
+def cancel(subtree: Subtree, choice: Choice) -> int:
+    """Cancel tasks; all of them with their campaign."""
+    database, dry_run = subtree.database, choice.dry_run
+    if choice.where is not None:
         action = counting if dry_run else moving(database, "cancel", begun=True)
-        return in_bulk(
-            database,
-            subtree.statuses(below=below),
-            chosen,
-            UNFINISHED,
-            action,
-            dry_run=dry_run,
-            on_progress=on_progress,
-        ).changed
-    if keys is not None:
-        tasks = subtree.task_ids(keys)
+        nodes = subtree.statuses(below=choice.below)
+        return in_bulk(database, nodes, choice, UNFINISHED, action)
+    if choice.keys is not None:
+        tasks = subtree.task_ids(choice.keys)
         return _unfinished(subtree, tasks) if dry_run else _cancel_tasks(subtree, tasks)
     if dry_run:
-        return sum(one.unfinished for one in subtree.statuses(below=below))
-    if not below:
+        return sum(one.unfinished for one in subtree.statuses(below=choice.below))
+    if not choice.below:
         return _cancel_tasks(subtree, None)
     set_status(subtree, "cancelled")
     return sum(
@@ -97,70 +84,58 @@ def cancel(
     )
 
 
-def retry(
-    subtree: Subtree,
-    status: str,
-    error_class: str | None,
-    keys: Iterable[str] | None,
-    where: str | None,
-    *,
-    below: bool,
-    dry_run: bool,
-    on_progress: OnBulk | None,
-) -> int:
-    """Retry tasks: those with these keys, those that match, or all of campaigns not cancelled."""
-    check_choice(keys, where)
-    words = {"status": status, "error_class": error_class, "dry_run": dry_run}
-    if where is None:
-        tasks = None if keys is None else subtree.task_ids(keys)
+def change(subtree: Subtree, spec: CampaignSpec, inputs: Mapping[str, Input] | None) -> None:
+    """Change settings. A shorter backoff is also that of delayed tasks."""
+    database, before, after = subtree.database, subtree.row()["settings"], spec.retry
+    database.value("change_campaign", path=subtree.path, spec=spec_body(spec, inputs))
+    if after.backoff_s < before["backoff_s"] or after.backoff_max_s < before["backoff_max_s"]:
+        deque(chunks(database, "shorten_delays", campaign=subtree.campaign_id), maxlen=0)
+
+
+def status_to_retry(status: str | None, where: str | None) -> str:
+    """Return the status of tasks to retry: the given one, the only one that matches, or failed."""
+    if status is None and where is not None:
+        matching = compiled(where).states.intersection(RETRIABLE)
+        status = next(iter(matching)) if len(matching) == 1 else None
+    return status or "failed"
+
+
+def retry(subtree: Subtree, choice: Choice, status: str | None, error_class: str | None) -> int:
+    """Retry tasks; all of them of campaigns not cancelled."""
+    database, status = subtree.database, status_to_retry(status, choice.where)
+    words = {"status": status, "error_class": error_class, "dry_run": choice.dry_run}
+    if choice.where is None:
+        tasks = None if choice.keys is None else subtree.task_ids(choice.keys)
         campaigns = [subtree.campaign_id]
-        if keys is None and below:
+        if tasks is None and choice.below:
             campaigns += [one.campaign_id for one in subtree.tree()[1:] if one.state != "cancelled"]
         return sum(
-            in_chunks(subtree.database, "retry", campaign=campaign, tasks=tasks, **words)
+            in_chunks(database, "retry", campaign=campaign, tasks=tasks, **words)
             for campaign in campaigns
         )
-    if status not in {"failed", "cancelled", "delayed"}:
-        raise UsageError("only failed, cancelled and delayed tasks can be retried")
-    own, *others = subtree.statuses(below=below)
-    return in_bulk(
-        subtree.database,
-        [own, *(one for one in others if one.state != "cancelled")],
-        compiled(where, error_class),
-        [status],
-        moving(subtree.database, "retry", **words),
-        dry_run=dry_run,
-        on_progress=on_progress,
-    ).changed
+    if status not in RETRIABLE:
+        raise UsageError(
+            f"only {', '.join(RETRIABLE[:-1])} and {RETRIABLE[-1]} tasks can be retried"
+        )
+    own, *others = subtree.statuses(below=choice.below)
+    nodes = [own, *(one for one in others if one.state != "cancelled")]
+    action = moving(database, "retry", **words)
+    return in_bulk(database, nodes, choice, [status], action, error_class=error_class)
 
 
-def set_priority(
-    subtree: Subtree,
-    priority: int,
-    where: str | None,
-    *,
-    below: bool,
-    dry_run: bool,
-    on_progress: OnBulk | None,
-) -> int:
+def set_priority(subtree: Subtree, choice: Choice, priority: int) -> int:
     """Change the priority of matching tasks; return how many had another, or match (dry run)."""
-    chosen, change = compiled(where), to_priority(subtree.database, priority)
-    return in_bulk(
-        subtree.database,
-        subtree.statuses(below=below),
-        chosen,
-        NOT_BEGUN,
-        counting if dry_run else change,
-        dry_run=dry_run,
-        on_progress=on_progress,
-    ).changed
+    change = to_priority(subtree.database, priority)
+    nodes = subtree.statuses(below=choice.below)
+    action = counting if choice.dry_run else change
+    return in_bulk(subtree.database, nodes, choice, NOT_BEGUN, action)
 
 
 def remove(subtree: Subtree, on_progress: Callable[[int, int], None]) -> int:
     """Cancel, then delete the tasks of all campaigns below, and the campaigns, from the leaves."""
     if subtree.path == "/":
         raise Conflict("the root campaign cannot be removed; name those below it")
-    cancel(subtree, None, None, below=True, dry_run=False, on_progress=None)
+    cancel(subtree, Choice(None, None))
     campaigns, removed = subtree.tree(), 0
     of = sum(one.total for one in campaigns)
     for one in reversed(campaigns):
@@ -169,12 +144,6 @@ def remove(subtree: Subtree, on_progress: Callable[[int, int], None]) -> int:
             on_progress(removed, max(of, removed))
         subtree.database.rows("remove_campaign", path=one.path)
     return removed
-
-
-def check_choice(keys: object, where: str | None) -> None:
-    """Raise `UsageError` if tasks are chosen in two ways."""
-    if keys is not None and where is not None:
-        raise UsageError("tasks are chosen by keys or by a filter, not by both")
 
 
 def _cancel_tasks(subtree: Subtree, tasks: list[int] | None) -> int:

@@ -15,6 +15,8 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from taskq.db.connections import Database
@@ -24,14 +26,16 @@ from taskq.model.version import VERSION
 from taskq.upkeep.keeper import keeping
 from taskq_agent import streams
 from taskq_agent.handlers import RunnerSettings
-from taskq_agent.loop import run_agent
+from taskq_agent.loop import agent_of_processes
+from taskq_agent.protocol import Answer, Request
 from taskq_agent.settings import AgentSettings
 
 #: The variable with the address of the queue; anybody can read a command line.
 DSN: Final = "TASKQ_DSN"
 #: Longest pause before an idle agent asks again: somebody waits for the value of a single call.
 POLL_S: Final = 0.1
-#: What the program writes to standard input for an end with the grace, and without.
+#: What the program writes to standard input: there are new calls; end with the grace; without.
+WAKE: Final = b"+"
 IN_TIME: Final = b"end"
 AT_ONCE: Final = b"now"
 #: Seconds between checks whether the program still lives.
@@ -39,15 +43,36 @@ LOOK_S: Final = 1.0
 #: First pause of a campaign that cannot run here: the waiting program should soon see why.
 CAMPAIGN_BACKOFF_S: Final = 1.0
 SECOND_SIGNAL_S: Final = 0.2
+#: Bytes read at once: calls that are submitted together wake once.
+_READ: Final = 4_096
+
+
+class ReportingTransport(DirectTransport):
+    """Writes a byte to the program when calls have ended; reports: the end of a pipe."""
+
+    def __init__(self, database: Database, reports: int) -> None:
+        super().__init__(database)
+        self._reports = reports
+
+    def exchange(self, request: Request) -> Answer:
+        """Report and claim; see `DirectTransport`."""
+        answer = super().exchange(request)
+        if request.reports:
+            # Full: the program is awake. Closed: it has ended.
+            with suppress(OSError):
+                os.write(self._reports, WAKE)
+        return answer
 
 
 def main() -> None:
     """Run an agent with the options of the first argument, and exit with its code."""
     options = json.loads(sys.argv[1])
+    os.set_inheritable(options["reports"], False)
+    os.set_blocking(options["reports"], False)
     streams.log_to_stderr(verbose=False, quiet=True)
     logging.getLogger("psycopg").setLevel(logging.ERROR)
-    parent = options["parent"]
-    threading.Thread(target=_leave_with_parent, args=(parent,), daemon=True).start()
+    wakers: list[Callable[[], None]] = []
+    threading.Thread(target=_listen, args=(options["parent"], wakers), daemon=True).start()
     agent = AgentSettings(
         campaign=options["path"],
         name="local",
@@ -62,8 +87,10 @@ def main() -> None:
         database = Database(os.environ[DSN]).open()
         database.note_installed()
         with keeping(database):
-            transport = DirectTransport(database)
-            summary = run_agent(transport, agent, runner)
+            transport = ReportingTransport(database, options["reports"])
+            local = agent_of_processes(transport, agent, runner)
+            wakers += [transport.look_again, local.wake]
+            summary = local.run()
     except (TaskqError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         sys.exit(1)
@@ -72,15 +99,19 @@ def main() -> None:
     sys.exit(summary.exit_code)
 
 
-def _leave_with_parent(parent: int) -> None:
-    """End this process when its parent says so or is gone; it may be gone already."""
-    word = b""
-    while os.getppid() == parent:
-        if select.select([0], [], [], LOOK_S)[0]:
-            # Not by sys.stdin, whose lock may be held when the interpreter ends.
-            word = os.read(0, len(AT_ONCE))
+def _listen(parent: int, wakers: list[Callable[[], None]]) -> None:
+    """Wake the agent when its parent submits; end it when the parent says so or is gone."""
+    words = WAKE
+    while os.getppid() == parent and not words.strip(WAKE):
+        if not select.select([0], [], [], LOOK_S)[0]:
+            continue
+        # Not by sys.stdin, whose lock may be held when the interpreter ends.
+        words = os.read(0, _READ)
+        if not words:
             break
+        for wake in wakers:
+            wake()
     os.kill(os.getpid(), signal.SIGTERM)
-    if word == AT_ONCE:
+    if words.strip(WAKE) == AT_ONCE:
         time.sleep(SECOND_SIGNAL_S)  # two pending signals of a kind become one
         os.kill(os.getpid(), signal.SIGTERM)  # without the grace

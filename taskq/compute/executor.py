@@ -9,39 +9,49 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from typing_extensions import ParamSpec, Unpack
 
 from taskq.campaign.campaign import Campaign
 from taskq.compute.functions import Arguments, python_version
 from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.local_agents import Computing, LocalAgents
+from taskq.compute.outbox import Call, CallOutbox, Lane
 from taskq.compute.pickling import function_archive
-from taskq.compute.plan import call_settings
+from taskq.compute.plan import SEAL_BYTES, call_settings, remedy
 from taskq.compute.unpickling import ResultReader, Trust
-from taskq.db.access import task_ids
+from taskq.db.gateway_queries import home
 from taskq.db.stored_spec import spec_body
 from taskq.files.blobs import open_blobs
-from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
-from taskq.model.errors import TaskqError
+from taskq.model.campaign_spec import CallSettings, CampaignSpec, RetryPolicy
+from taskq.model.errors import Forbidden, TaskqError
 from taskq.model.handler import Handler
-from taskq.model.seed import Seed
 from taskq_agent.handlers.resident import ARCHIVE
 from taskq_agent.protocol import Input
 
-CHUNK: Final = 1_000
+T = TypeVar("T")
+P = ParamSpec("P")
+
+#: Calls that a library should have under way if agents elsewhere serve them.
+ELSEWHERE: Final = 100
 
 
 class Executor(concurrent.futures.Executor):
     """Calls functions on the agents of a queue; each call is a task of a campaign of its own.
 
-    Functions and arguments are pickled, so they may be anything that can be, of 48 KiB together.
-    For larger ones, and for results that should survive this program, use `Client.map`. `shutdown`
-    removes the campaign with all its results; a `with` block calls it at its end.
+    Functions and arguments may be anything that can be pickled, each of 48 MiB. `shutdown` removes
+    the campaign with all its results; a `with` block calls it at its end. For results that should
+    survive this program, use `Client.map`.
 
-    queue: the queue. max_workers: start agents with so many slots on this machine, for as long as
-    the executor lives; None if others serve the queue. path: of the campaign; it must not exist.
-    trust: see `Client.map`; the modules of called functions are trusted as well. settings: see
-    `Client.map`.
+    Args:
+        queue: The queue.
+        max_workers: Start agents with so many slots on this machine, for as long as the executor
+            lives; None if others serve the queue.
+        path: Of the campaign; it must not exist.
+        trust: See `Client.map`; the modules of called functions are trusted as well.
+        settings: See `Client.map`.
     """
 
     def __init__(
@@ -51,27 +61,30 @@ class Executor(concurrent.futures.Executor):
         *,
         path: str | None = None,
         trust: Trust = (),
-        **settings: Any,
+        **settings: Unpack[CallSettings],
     ) -> None:
         if max_workers is not None and max_workers <= 0:
             raise ValueError("max_workers must be greater than 0")
         self._database = queue.queries
         self._settings = call_settings(settings)
-        self._read = ResultReader(trust)
-        self._campaign, seal = self._created(path or f"/executor/{secrets.token_hex(8)}")
-        self._arguments = Arguments(seal)
+        self._campaign = self._created(
+            path or f"{home(self._database)}/executor/{secrets.token_hex(8)}"
+        )
+        self._lane = Lane(self._database, self._campaign, ResultReader(trust))
+        self._max_workers = max_workers or ELSEWHERE  # dask reads it
         self._lock = threading.Lock()
         self._is_shut_down = False
         self._process = os.getpid()
-        self._pending: set[TaskFuture] = set()
-        agents: list[LocalAgents] = []
+        self._pending: set[TaskFuture[Any]] = set()
+        agents = queue.local_agents
         self._agents: LocalAgents | None = None
         try:
             if max_workers is not None:
                 self._agents = LocalAgents(queue, max_workers, self.path, grace_s=0.0)
                 self._agents.start()
-                agents.append(self._agents)
+                agents = [self._agents]
             self._watcher = Watcher(self._database, agents)
+            self._outbox = CallOutbox(self._database, self._watcher)
         except BaseException:
             self._end()  # nobody has the executor, to shut it down
             raise
@@ -81,34 +94,45 @@ class Executor(concurrent.futures.Executor):
         """The path of the executor's campaign."""
         return self._campaign.path
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> TaskFuture:
-        """Call a function; return the future. Raise `RuntimeError` after `shutdown`."""
-        (future,) = self._submit([self._payload(fn, args, kwargs)])
+    def __repr__(self) -> str:
+        state = "shut down" if self._is_shut_down else f"{len(self._pending):,} calls pending"
+        return f"<Executor {self.path}: {state}>"
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> TaskFuture[T]:
+        """Call a function; return the future.
+
+        Raises:
+            RuntimeError: `shutdown` was called.
+        """
+        (future,) = self._submit([self._call(fn, args, kwargs)])
         return future
 
     def map(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., T],
         *iterables: Iterable[Any],
         timeout: float | None = None,
         chunksize: int = 1,
         **others: Any,
-    ) -> Iterator[Any]:
+    ) -> Iterator[T]:
         """Return an iterator over the values; see `concurrent.futures`.
 
-        All calls are submitted at once, a thousand in a statement; chunksize is not needed.
+        All calls are submitted at once; chunksize is not needed.
         """
         del chunksize, others
         deadline = None if timeout is None else time.monotonic() + timeout
-        payloads = [self._payload(fn, args, {}) for args in zip(*iterables, strict=False)]
-        return _values(self._submit(payloads), deadline)
+        calls = [self._call(fn, args, {}) for args in zip(*iterables, strict=False)]
+        return _values(self._submit(calls), deadline)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accept no more calls, wait for the pending ones, and remove the campaign.
 
-        cancel_futures: cancel calls that have not begun. wait: with False, return at once; the rest
-        is done when the last call has ended, unless the program ends before. In a forked child
-        nothing is done: the calls are its parent's.
+        In a forked child nothing is done: the calls are its parent's.
+
+        Args:
+            wait: False returns at once; the rest is done when the last call has ended, unless the
+                program ends before.
+            cancel_futures: Cancel calls that have not begun.
         """
         if os.getpid() != self._process:
             return
@@ -120,62 +144,59 @@ class Executor(concurrent.futures.Executor):
                 future.cancel()
         if wait:
             concurrent.futures.wait(pending)
+            self._outbox.close()
             self._watcher.join()
             if first or self._agents is not None:
                 self._end()
         elif first:
             threading.Thread(target=self._end_after, args=(pending,), daemon=True).start()
 
-    def _created(self, path: str) -> tuple[Campaign, str]:
-        stored, size = open_blobs(self._database).put([function_archive("executor", None)])
-        seal = secrets.token_hex(32)
-        handler = Handler(
-            "function",
-            name="executor",
-            target="taskq_agent.handlers.calls:apply",
-            archive=stored,
-            python=python_version(),
-            seal=seal,
-        )
-        usual: dict[str, Any] = {
-            "retry": RetryPolicy(max_attempts=1),
-            "max_failure_share": None,  # exceptions are results here
-        }
-        spec = CampaignSpec(path, handler=handler, **{**usual, **self._settings})
-        body = spec_body(spec, {ARCHIVE: Input(stored, size)})
-        number = self._database.value("create_campaign", path=path, spec=body)
-        return Campaign(self._database, number, path), seal
+    def _created(self, path: str) -> Campaign:
+        try:
+            stored, size = open_blobs(self._database).put([function_archive("executor", None)])
+            handler = Handler(
+                "function",
+                name="executor",
+                target="taskq_agent.handlers.calls:apply",
+                archive=stored,
+                python=python_version(),
+                seal=secrets.token_hex(SEAL_BYTES),
+            )
+            usual: dict[str, Any] = {
+                "retry": RetryPolicy(max_attempts=1),
+                "max_failure_share": None,  # exceptions are results here
+            }
+            spec = CampaignSpec(path, handler=handler, **{**usual, **self._settings})
+            body = spec_body(spec, {ARCHIVE: Input(stored, size)})
+            number = self._database.value("create_campaign", path=path, spec=body)
+        except Forbidden as error:
+            how = remedy(self._database, path, "pickler")
+            raise Forbidden(f"{error}: {how}") from error
+        return Campaign(self._database, number, path)
 
-    def _payload(
-        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _call(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         module = getattr(fn, "__module__", None)
         if isinstance(module, str):
-            self._read.homes.add(module)
-        return self._arguments.payload((fn, *args), kwargs)
+            self._lane.read.homes.add(module)
+        encode = partial(Arguments.payload, args=(fn, *args), kwargs=kwargs)
+        return Call.of(self._lane, encode(self._lane.arguments), secrets.token_hex(16), encode)
 
-    def _submit(self, payloads: Sequence[dict[str, Any]]) -> list[TaskFuture]:
+    def _submit(self, calls: Sequence[Call]) -> list[TaskFuture[Any]]:
+        futures = [call.future for call in calls]
         with self._lock:
             if self._is_shut_down:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-        futures: list[TaskFuture] = []
-        for start in range(0, len(payloads), CHUNK):
-            seeds = [Seed(one, secrets.token_hex(16)) for one in payloads[start : start + CHUNK]]
-            if len(seeds) == 1:
-                self._campaign.submit(seeds[0].payload, seeds[0].key)
-            else:
-                self._campaign.seed(seeds)
-            keys = [str(seed.key) for seed in seeds]
-            known = task_ids(self._database, self._campaign.campaign_id, keys)
-            futures += [TaskFuture(self._campaign, known[key], key) for key in keys]
-        with self._lock:
             self._pending.update(futures)
         for future in futures:
             future.add_done_callback(self._pending.discard)
-        self._watcher.watch(self._campaign, self._read, futures)
+        try:
+            self._outbox.put(self._lane, calls)
+        except BaseException:
+            self._pending.difference_update(futures)
+            raise
         return futures
 
-    def _end_after(self, pending: Sequence[TaskFuture]) -> None:
+    def _end_after(self, pending: Sequence[TaskFuture[Any]]) -> None:
         concurrent.futures.wait(pending)
         self._end()
 
@@ -187,7 +208,7 @@ class Executor(concurrent.futures.Executor):
             self._campaign.remove()
 
 
-def _values(futures: list[TaskFuture], deadline: float | None) -> Iterator[Any]:
+def _values(futures: list[TaskFuture[Any]], deadline: float | None) -> Iterator[Any]:
     """Yield values in order; cancel the rest if the iteration ends early."""
     try:
         futures.reverse()

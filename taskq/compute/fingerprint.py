@@ -2,16 +2,24 @@
 
 A pickle differs from one process to the next, though the function does not: it holds file names,
 line numbers, and random names. So the digest covers the code itself, its constants, defaults and
-closure, and the globals that it refers to, at any depth. A function or class of another module
-counts by its name. Comments, line numbers and annotations do not count.
+closure, and the globals that it refers to, at any depth. Functions and classes of other modules
+count as well if the modules are the user's own, with their constants, but without their data, which
+may change as they run; those of installed packages count by their names. A module that is imported
+within a function counts with its own code alone. Comments, line numbers and annotations do not
+count.
 """
 
 from __future__ import annotations
 
+import dis
 import functools
 import hashlib
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
@@ -19,6 +27,15 @@ from typing import Any, Final
 CACHED: Final = type(functools.cache(id))
 
 _SIMPLE: Final = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+#: What does not change as a module runs.
+_FIXED: Final = (
+    *(*_SIMPLE, tuple, frozenset, type, FunctionType, ModuleType, CACHED),
+    *(property, staticmethod, classmethod),
+)
+_TASKQ: Final = frozenset({"taskq", "taskq_agent", "taskq_cli"})
+_INSTALLED: Final = [
+    sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
+]
 _OF_NO_MEANING: Final = frozenset(
     {"__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "__static_attributes__"}
     | {"__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__"}
@@ -28,17 +45,31 @@ _OF_NO_MEANING: Final = frozenset(
 
 def fingerprint(value: Any) -> str:
     """Return the digest of a function, or of another value, in hexadecimal."""
-    return _Walk(getattr(value, "__module__", None)).digest(value).hex()
+    helpers: dict[str, Any] = {}
+    walk = _Walk(getattr(value, "__module__", None), helpers)
+    main = walk.digest(value)
+    if not helpers:
+        return main.hex()
+    contents: dict[str, bytes] = {}
+    while helpers:  # not by recursion: in a large program they refer to each other many times over
+        name, helper = helpers.popitem()
+        if name not in contents:
+            contents[name] = _hash(name, walk.content(helper, others=True))
+    return _hash("helpers", [main, *(contents[name] for name in sorted(contents))]).hex()
 
 
 class _Walk:
     """One computation. home: the module whose functions and classes count by their content.
 
-    around: values already under way, by id, with the steps up to each as negative numbers.
+    helpers: gets functions and classes of the user's other modules, by name. around: values already
+    under way, by id, with the steps up to each as negative numbers.
     """
 
-    def __init__(self, home: str | None, around: Mapping[int, int] | None = None) -> None:
+    def __init__(
+        self, home: str | None, helpers: dict[str, Any], around: Mapping[int, int] | None = None
+    ) -> None:
         self._home = home
+        self._helpers = helpers
         # An id passes to another object once its own is gone: so the objects are kept.
         self._done: dict[int, tuple[bytes, Any]] = {}
         self._under_way = dict(around or {})
@@ -68,7 +99,7 @@ class _Walk:
             # Each alone: what was seen before it depends on their order.
             depth = self._depth()
             around = {one: its - depth for one, its in self._under_way.items()}
-            yield from sorted(_Walk(self._home, around).digest(one) for one in value)
+            yield from sorted(_Walk(self._home, self._helpers, around).digest(one) for one in value)
         elif type(value) is dict:
             yield from self._pairs(value)
         elif isinstance(value, ModuleType):
@@ -97,22 +128,52 @@ class _Walk:
         yield name.encode()
         if module not in {self._home, "__main__"} and named_object(module, name) is value:
             yield str(module).encode()
-        elif isinstance(value, FunctionType):
-            yield from self._function(value)
+            if _is_own(module):
+                self._helpers[f"{module}:{name}"] = value
+        else:
+            yield from self.content(value)
+
+    def content(self, value: Any, *, others: bool = False) -> Iterator[bytes]:
+        """Yield what a function or class consists of; others: it is of another module."""
+        if isinstance(value, FunctionType):
+            yield from self._function(value, others=others)
         elif isinstance(value, type):
             yield from map(self.digest, value.__bases__)
             own = {k: v for k, v in vars(value).items() if k not in _OF_NO_MEANING}
-            yield from self._pairs(dict(sorted(own.items())))
+            for name, part in sorted(own.items()):
+                yield self.digest(name)
+                if others and isinstance(part, FunctionType):
+                    yield _hash(name, self._function(part, others=True))
+                elif not others or isinstance(part, _FIXED):
+                    yield self.digest(part)
 
-    def _function(self, function: FunctionType) -> Iterator[bytes]:
+    def _function(self, function: FunctionType, *, others: bool) -> Iterator[bytes]:
         yield self.digest(function.__code__)
         yield self.digest(function.__defaults__)
         yield self.digest(function.__kwdefaults__)
         yield from map(self._cell, function.__closure__ or ())
-        for name in sorted(set(names_in(function.__code__))):
+        names = sorted(set(names_in(function.__code__)))
+        for name in names:
             if name in function.__globals__:
+                value = function.__globals__[name]
                 yield name.encode()
-                yield self.digest(function.__globals__[name])
+                if not others or isinstance(value, _FIXED):
+                    yield self.digest(value)
+                if isinstance(value, ModuleType):
+                    yield from self._used_of(value, names)
+        yield from map(_code_of_own, sorted(_imports_in(function.__code__)))
+
+    def _used_of(self, module: ModuleType, names: list[str]) -> Iterator[bytes]:
+        """Yield what code with these names may use of a module of the user's own."""
+        if not _is_own(module.__name__):
+            return
+        for name in names:
+            value = vars(module).get(name)
+            if isinstance(value, ModuleType):
+                if value.__name__.startswith(f"{module.__name__}."):
+                    yield from self._used_of(value, names)
+            elif isinstance(value, _FIXED):
+                yield self.digest(value)
 
     def _cell(self, cell: CellType) -> bytes:
         try:
@@ -154,6 +215,47 @@ def named_object(module: str | None, name: str) -> Any:
     for part in name.split("."):
         found = getattr(found, part, None)
     return found
+
+
+@functools.cache
+def _is_own(module: str | None) -> bool:
+    """Return whether a module is the user's own: no installed package, and not taskq."""
+    if module is None or module.partition(".")[0] in _TASKQ:
+        return False
+    return _is_own_file(getattr(sys.modules.get(module), "__file__", None))
+
+
+def _is_own_file(file: str | None) -> bool:
+    if file is None or {"site-packages", "dist-packages"} & {*Path(file).parts}:
+        return False
+    return not any(Path(file).is_relative_to(folder) for folder in _INSTALLED)
+
+
+@functools.lru_cache(maxsize=1_000)
+def _imports_in(code: CodeType) -> frozenset[str]:
+    """Return the modules that code, and code within it, imports when it runs."""
+    found = {
+        str(step.argval)
+        for step in dis.get_instructions(code)
+        if step.opname == "IMPORT_NAME" and step.argval
+    }
+    inner = (_imports_in(one) for one in code.co_consts if isinstance(one, CodeType))
+    return frozenset(found.union(*inner))
+
+
+@functools.cache
+def _code_of_own(module: str) -> bytes:
+    """Return the digest of a module's code if it is the user's own; it need not be imported."""
+    top, *below = module.split(".")
+    with suppress(ImportError, ValueError, OSError, SyntaxError):
+        spec = find_spec(top)
+        if spec is not None and top not in _TASKQ and _is_own_file(spec.origin):
+            file = Path(str(spec.origin))
+            if below:
+                place = file.parent.joinpath(*below)
+                file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+            return _Walk(None, {}).digest(compile(file.read_bytes(), module, "exec"))
+    return b""
 
 
 def names_in(code: CodeType) -> Iterator[str]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import importlib
 import io
 import math
+from array import array
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
+from itertools import chain, compress
 from types import NoneType
 from typing import Any, Final
 
+from taskq.compute.outcomes import seconds_of
 from taskq.db.access import PAGE, Queries
 from taskq.db.address import Row
 from taskq.model.errors import ExtraMissing, NotOverGateway
@@ -36,20 +39,21 @@ _MOST_MISSES: Final = 3
 class ResultPages:
     """The results of a run, in the order of seeding.
 
-    mine: whether a task is of the run. row: makes the row of a result from its database row.
+    mine: which of the tasks of a page are of the run. rows_of: makes the rows of a result, which is
+    one unless it is a chunk's, from its database row.
     """
 
     def __init__(
         self,
         database: Queries,
         campaign: int,
-        mine: Callable[[int], bool],
-        row: Callable[[Row], dict[str, Any]],
+        mine: Callable[[array[int]], list[bool]],
+        rows_of: Callable[[Row], Iterator[dict[str, Any]]],
     ) -> None:
         self._database = database
         self._campaign = campaign
         self._mine = mine
-        self._row = row
+        self._rows_of = rows_of
         self._after = 0
         self._fields = _Fields()
         self._misses = 0
@@ -57,7 +61,7 @@ class ResultPages:
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield all remaining rows."""
         while (page := self._page()) is not None:
-            yield from map(self._row, page)
+            yield from self._made(page)
 
     def head(self) -> Iterator[dict[str, Any]]:
         """Yield the first pages: rows that decide the columns, and one more if there are more."""
@@ -65,13 +69,13 @@ class ResultPages:
         while seen <= SAMPLE_RECORDS and (page := self._page()) is not None:
             seen += len(page)
             self._fields.note(page)
-            yield from map(self._row, page)
+            yield from self._made(page)
 
     def parsed(self, schema: Any) -> Any:
-        """Return the next page after the head: an Arrow table, or a map of rows; None at the end.
+        """Return the next page after the head: an Arrow table, or a chain of rows; None at the end.
 
         The page is a table of this schema if each row has only fields of the head, with plain
-        values of their types. Then it holds what `row` would make of the rows.
+        values of their types. Then it holds what `rows_of` would make of the rows.
         """
         after = self._after
         if self._misses < _MOST_MISSES and self._fields.are_plain:
@@ -88,7 +92,10 @@ class ResultPages:
                 self._misses += 1
         self._after = after
         page = self._page()
-        return None if page is None else map(self._row, page)
+        return None if page is None else self._made(page)
+
+    def _made(self, page: list[Row]) -> Iterator[dict[str, Any]]:
+        return chain.from_iterable(map(self._rows_of, page))
 
     def _page(self) -> list[Row] | None:
         values = {"campaign": self._campaign, "after": self._after, "limit": PAGE}
@@ -96,7 +103,8 @@ class ResultPages:
         if not page:
             return None
         self._after = page[-1]["task_id"]
-        return [one for one in page if self._mine(one["task_id"])]
+        mine = self._mine(array("q", [one["task_id"] for one in page]))
+        return [*compress(page, mine)]
 
     def _lines(self) -> str | None:
         values = {"campaign": self._campaign, "after": self._after, "limit": PAGE}
@@ -128,7 +136,7 @@ class _Fields:
             and not {"args", REST} & {*columns}
         )
 
-    def table(self, lines: str, schema: Any, mine: Callable[[int], bool]) -> Any:
+    def table(self, lines: str, schema: Any, mine: Callable[[array[int]], list[bool]]) -> Any:
         """Return the rows of these lines; None if not all are as plain as the head."""
         pa, json = map(importlib.import_module, ("pyarrow", "pyarrow.json"))
         types = {field.name: field.type for field in schema}
@@ -157,7 +165,7 @@ class _Fields:
             return None
         columns[REST] = pa.nulls(read.num_rows, pa.string())
         table = pa.table([columns[name] for name in schema.names], schema=schema)
-        kept = [mine(task) for task in read["task"].to_pylist()]
+        kept = mine(array("q", read["task"].to_numpy().tobytes()))
         return table if all(kept) else table.filter(pa.array(kept, pa.bool_()))
 
 
@@ -179,7 +187,7 @@ def row(result: Result, argument: Any, value: Any) -> dict[str, Any]:
     about = {
         "attempt": result.attempt,
         "host": result.host,
-        "seconds": (result.ended_at - result.claimed_at).total_seconds(),
+        "seconds": seconds_of(result.phases, result.claimed_at, result.ended_at),
     }
     return made | {name: one for name, one in about.items() if name not in made}
 
@@ -205,7 +213,7 @@ def arrow(pages: ResultPages, batch_rows: int) -> Any:
     def parts() -> Iterator[Any]:
         yield from columns.batches(table)
         while not table.complete and (page := pages.parsed(columns.schema)) is not None:
-            if isinstance(page, map):
+            if isinstance(page, chain):
                 yield from columns.batches(table.rows(map(_flat, page)))
             else:
                 yield from page.to_batches(PIECE_ROWS)

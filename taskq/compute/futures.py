@@ -6,18 +6,21 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from taskq.compute.outcomes import OutcomeReader
 from taskq.compute.tracker import EndedCall, Pauses, Tracker
 from taskq.compute.unpickling import ResultReader
+from taskq.compute.waiting import Complaints
 from taskq.db.access import Queries, check_process
 from taskq.files.large_results import Fetching
 from taskq.model.errors import AgentsDied, Unavailable
 from taskq.model.seed import NOT_BEGUN
+from taskq_agent import buffers
 
 if TYPE_CHECKING:
     from taskq.campaign.campaign import Campaign
@@ -25,34 +28,74 @@ if TYPE_CHECKING:
 
 #: The pause after a look that found no server.
 AWAY_S: Final = 2.0
+#: The first pause where agents of this machine say when they have reported.
+WOKEN_PAUSE_S: Final = 0.02
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 
-class TaskFuture(Future[Any]):
+class TaskFuture(Future[T]):
     """The future of a call; also a `concurrent.futures.Future`.
 
-    key: of the task in its campaign.
+    Its task is stored soon after the future was made, together with others; see `task`.
+
+    Attributes:
+        key: Of the task in its campaign.
+        campaign: The campaign of the task; another one if it was removed before the task came.
     """
 
-    def __init__(self, campaign: Campaign, task: int, key: str) -> None:
+    def __init__(self, campaign: Campaign, key: str) -> None:
         super().__init__()
-        self.campaign: Final = campaign
-        self.task: Final = task
+        self.campaign = campaign
         self.key: Final = key
+        self._task: int | None = None
+        self._settled = threading.Event()
+        self._is_sent = self._is_withdrawn = False
         self._cancelling = threading.RLock()
-        self._was_cancelled = False
         self._process = os.getpid()
 
-    def result(self, timeout: float | None = None) -> Any:
+    @property
+    def task(self) -> int:
+        """The id of its task. Waits until the task is stored; raises what keeps it from that."""
+        self._check_watched()
+        if (task := self._stored()) is None:
+            raise self.exception() or CancelledError
+        return task
+
+    def begin_sending(self) -> bool:
+        """Note that the call is on its way; return False if it was cancelled before."""
+        with self._condition:
+            self._is_sent = not self._is_withdrawn
+            return self._is_sent
+
+    def note_stored(self, campaign: Campaign, task: int) -> None:
+        """Note the task of the call."""
+        self.campaign, self._task = campaign, task
+        self._settled.set()
+
+    def note_lost(self) -> None:
+        """Note that the call could not be stored; nobody waits for that any longer."""
+        self._settled.set()
+
+    def result(self, timeout: float | None = None) -> T:
         """Return the value, or raise the exception; `UsageError` in a forked child, if pending."""
         self._check_watched()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return the exception, or None; raise `UsageError` in a forked child, if pending."""
+        """Return the exception, or None.
+
+        Raises:
+            UsageError: It is pending, in a forked child.
+        """
         self._check_watched()
         return super().exception(timeout)
+
+    def __repr__(self) -> str:
+        state = "cancelled" if self.cancelled() else "done" if self.done() else "pending"
+        return f"<TaskFuture {self.campaign.path} {self.key}: {state}>"
 
     def _check_watched(self) -> None:
         if not self.done():  # by a thread, which a forked child does not have
@@ -60,16 +103,21 @@ class TaskFuture(Future[Any]):
 
     def running(self) -> bool:
         """Return whether an agent works on it now; asks the database."""
-        return not self.done() and self._status() == "working"
+        return not self.done() and self._task is not None and self._status() == "working"
 
     def cancel(self) -> bool:
         """Cancel the task unless it has begun; return whether it is cancelled.
 
-        A task that begins at this very moment is stopped.
+        A task that begins at this very moment is stopped. A call that is on its way to the queue is
+        stored first.
         """
-        if self.cancelled():
-            return True
-        if self.done() or self._status() not in NOT_BEGUN:
+        with self._condition:
+            self._is_withdrawn = self._is_withdrawn or not self._is_sent
+        if self._is_withdrawn:
+            self._settled.set()
+        if self._is_withdrawn or self.cancelled():
+            return self.note_cancelled()
+        if self._stored() is None or self.done() or self._status() not in NOT_BEGUN:
             return False
         if not self.campaign.cancel([self.key]):
             return False
@@ -77,11 +125,15 @@ class TaskFuture(Future[Any]):
 
     def note_cancelled(self) -> bool:
         """Mark this future as cancelled, as its task already is; return whether it is cancelled."""
-        with self._cancelling:  # the caller and the watcher may both find it
-            if not self._was_cancelled and super().cancel():
-                self._was_cancelled = True
+        with self._cancelling:  # the caller, its callbacks and the watcher may all find it
+            if not self.cancelled() and super().cancel():
                 self.set_running_or_notify_cancel()
         return self.cancelled()
+
+    def _stored(self) -> int | None:
+        """Wait until the task is stored, and return its id; None if that has failed."""
+        self._settled.wait()
+        return self._task
 
     def _status(self) -> str:
         return self.campaign.task(self.key).status
@@ -93,7 +145,8 @@ class _Watched:
 
     tracker: Tracker
     reader: OutcomeReader
-    futures: dict[int, list[TaskFuture]]
+    complaints: Complaints
+    futures: dict[int, list[TaskFuture[Any]]]
 
     @property
     def is_pending(self) -> bool:
@@ -107,21 +160,48 @@ class Watcher:
     def __init__(self, database: Queries, agents: list[LocalAgents]) -> None:
         self._database = database
         self._agents = agents
-        self._fetching = Fetching(database)
+        self._fetching = Fetching(database, of_part=buffers.as_view)
         self._lock = threading.Lock()
         self._news = threading.Event()
-        self._new: list[tuple[Campaign, ResultReader, Sequence[TaskFuture]]] = []
+        self._is_reported = False
+        self._new: list[Callable[[], bool]] = []  # return whether results may be there
         self._watched: dict[int, _Watched] = {}  # the thread's own
         self._thread: threading.Thread | None = None
 
-    def watch(self, campaign: Campaign, read: ResultReader, futures: Sequence[TaskFuture]) -> None:
-        """Complete futures of one campaign when their tasks end."""
+    def watch(
+        self,
+        campaign: Campaign,
+        read: ResultReader,
+        futures: Sequence[TaskFuture[Any]],
+        *,
+        new: bool = False,
+    ) -> None:
+        """Complete futures of one campaign when their tasks end; new: they have just been added."""
+        self._take(partial(self._begin, campaign, read, futures, new=new))
+
+    def fail(self, futures: Sequence[TaskFuture[Any]], error: Exception) -> None:
+        """Complete futures with an error; their callbacks run in the thread of the watcher."""
+        for future in futures:  # all before the first callback, which may cancel the others
+            future.note_lost()
+        self._take(partial(_fail, futures, error))
+
+    def _take(self, news: Callable[[], bool]) -> None:
         with self._lock:
-            self._new.append((campaign, read, tuple(futures)))  # the caller may change its list
+            self._new.append(news)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="taskq-futures", daemon=True)
                 self._thread.start()
         self._news.set()
+
+    def wake(self) -> None:
+        """Look soon: an agent of this machine has reported."""
+        self._is_reported = True
+        self._news.set()
+
+    def wake_agents(self) -> None:
+        """Wake the agents of this machine: there are new calls."""
+        for one in list(self._agents):
+            one.wake()
 
     def join(self) -> None:
         """Wait for the end of the thread; all futures must be done."""
@@ -132,48 +212,69 @@ class Watcher:
             thread.join()
 
     def _run(self) -> None:
-        pauses = Pauses()
+        pauses, is_due = self._pauses(), False
         while True:
             self._news.clear()
-            if self._take_new():
-                pauses = Pauses()
-            found = self._look_at_all()
+            if reported := self._is_reported:
+                self._is_reported = False  # only then: it may be set at this very moment
+            begun = [begin() for begin in self._take_new()]
+            if begun:
+                pauses = self._pauses()
+            found = (is_due or reported or any(begun)) and self._look_at_all(reported=reported)
             self._watched = {n: one for n, one in self._watched.items() if one.is_pending}
             with self._lock:
                 if not self._watched and not self._new:
                     self._thread = None
                     return
-            self._news.wait(pauses.next_s(found=found))
+            is_due = not self._news.wait(pauses.next_s(found=found))
 
-    def _take_new(self) -> bool:
+    def _take_new(self) -> list[Callable[[], bool]]:
         with self._lock:
             new, self._new = self._new, []
-        for campaign, read, futures in new:
-            number = campaign.campaign_id
-            watched = self._watched.get(number)
-            if watched is None:
-                tracker = Tracker(self._database, number, campaign.path)
-                reader = OutcomeReader(self._database, number, read)
-                watched = self._watched[number] = _Watched(tracker, reader, {})
-            for future in futures:
-                watched.futures.setdefault(future.task, []).append(future)
-            watched.tracker.add(sorted(future.task for future in futures))
-        return bool(new)
+        return new
 
-    def _look_at_all(self) -> bool:
+    def _pauses(self) -> Pauses:
+        for agents in self._agents:
+            agents.watchers.add(self)
+        return Pauses(first_s=WOKEN_PAUSE_S) if self._agents else Pauses()
+
+    def _begin(
+        self,
+        campaign: Campaign,
+        read: ResultReader,
+        futures: Sequence[TaskFuture[Any]],
+        *,
+        new: bool,
+    ) -> bool:
+        """Begin to watch futures; return whether their tasks may have ended already."""
+        number = campaign.campaign_id
+        watched = self._watched.get(number)
+        if watched is None:
+            tracker = Tracker(self._database, number, campaign.path)
+            reader = OutcomeReader(self._database, number, read)
+            complaints = Complaints(self._database, campaign.path)
+            watched = self._watched[number] = _Watched(tracker, reader, complaints, {})
+        for future in futures:
+            watched.futures.setdefault(future.task, []).append(future)
+        watched.tracker.add(sorted(future.task for future in futures))
+        return not new
+
+    def _look_at_all(self, *, reported: bool) -> bool:
         found = False
         for one in self._watched.values():
-            found = self._look(one) or found
+            found = self._look(one, reported=reported) or found
         return found
 
-    def _look(self, watched: _Watched) -> bool:
+    def _look(self, watched: _Watched, *, reported: bool) -> bool:
         """Complete the futures of one campaign whose tasks have ended; return whether any had."""
         try:
-            ended = watched.tracker.look()
+            ended = watched.tracker.look(reported=reported)
             self._complete(watched, ended)
             if not ended:
                 for agents in self._agents:
                     agents.check()
+            if not self._agents:  # those of this machine may still start
+                watched.complaints.look(working=bool(ended) or watched.tracker.is_working)
             return bool(ended)
         except AgentsDied as error:
             self._give_up(watched, error)
@@ -221,6 +322,12 @@ class Watcher:
     def _give_up(self, watched: _Watched, error: BaseException) -> None:
         pending, watched.futures = watched.futures, {}
         for futures in pending.values():
-            for future in futures:
-                if not future.done():
-                    future.set_exception(error)
+            _fail(futures, error)
+
+
+def _fail(futures: Sequence[TaskFuture[Any]], error: BaseException) -> bool:
+    """Complete futures with an error, unless they are done; return False: no results come."""
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)
+    return False

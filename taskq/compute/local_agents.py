@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -25,6 +26,7 @@ GRACE_S: Final = 5.0
 #: Seconds after which agents that do not end are killed.
 END_S: Final = 30.0
 _LAST_LINES: Final = 5
+_READ: Final = 4_096
 
 
 class Computing(Queue, Protocol):
@@ -38,6 +40,13 @@ class Computing(Queue, Protocol):
     def database(self) -> Database:
         """The connections to PostgreSQL."""
         ...
+
+
+class Wakeable(Protocol):
+    """What waits for the ends of calls."""
+
+    def wake(self) -> None:
+        """Look soon."""
 
 
 class LocalAgents:
@@ -61,6 +70,9 @@ class LocalAgents:
         self._process: subprocess.Popen[bytes] | None = None
         self._parent = os.getpid()
         self._ending = False
+        self._pipe = threading.Lock()
+        #: What to wake when an agent has reported.
+        self.watchers: weakref.WeakSet[Wakeable] = weakref.WeakSet()
 
     def __enter__(self) -> Self:
         self.start()
@@ -88,10 +100,12 @@ class LocalAgents:
         self._log = tempfile.TemporaryFile(prefix="taskq-agents-")  # noqa: SIM115  # until stop
         self._ending = False
         self._parent = os.getpid()
+        reports, told = os.pipe()
         try:
             self._process = subprocess.Popen(
                 # Not -m, which searches the working folder before the standard library.
-                [sys.executable, "-c", _BOOT, json.dumps(options)],
+                [sys.executable, "-c", _BOOT, json.dumps(options | {"reports": told})],
+                pass_fds=[told],
                 stdin=subprocess.PIPE,
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
@@ -100,8 +114,32 @@ class LocalAgents:
             )
         except BaseException:
             self._log.close()
+            os.close(reports)
             raise
+        finally:
+            os.close(told)
+        threading.Thread(
+            target=self._hear, args=[reports], name="taskq-reports", daemon=True
+        ).start()
+        if self._process.stdin is not None:
+            os.set_blocking(self._process.stdin.fileno(), False)
         self._queue.local_agents.append(self)
+
+    def wake(self) -> None:
+        """Wake the agents for new calls; costs the queue nothing."""
+        process = self._process
+        if process is None or process.stdin is None or os.getpid() != self._parent:
+            return
+        # Full: they are awake. Closed: they leave, or have died.
+        with self._pipe, suppress(OSError, ValueError):
+            os.write(process.stdin.fileno(), agent_process.WAKE)
+
+    def _hear(self, reports: int) -> None:
+        """Wake those that wait, at each byte of the agents, until the agents have ended."""
+        with open(reports, "rb", buffering=0) as file:
+            while file.read(_READ):
+                for one in tuple(self.watchers):
+                    one.wake()
 
     def stop(self, *, at_once: bool = False) -> None:
         """End the agents: running tasks may end within the grace, then go back to the queue.
@@ -116,11 +154,12 @@ class LocalAgents:
         if process is None or process.stdin is None:
             return
         at_once = at_once or not self._grace_s
-        with suppress(OSError):  # it has died
-            if not process.stdin.closed:
-                process.stdin.write(agent_process.AT_ONCE if at_once else agent_process.IN_TIME)
-        with suppress(OSError):
-            process.stdin.close()
+        with self._pipe:
+            with suppress(OSError):  # it has died
+                if not process.stdin.closed:
+                    process.stdin.write(agent_process.AT_ONCE if at_once else agent_process.IN_TIME)
+            with suppress(OSError):
+                process.stdin.close()
         killer = threading.Timer(END_S + self._grace_s, process.kill)
         killer.start()
         process.wait()

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Generic, TypeVar, cast
 
 from taskq.compute.unpickling import ResultReader, exception_class
 from taskq.db.access import Queries
-from taskq.model.errors import TaskFailed, UsageError
+from taskq.model.errors import ResultNotTrusted, TaskFailed, UsageError
 from taskq_agent import typed
+from taskq_agent.handlers.calls import CHUNK, RAISED, with_large
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Generic[T]):
     """The end of one call of a run.
 
-    index: the place of its argument. argument: of the call. status: done, failed or cancelled.
-    attempt, host, seconds: of the accepted attempt.
+    Attributes:
+        index: The place of its argument.
+        argument: Of the call.
+        status: Done, failed or cancelled.
+        attempt: Number of the accepted attempt, whose are `host` and
+            `seconds`, those of its execution, without waiting and transport.
     """
 
     index: int
@@ -35,16 +43,24 @@ class Outcome:
         return f"<Outcome {self.index}: argument={self.argument!r}, {end}>"
 
     @property
-    def value(self) -> Any:
+    def value(self) -> T:
         """What the function returned; raises what it raised."""
         if self.error is not None:
             raise self.error
-        return self._value
+        return cast("T", self._value)
 
     @property
     def ok(self) -> bool:
         """Whether the function returned a value."""
         return self.error is None
+
+
+def seconds_of(
+    phases: Mapping[str, float] | None, claimed_at: datetime, ended_at: datetime
+) -> float:
+    """Return the seconds of an attempt's execution; those until its report if it names none."""
+    run_s = (phases or {}).get("run_s")
+    return (ended_at - claimed_at).total_seconds() if run_s is None else run_s
 
 
 class RemoteTraceback(Exception):
@@ -69,16 +85,41 @@ class OutcomeReader:
         except ModuleNotFoundError as error:
             raise UsageError(f"a result cannot be read without the module {error.name}") from None
 
+    def ends(self, key: str, result: Any, calls: int) -> Iterator[tuple[Any, BaseException | None]]:
+        """Yield the value of each call of a chunk, or what it raised.
+
+        Raise `ResultNotTrusted` if the result is not that of so many calls.
+        """
+        held = result.get("value") if isinstance(result, dict) else None
+        values = held.get(CHUNK) if isinstance(held, dict) else None
+        if not isinstance(values, list) or len(values) != calls:
+            raise ResultNotTrusted(f"the result of {key} is not that of {calls:,} calls")
+        for one in values:
+            about = one.get(RAISED) if isinstance(one, dict) else None
+            try:
+                if isinstance(about, dict):
+                    yield None, _raised(key, about)
+                else:
+                    yield self.value({"value": one}), None
+            except (ResultNotTrusted, UsageError) as error:
+                yield None, error
+
     def argument(self, payload: Mapping[str, Any]) -> Any:
-        """Return the argument of a call, or a tuple of the positional ones; pickles as a mark."""
+        """Return the argument of a call, or a tuple of the positional ones.
+
+        Pickles and large arguments are not read back: there are marks in their places.
+        """
         try:
-            args, _ = typed.decode_call(payload, lambda _: "<pickle>")
+            args, _ = typed.decode_call(with_large(payload, _mark), lambda _: "<pickle>")
         except (ValueError, ModuleNotFoundError):  # somebody else's, or of a library not here
             return dict(payload)
         return args[0] if len(args) == 1 else tuple(args)
 
     def plain_argument(self, payload: Mapping[str, Any]) -> Any:
-        """Return the only argument of a call; raise `UsageError` for a pickle, or for several."""
+        """Return the only argument of a call.
+
+        Raise `UsageError` for several, a pickle, or a large one, which are not read back.
+        """
         try:
             args, kwargs = typed.decode_call(payload)
         except (ValueError, ModuleNotFoundError) as error:
@@ -105,6 +146,20 @@ class OutcomeReader:
         if trace or tail:
             error.__cause__ = RemoteTraceback(trace or tail)
         return error
+
+
+def _raised(key: str, about: Mapping[str, Any]) -> BaseException:
+    """Return what a call of a chunk raised."""
+    error = exception_of(about)
+    if error is None:
+        trace = str(about.get("traceback", ""))
+        error = TaskFailed(key, str(about.get("class")), _last_line(trace))
+        error.__cause__ = RemoteTraceback(trace)
+    return error
+
+
+def _mark(_: Any) -> str:
+    return "<large>"
 
 
 def exception_of(about: Mapping[str, Any]) -> BaseException | None:

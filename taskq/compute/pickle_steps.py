@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import pickletools
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, ClassVar, Final, Protocol
 
-from taskq.compute import extent
+from taskq.compute.data_objects import TooExtensive, check_extent
 from taskq_agent.typed import MOST_ALIKE
 
 #: Steps of all pickles of one result; each makes some 64 bytes, and takes microseconds.
@@ -55,7 +55,7 @@ class Steps:
         """Count steps; raise `TooExtensive` if there are too many."""
         self._left -= number
         if self._left < 0:
-            raise extent.TooExtensive(
+            raise TooExtensive(
                 f"its objects take more than {MOST_STEPS:,} steps: return arrays of NumPy, or JSON"
             )
 
@@ -63,9 +63,11 @@ class Steps:
 class PickleReading:
     """One reading of one pickle."""
 
-    def __init__(self, rules: Rules, steps: Steps) -> None:
+    def __init__(self, rules: Rules, steps: Steps, buffers: Iterable[memoryview]) -> None:
+        """buffers: the memory of arrays that is not in the pickle, in its order."""
         self._rules = rules
         self._steps = steps
+        self._buffers = iter(buffers)
         self._stack: list[Any] = []
         self._below: list[list[Any]] = []  # the stacks below the marks
         self._memo: list[Any] = []
@@ -86,7 +88,7 @@ class PickleReading:
         return value
 
     def _check(self, value: Any, **how: Any) -> None:
-        self._steps.take(extent.check(value, **how))
+        self._steps.take(check_extent(value, **how))
 
     def _push(self, value: Any) -> None:
         self._stack.append(value)
@@ -181,6 +183,12 @@ class PickleReading:
         self._rules.give_state(thing, state)
         self._states.append(state)
 
+    def _next_buffer(self, _: Any) -> None:
+        buffer = next(self._buffers, None)
+        if buffer is None:
+            raise ValueError("it has fewer buffers than it refers to")
+        self._push(buffer)
+
     def _memoize(self, _: Any) -> None:
         self._memo.append(self._stack[-1])
 
@@ -217,10 +225,12 @@ class PickleReading:
         "NEWOBJ": _new,
         "NEWOBJ_EX": _new_with_names,
         "BUILD": _build,
+        "NEXT_BUFFER": _next_buffer,
+        "READONLY_BUFFER": lambda *_: None,  # nobody else has this memory
         **dict.fromkeys(
             (
                 *("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT"),
-                *("SHORT_BINBYTES", "BINBYTES", "BINBYTES8"),
+                *("SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BYTEARRAY8"),
                 *("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
             ),
             _push,

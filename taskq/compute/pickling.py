@@ -22,8 +22,8 @@ from taskq.model.errors import InvalidTask, UsageError
 from taskq_agent.handlers.calls import FUNCTION, SOURCE, cached
 
 MAX_ARCHIVE_BYTES: Final = 33_554_432
-#: A payload takes 64 KiB, of which base64 leaves three quarters.
-MAX_ARGUMENT_BYTES: Final = 49_152
+#: A blob takes 64 MiB, of which base64 leaves three quarters.
+MAX_ARGUMENT_BYTES: Final = 50_331_648
 PROTOCOL: Final = 4
 
 _MIB: Final = 1_048_576
@@ -66,7 +66,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
         return super().reducer_override(value)
 
 
-def pickled(value: Any, most: int = MAX_ARGUMENT_BYTES) -> bytes:
+def pickled(value: Any, most: int) -> bytes:
     """Return the pickle of a value; raise `PickleTooLarge`, or what the value's classes raise."""
     file = _Bounded(most)
     _Pickler(file, PROTOCOL).dump(value)
@@ -77,7 +77,7 @@ def pickled_argument(value: Any) -> bytes:
     """Return the pickle of an argument; raise `InvalidTask` if it cannot be pickled."""
     kind = type(value).__qualname__
     try:
-        return pickled(value)
+        return pickled(value, MAX_ARGUMENT_BYTES)
     except PickleTooLarge:
         raise InvalidTask(
             f"an argument, of the type {kind}, has more than {MAX_ARGUMENT_BYTES} bytes as a "

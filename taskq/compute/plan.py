@@ -8,22 +8,26 @@ happen to the stored results.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
+
+from typing_extensions import Unpack
 
 from taskq.campaign.campaign import Campaign
 from taskq.compute.functions import Function, python_version
 from taskq.compute.pickling import MAX_ARCHIVE_BYTES, function_archive
 from taskq.db.access import Queries
 from taskq.db.address import Row
+from taskq.db.gateway_queries import GatewayQueries
 from taskq.db.stored_spec import spec_body
 from taskq.files.blobs import open_blobs
-from taskq.model.campaign_spec import CampaignSpec, RetryPolicy
+from taskq.model.campaign_spec import CallSettings, CampaignSpec, RetryPolicy
 from taskq.model.errors import Conflict, Forbidden, FunctionChanged, InvalidCampaign, UsageError
 from taskq.model.handler import Handler
-from taskq.model.seed import check_path, derived_key
+from taskq.model.seed import check_path, derived_key, is_within
 from taskq.model.settings import known_only
 from taskq_agent import typed
 from taskq_agent.handlers.resident import ARCHIVE
@@ -32,21 +36,45 @@ from taskq_agent.protocol import Input
 #: What happens to a campaign whose function, parameters or inputs have changed.
 OnChange: TypeAlias = Literal["fail", "continue", "restart"]
 
-_SEAL_BYTES: Final = 32
-#: What callers may set of the campaign of their calls.
-_SETTINGS: Final = {one.name for one in fields(CampaignSpec)} - {"path", "handler", "params"}
+SEAL_BYTES: Final = 32
+
+
+class StarOptions(CallSettings, total=False):
+    """The options of `Client.map` but `params`; its docstring says what they mean."""
+
+    inputs: Iterable[str | Path]
+    on_change: OnChange
+
+
+class MapOptions(StarOptions, total=False):
+    """The options of `Client.map`."""
+
+    params: Mapping[str, Any]
+
+
+def remedy(database: Queries, path: str, kind: str) -> str:
+    """Return what gives the right to begin calls at a path; kind: of token that they need."""
+    if not isinstance(database, GatewayQueries):
+        return f"ask for `taskq db grant {kind} LOGIN`"
+    paths = sorted(database.value("token_paths"))
+    if not any(is_within(path, one) for one in paths):
+        return f"take a path at or below {' or '.join(paths)}"
+    return f"ask for the token of `taskq token create NAME --kind {kind} --campaign {paths[0]}`"
 
 
 def call_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings for the campaign of calls; raise `TypeError` for an unknown one."""
     try:
-        return known_only("", given, sorted(_SETTINGS))
+        return known_only("", given, sorted(CallSettings.__annotations__))
     except InvalidCampaign as error:
         raise TypeError(f"setting {error}") from None
 
 
 class FunctionPlan:
-    """The campaign for calls of a function, as the caller wants it; see `Client.map`."""
+    """The campaign for calls of a function, as the caller wants it; see `Client.map`.
+
+    stored: inputs that are in the store already.
+    """
 
     def __init__(
         self,
@@ -54,10 +82,11 @@ class FunctionPlan:
         path: str,
         function: Function,
         *,
-        params: Mapping[str, Any],
-        inputs: Iterable[str | Path],
-        on_change: OnChange,
-        settings: Mapping[str, Any],
+        inputs: Iterable[str | Path] = (),
+        params: Mapping[str, Any] | None = None,
+        on_change: OnChange = "fail",
+        stored: Mapping[str, Input] | None = None,
+        **settings: Unpack[CallSettings],
     ) -> None:
         if on_change not in get_args(OnChange):
             choices = ", ".join(map(repr, get_args(OnChange)))
@@ -68,13 +97,16 @@ class FunctionPlan:
         self._on_change = on_change
         self._params: dict[str, Any] = {}
         try:
-            self._params = {name: typed.encode(value) for name, value in params.items()}
+            self._params = {name: typed.encode(value) for name, value in (params or {}).items()}
         except (TypeError, RecursionError) as error:
             raise UsageError(f"params: {error}") from None
         # An exception of a function mostly comes again.
-        self._settings = {"retry": RetryPolicy(max_attempts=1), **call_settings(settings)}
+        self._settings: dict[str, Any] = {
+            "retry": RetryPolicy(max_attempts=1),
+            **call_settings(settings),
+        }
         self._blobs = open_blobs(database)
-        self._inputs: dict[str, Input] = {}
+        self._inputs: dict[str, Input] = dict(stored or {})
         for one in map(Path, inputs):
             if one.name in self._inputs:
                 raise UsageError(f"two inputs are called {one.name!r}")
@@ -82,7 +114,8 @@ class FunctionPlan:
 
     def prepared(self) -> Campaign:
         """Return the campaign, created or found; its handler is `Campaign.spec().handler`."""
-        row = self._database.row("campaign", path=self._path)
+        with self._right():
+            row = self._database.row("campaign", path=self._path)
         if row is None:
             try:
                 return self._create()
@@ -92,12 +125,10 @@ class FunctionPlan:
 
     def _create(self) -> Campaign:
         """Create the campaign, with its inputs; raise `Conflict` if it exists."""
-        spec, inputs = self._described(None)
-        body = spec_body(spec, inputs)
-        try:
+        with self._right():
+            spec, inputs = self._described(None)
+            body = spec_body(spec, inputs)
             campaign_id = self._database.value("create_campaign", path=self._path, spec=body)
-        except Forbidden as error:
-            raise self._not_allowed(error) from error
         return Campaign(self._database, campaign_id, self._path)
 
     def _found(self, row: Row) -> Campaign:
@@ -116,11 +147,9 @@ class FunctionPlan:
             campaign.remove()
             return self._create()
         if differs:
-            spec, given = self._described(handler.get("seal"))
-            try:
+            with self._right():
+                spec, given = self._described(handler.get("seal"))
                 campaign.change(spec, inputs=given)
-            except Forbidden as error:
-                raise self._not_allowed(error) from error
             if own.failed:
                 campaign.retry(below=False)
         elif (wanted := replace(campaign.spec(), **self._settings)) != campaign.spec():
@@ -154,11 +183,20 @@ class FunctionPlan:
             "them and compute the rest anew"
         )
 
-    def _not_allowed(self, error: Forbidden) -> Forbidden:
-        return Forbidden(
-            f"{error}, and {self._function.name} is of no module that agents could import: put it "
-            "into one, or ask for `taskq db grant pickler LOGIN`"
-        )
+    @contextmanager
+    def _right(self) -> Iterator[None]:
+        """Add to `Forbidden` how to get the right to begin these calls."""
+        by_value = self._function.target is None
+        try:
+            yield
+        except Forbidden as error:
+            how = remedy(self._database, self._path, "pickler" if by_value else "submitter")
+            if not by_value:
+                raise Forbidden(f"{error}: {how}") from error
+            raise Forbidden(
+                f"{error}, and {self._function.name} is of no module that agents could import: put "
+                f"it into one, or {how}"
+            ) from error
 
     def _described(self, seal: str | None) -> tuple[CampaignSpec, dict[str, Input]]:
         """Return the spec and all inputs; store a function that goes by value first."""
@@ -177,7 +215,7 @@ class FunctionPlan:
             "function",
             archive=archive.digest,
             python=python_version(),
-            seal=seal or secrets.token_hex(_SEAL_BYTES),
+            seal=seal or secrets.token_hex(SEAL_BYTES),
             **plain,
         )
         return handler, {ARCHIVE: archive}

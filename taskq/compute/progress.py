@@ -1,17 +1,32 @@
-"""Progress of a run, in a terminal and in a notebook, and as text and HTML."""
+"""Progress of runs in a terminal and in a notebook, and as text and HTML."""
 
 from __future__ import annotations
 
 import html
+import importlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
+from taskq.model.errors import TaskqError
 from taskq.model.views import Status
+from taskq.model.words import beginning, counted
+
+if TYPE_CHECKING:
+    from taskq.campaign.campaign import Campaign
+    from taskq.compute.runs import StoredRun
 
 REDRAW_S: Final = 0.2
+#: Seconds between the looks of a live view; longer while nothing changes.
+REDRAW_LIVE_S: Final = 1.0
+#: Most runs and causes of failures that are shown, and most characters of a cause.
+MOST_RUNS: Final = 20
+MOST_CAUSES: Final = 3
+MOST_CAUSE_CHARS: Final = 200
 
 _COLOURS: Final = {
     "done": "#2e7d32",
@@ -72,6 +87,100 @@ def as_html(path: str, status: Status) -> str:
         '<div style="display:flex;height:10px;background:#eee;border-radius:3px;overflow:hidden">'
         f"{parts}</div></div>"
     )
+
+
+def runs_html(runs: Callable[[], list[StoredRun]], title: str) -> str:
+    """Return a bar for each of the stored runs, at most `MOST_RUNS`, as HTML; see `Client.runs`."""
+    try:
+        found = runs()
+    except TaskqError as error:  # such as a token that is not for all campaigns
+        return f"{html.escape(title)}<br>{html.escape(str(error))}"
+    bars = "".join(as_html(one.path, one.status) for one in found[:MOST_RUNS])
+    more = f"<br>and {len(found) - MOST_RUNS:,} more runs" if len(found) > MOST_RUNS else ""
+    return f"{html.escape(title)}: {counted(len(found), 'run')}{bars}{more}"
+
+
+def view_html(campaign: Campaign, status: Status) -> str:
+    """Return counts, pace and the commonest failures of a campaign as HTML."""
+    lines = []
+    if status.paused_why:
+        lines.append(f"paused: {status.paused_why}")
+    forecast = campaign.forecast() if status.unfinished else None
+    if forecast is not None and forecast.eta_s is not None:
+        lines.append(f"ends in {forecast.text()}")
+    if status.failures:
+        for cause in campaign.failure_causes(MOST_CAUSES, below=False):
+            text = beginning(f"{cause.error_class}: {cause.cause}", MOST_CAUSE_CHARS)
+            where = f"{counted(cause.attempts, 'attempt')} on {counted(cause.hosts, 'host')}"
+            lines.append(f"{where} failed: {text}")
+    more = "".join(f"<div>{html.escape(line)}</div>" for line in lines)
+    return as_html(campaign.path, status).removesuffix("</div>") + f"{more}</div>"
+
+
+class LiveView:
+    """The view of a run in a notebook, redrawn by a thread until all calls have ended."""
+
+    _shown: ClassVar[dict[str, LiveView]] = {}
+
+    def __init__(self, campaign: Campaign, text: str, cancel: Callable[[], int]) -> None:
+        """text: for front ends without HTML."""
+        self._campaign = campaign
+        self._text = text
+        self._cancel = cancel
+        self._ended = threading.Event()
+
+    def show(self) -> None:
+        """Show the view, instead of an earlier one; raise `NotImplementedError` elsewhere.
+
+        With ipywidgets it has a button that cancels the calls. IPython takes the error as an order
+        to show the object otherwise.
+        """
+        display = _notebook_display()
+        if display is None:
+            raise NotImplementedError
+        if (earlier := self._shown.pop(self._campaign.path, None)) is not None:
+            earlier.end()
+        self._shown[self._campaign.path] = self
+        picture, unfinished = self._picture()
+        handle = display(picture, raw=True, display_id=True)
+        if unfinished:
+            button = self._button()
+            if button is not None:
+                display(button)
+            redraw = partial(self._redraw, handle, button)
+            threading.Thread(target=redraw, name="taskq-view", daemon=True).start()
+
+    def end(self) -> None:
+        """Stop redrawing."""
+        self._ended.set()
+
+    def _picture(self) -> tuple[dict[str, str], int]:
+        status = self._campaign.status(below=False)
+        shown = view_html(self._campaign, status)
+        return {"text/html": shown, "text/plain": self._text}, status.unfinished
+
+    def _button(self) -> Any:
+        try:
+            widgets = importlib.import_module("ipywidgets")
+        except ImportError:
+            return None
+        button = widgets.Button(description="Cancel", tooltip="Cancel the calls that are left")
+        button.on_click(lambda _: self._cancel())
+        return button
+
+    def _redraw(self, handle: Any, button: Any) -> None:
+        pause_s, unfinished, before = REDRAW_LIVE_S, 1, ""
+        while unfinished and not self._ended.wait(pause_s):
+            try:
+                picture, unfinished = self._picture()
+            except TaskqError:  # the campaign was removed, or the queue is closed
+                break
+            pause_s = REDRAW_LIVE_S if picture["text/html"] != before else min(10.0, pause_s * 1.5)
+            if picture["text/html"] != before:
+                before = picture["text/html"]
+                handle.update(picture, raw=True)
+        if button is not None:
+            button.close()
 
 
 class _Notebook:

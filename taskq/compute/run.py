@@ -1,36 +1,37 @@
-"""A run: calls of a function requested together, their outcomes, the best as the next stage."""
+"""A run: calls of a function requested together, and their outcomes."""
 
 from __future__ import annotations
 
-import warnings
 from array import array
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from itertools import groupby, islice, pairwise
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from taskq.campaign.campaign import Campaign
 from taskq.compute import frames, progress, waiting
-from taskq.compute.outcomes import Outcome, OutcomeReader
+from taskq.compute.best_calls import BestCalls
+from taskq.compute.outcomes import Outcome, OutcomeReader, seconds_of
 from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.access import Queries, in_chunks
 from taskq.db.address import Row
 from taskq.files.large_results import Fetching
 from taskq.model.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
-from taskq.model.seed import Seed
 from taskq.model.views import Failure, Result, Status
-from taskq.results.feeder import Feeder
 from taskq.results.ranking import Best
-from taskq.results.selection import select
+from taskq_agent import buffers
+from taskq_agent.handlers.calls import calls_of
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents
 
+T = TypeVar("T")
 
-class Run:
+
+class Run(Generic[T]):
     """The calls of `Client.map`, in the order of their arguments.
 
     Everything is in the database: a restarted program or cell gets the same run by making the same
@@ -56,7 +57,7 @@ class Run:
         self._read = read
         self._agents = agents
         self._reader = OutcomeReader(database, campaign.campaign_id, read)
-        self._fetching = Fetching(database)
+        self._fetching = Fetching(database, of_part=buffers.as_view)
 
     @property
     def path(self) -> str:
@@ -66,44 +67,50 @@ class Run:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[T]:
         return self.results()
 
-    def results(
-        self, timeout: float | None = None, *, progress: bool | None = None
-    ) -> Iterator[Any]:
+    def results(self, timeout: float | None = None, *, progress: bool | None = None) -> Iterator[T]:
         """Iterate over the values in the order of the arguments, waiting for each.
 
-        Raise the very exception of the function, with the traceback from its node as its cause;
-        `TaskFailed` if the task failed otherwise, `CancelledError` if it was cancelled. `outcomes`
-        goes on in such cases. Raise `TimeoutError` after `timeout` seconds in all.
+        The very exception of the function is raised, with the traceback from its node as its cause;
+        `outcomes` goes on in such cases.
+
+        Args:
+            timeout: Seconds in all.
+            progress: Whether to show it; by default in a terminal or notebook.
+
+        Raises:
+            TaskFailed: A task failed otherwise than by an exception of the function.
+            CancelledError: A task was cancelled.
+            TimeoutError: The time is over.
         """
         return (one.value for one in self.outcomes(timeout, progress=progress))
 
-    def result(self, timeout: float | None = None, *, progress: bool | None = None) -> list[Any]:
+    def result(self, timeout: float | None = None, *, progress: bool | None = None) -> list[T]:
         """Return all values in a list; see `results`."""
         return list(self.results(timeout, progress=progress))
 
     def outcomes(
         self, timeout: float | None = None, *, progress: bool | None = None
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[Outcome[T]]:
         """Iterate over values and exceptions in the order of the arguments, waiting for each."""
         deadline = waiting.Deadline(timeout)
         with self._display(progress) as shown:
-            for start in range(0, len(self._tasks), LARGEST_PAGE):
-                page = self._tasks[start : start + LARGEST_PAGE]
-                tracker = self._tracker(page)
+            places = self._places_by_task()
+            while page := [*islice(places, LARGEST_PAGE)]:
+                tracker = self._tracker(array("q", [task for task, _ in page]))
                 came: dict[int, EndedCall] = {}
                 at = 0
                 for found in waiting.ended(self._database, tracker, deadline, shown, self._agents):
                     came.update((one.task, one) for one in found)
-                    while at < len(page) and page[at] in came:
-                        yield self._outcome(start + at, came[page[at]])
+                    while at < len(page) and page[at][0] in came:
+                        yield from self._outcomes(page[at][1], came[page[at][0]])
                         at += 1
 
     def as_completed(
         self, timeout: float | None = None, *, progress: bool | None = None
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[Outcome[T]]:
         """Iterate over values and exceptions as they come, each once.
 
         An exception does not end the iteration: its outcome has an `error`, and `value` raises it.
@@ -112,11 +119,14 @@ class Run:
         with self._display(progress) as shown:
             for found in waiting.ended(self._database, tracker, deadline, shown, self._agents):
                 for one in found:
-                    for index in self._places(one.task):
-                        yield self._outcome(index, one)
+                    yield from self._outcomes(self._places(one.task), one)
 
     def wait(self, timeout: float | None = None, *, progress: bool | None = None) -> Status:
-        """Wait until all calls have ended; return the counts. Raise `TimeoutError` when due."""
+        """Wait until all calls have ended; return the counts.
+
+        Raises:
+            TimeoutError: Calls are unfinished after `timeout` seconds.
+        """
         deadline, tracker = waiting.Deadline(timeout), self._tracker(self._tasks)
         with self._display(progress) as shown:
             for _ in waiting.ended(self._database, tracker, deadline, shown, self._agents):
@@ -135,7 +145,11 @@ class Run:
         """Try the failed calls again; return how many."""
         how = {"status": "failed", "error_class": None, "dry_run": False}
         return in_chunks(
-            self._database, "retry", campaign=self.campaign.campaign_id, tasks=self._tasks, **how
+            self._database,
+            "retry",
+            campaign=self.campaign.campaign_id,
+            tasks=self._each_task(),
+            **how,
         )
 
     def cancel(self) -> int:
@@ -147,7 +161,7 @@ class Run:
             self._database,
             "cancel",
             campaign=self.campaign.campaign_id,
-            tasks=self._tasks,
+            tasks=self._each_task(),
             begun=True,
         )
 
@@ -165,11 +179,19 @@ class Run:
 
         Iterating waits until all calls have ended. `map` begins at once: while the calls run, it
         adds the best so far; when they have ended, it cancels tasks not among the best of all.
-        by: a field of the value, such as `score`, or `value` itself. group: a field of the
-        argument, such as `smiles`. For both and the rest see `Client.best`; they apply to all
-        results of the run's campaign. Arguments that are mappings keep the keys of their tasks.
-        timeout: seconds to wait.
+        Arguments that are mappings keep the keys of their tasks. The other arguments are those of
+        `Client.best`, and apply to all results of the run's campaign.
+
+        Args:
+            by: A field of the value, such as `score`, or `value` itself.
+            group: A field of the argument, such as `smiles`.
+            timeout: Seconds to wait.
+
+        Raises:
+            UsageError: The run has chunks, whose results are not fields of a task.
         """
+        if self._has_chunks():
+            raise UsageError(f"{self.path} has chunks of calls, of which best() cannot choose some")
         wanted = Best(
             _within("result", by), n, percent, lowest, group and _within("payload", group)
         )
@@ -195,13 +217,20 @@ class Run:
 
     def _pages(self) -> frames.ResultPages:
         return frames.ResultPages(
-            self._database, self.campaign.campaign_id, self._of_run, self._row
+            self._database, self.campaign.campaign_id, self._of_run, self._rows
         )
 
-    def _row(self, stored: Row) -> dict[str, Any]:
+    def _rows(self, stored: Row) -> Iterator[dict[str, Any]]:
+        """Yield the row of a result; of a chunk, those of its calls that have values."""
         result = Result(campaign=self.path, **self._fetching.of(stored))
-        argument = self._reader.argument(result.payload)
-        return frames.row(result, argument, self._reader.value(result.result))
+        if (chunk := calls_of(result.payload)) is None:
+            argument = self._reader.argument(result.payload)
+            yield frames.row(result, argument, self._reader.value(result.result))
+            return
+        ends = self._reader.ends(result.key, result.result, len(chunk))
+        for payload, (value, error) in zip(chunk, ends, strict=True):
+            if error is None:
+                yield frames.row(result, self._reader.argument(payload), value)
 
     def __repr__(self) -> str:
         try:
@@ -211,7 +240,10 @@ class Run:
         return f"<Run {self.path}: {self.name}, {len(self):,} calls; campaign: {counts}>"
 
     def _repr_html_(self) -> str:
-        return progress.as_html(self.path, self.status())
+        return progress.view_html(self.campaign, self.status())
+
+    def _ipython_display_(self) -> None:
+        progress.LiveView(self.campaign, repr(self), self.cancel).show()
 
     def _display(self, wanted: bool | None) -> Any:
         return progress.display(self.path, wanted)
@@ -221,31 +253,50 @@ class Run:
         tracker.add(tasks if self._in_order else sorted(tasks))
         return tracker
 
-    def _outcome(self, index: int, ended: EndedCall) -> Outcome:
-        if ended.row is None:
-            return self._without_value(index, ended)
-        row, value, error = ended.row, None, None
+    def _outcomes(self, places: Sequence[int], ended: EndedCall) -> Iterator[Outcome[T]]:
+        """Yield the outcomes of a task's calls: of one, maybe at several places, or of a chunk."""
+        row, seconds = ended.row, None
+        error: BaseException | None = None
+        if row is None:
+            row = self._task(ended.task)
+            error = CancelledError(f"the task {row['key']} was cancelled")
+            if ended.status == "failed":
+                error = self._reader.error(ended.task, row["key"])
+        else:
+            seconds = seconds_of(row["phases"], row["claimed_at"], row["ended_at"])
+        chunk = calls_of(row["payload"])
+        if chunk is not None and seconds is not None:
+            seconds /= len(chunk)
+        payloads = [row["payload"]] * len(places) if chunk is None else chunk
+        ends = self._ends(row, error, None if chunk is None else len(chunk))
+        about = (row["attempt"], row.get("host"), seconds)
+        for index, payload, (value, known) in zip(places, payloads, ends, strict=False):
+            argument = self._reader.argument(payload)
+            yield Outcome(index, row["key"], ended.status, argument, known, *about, value)
+
+    def _task(self, task: int) -> Row:
+        which = {"campaign": self.campaign.campaign_id, "after": task - 1}
+        (row,) = self._database.rows("tasks", status=None, limit=1, **which)
+        return row
+
+    def _ends(
+        self, row: Row, error: BaseException | None, chunk: int | None
+    ) -> Iterator[tuple[Any, BaseException | None]]:
+        """Yield value or error of each call of a chunk, or of a single call again and again."""
         try:
-            value = self._reader.value(self._fetching.of(row)["result"])
+            result = None if error is not None else self._fetching.of(row)["result"]
+            if error is None and chunk is not None:
+                yield from self._reader.ends(row["key"], result, chunk)
+            while error is None:
+                yield self._reader.value(result), None
         except (ResultLost, ResultNotTrusted, UsageError) as known:
             error = known
-        argument = self._reader.argument(row["payload"])
-        seconds = (row["ended_at"] - row["claimed_at"]).total_seconds()
-        about = (row["attempt"], row["host"], seconds)
-        return Outcome(index, row["key"], "done", argument, error, *about, value)
-
-    def _without_value(self, index: int, ended: EndedCall) -> Outcome:
-        about = {"campaign": self.campaign.campaign_id, "after": ended.task - 1}
-        (row,) = self._database.rows("tasks", status=None, limit=1, **about)
-        error: BaseException = CancelledError(f"the task {row['key']} was cancelled")
-        if ended.status == "failed":
-            error = self._reader.error(ended.task, row["key"])
-        argument = self._reader.argument(row["payload"])
-        return Outcome(index, row["key"], ended.status, argument, error, row["attempt"])
+        while True:
+            yield None, error
 
     @cached_property
     def _in_order(self) -> bool:
-        return all(one < other for one, other in pairwise(self._tasks))
+        return all(one <= other for one, other in pairwise(self._tasks))
 
     @cached_property
     def _index(self) -> dict[int, list[int]]:
@@ -254,73 +305,35 @@ class Run:
             index.setdefault(task, []).append(place)
         return index
 
-    def _places(self, task: int) -> list[int]:
-        """Return the indices of a task of the run: several if an argument came several times."""
-        return [bisect_left(self._tasks, task)] if self._in_order else self._index[task]
-
-    def _of_run(self, task: int) -> bool:
+    def _places(self, task: int) -> Sequence[int]:
+        """Return the indices of a task: several for a chunk, or if a record came several times."""
         if not self._in_order:
-            return task in self._index
-        place = bisect_left(self._tasks, task)
-        return place < len(self._tasks) and self._tasks[place] == task
+            return self._index[task]
+        return range(bisect_left(self._tasks, task), bisect_right(self._tasks, task))
 
+    def _places_by_task(self) -> Iterator[tuple[int, range]]:
+        start = 0
+        for task, same in groupby(self._tasks):
+            end = start + sum(1 for _ in same)
+            yield task, range(start, end)
+            start = end
 
-class BestCalls:
-    """The value of `Run.best`: iterate over the arguments of the best calls, or `map` them."""
+    def _each_task(self) -> list[int]:
+        return [task for task, _ in groupby(self._tasks)]
 
-    def __init__(
-        self,
-        database: Queries,
-        run: Run,
-        wanted: Best,
-        argument: Callable[[Any], Any],
-        *,
-        timeout: float | None,
-        agents: list[LocalAgents],
-    ) -> None:
-        self._database = database
-        self._run = run
-        self._wanted = wanted
-        self._argument = argument
-        self._timeout = timeout
-        self._agents = agents
+    def _has_chunks(self) -> bool:
+        several = (task for task, places in self._places_by_task() if len(places) > 1)
+        return any(calls_of(self._task(task)["payload"]) is not None for task in several)
 
-    def __iter__(self) -> Iterator[Any]:
-        """Wait until all calls have ended; yield the arguments, best first."""
-        self._run.wait(self._timeout)
-        chosen = select(self._database, self._run.campaign, self._wanted, below=False)
-        return map(self._argument_of, chosen)
-
-    def feed(self, target: Campaign, put: Callable[[Iterator[Any]], array[int]]) -> array[int]:
-        """Seed a campaign with the best so far while the run goes, until it ends.
-
-        put: seeds arguments, and returns the ids of their tasks. Return the tasks of the best of
-        all, best first. Warn of tasks that had begun and do not belong to the best.
-        """
-        source, deadline = self._run.campaign, waiting.Deadline(self._timeout)
-        feeder = Feeder(
-            self._database,
-            source,
-            target,
-            self._wanted,
-            below=False,
-            put=lambda results, _: put(map(self._argument_of, results)),
-        )
-        with progress.display(source.path, None) as shown:
-            fed = feeder.run(
-                pause=waiting.pausing(self._database, source, deadline, shown, self._agents)
-            )
-        if fed.begun:
-            warnings.warn(
-                f"{fed.begun:,} tasks of {target.path} had begun and are not among the best of "
-                f"{source.path}: {', '.join(fed.some_begun)}",
-                stacklevel=4,
-            )
-        return fed.tasks
-
-    def _argument_of(self, result: Result) -> Any:
-        argument = self._argument(result.payload)
-        return Seed(argument, result.key) if isinstance(argument, dict) else argument
+    def _of_run(self, tasks: array[int]) -> list[bool]:
+        """Return which tasks of a page, in order, are of the run: mostly all are."""
+        if not self._in_order:
+            return [task in self._index for task in tasks]
+        place = bisect_left(self._tasks, tasks[0])
+        if self._tasks[place : place + len(tasks)] == tasks:
+            return [True] * len(tasks)
+        end = bisect_left(self._tasks, tasks[-1] + 1, place)
+        return [*map({*self._tasks[place:end]}.__contains__, tasks)]
 
 
 def _within(part: str, name: str) -> str:

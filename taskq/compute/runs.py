@@ -7,67 +7,82 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from taskq.campaign import bulk
 from taskq.campaign.campaign import Campaign
 from taskq.campaign.filter_compiler import compiled
+from taskq.compute.best_calls import BestCalls
+from taskq.compute.chunks import (
+    MEASURED,
+    CallSeeds,
+    ChunkSize,
+    calls_in,
+    check_size,
+    measured_size,
+)
 from taskq.compute.functions import Arguments, Function
 from taskq.compute.futures import TaskFuture, Watcher
-from taskq.compute.plan import FunctionPlan, OnChange
-from taskq.compute.run import BestCalls, Run
+from taskq.compute.outbox import Call, CallOutbox, Lane, retry_cancelled
+from taskq.compute.plan import FunctionPlan, MapOptions
+from taskq.compute.run import Run
 from taskq.compute.unpickling import ResultReader, Trust
-from taskq.db.access import Queries, in_chunks, task_ids
+from taskq.db.access import Queries, task_ids
+from taskq.db.gateway_queries import home
 from taskq.ingest.sources.records import BadLine, Source
-from taskq.model.errors import Clash, Conflict, InvalidTask, KeyConflict, NotFound
+from taskq.model.campaign_spec import CallSettings
+from taskq.model.errors import (
+    Clash,
+    Conflict,
+    KeyConflict,
+    NotFound,
+    UsageError,
+)
 from taskq.model.seed import STATUSES, Seed, check_path
 from taskq.model.views import Status
+from taskq_agent.protocol import Input
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents
 
-#: Arguments in the first chunk, which is small so that agents begin soon, and in the others.
-FIRST_CHUNK: Final = 100
-CHUNK: Final = 5_000
+T = TypeVar("T")
+
+#: Calls in the first batch, which is small so that agents begin soon, and in the others.
+FIRST_BATCH: Final = MEASURED
+BATCH: Final = 5_000
 
 
 def start(
     database: Queries,
-    function: Callable[..., Any],
+    agents: list[LocalAgents],
+    function: Callable[..., T],
     arguments: Iterable[Any],
     *,
     name: str,
-    inputs: Iterable[str | Path],
-    params: Mapping[str, Any],
-    on_change: OnChange,
     trust: Trust,
-    settings: Mapping[str, Any],
-    agents: list[LocalAgents],
-) -> Run:
-    """Seed the campaign `name` with a call for each argument; see `Client.map`."""
+    options: MapOptions,
+    chunksize: ChunkSize = 1,
+    spread: bool = False,
+) -> Run[T]:
+    """Seed the campaign `name` with a call for each argument; see `Client.map`.
+
+    spread: each argument is an iterable of the positional arguments of a call.
+    """
+    check_size(chunksize)
+    if chunksize != 1 and isinstance(arguments, BestCalls):
+        raise UsageError("chunksize does not go with the best of another run")
     called = Function.of(function)
     read = ResultReader(trust, by_value=called.target is None)
     with arguments if isinstance(arguments, Source) else nullcontext():  # a file
-        plan = FunctionPlan(
-            database,
-            name,
-            called,
-            params=params,
-            inputs=inputs,
-            on_change=on_change,
-            settings=settings,
-        )
-        campaign = plan.prepared()
-        put = partial(_seeded, database, campaign)
+        campaign = FunctionPlan(database, name, called, **options).prepared()
+        put = partial(_seeded, database, campaign, agents, spread=spread, size=chunksize)
         if isinstance(arguments, BestCalls):
             tasks = arguments.feed(campaign, put)
         else:
             tasks = put(arguments)
     if campaign.tree()[0].cancelled:
-        how = {"status": "cancelled", "error_class": None, "dry_run": False}
-        in_chunks(database, "retry", campaign=campaign.campaign_id, tasks=tasks, **how)
+        retry_cancelled(database, campaign.campaign_id, tasks)
     return Run(database, campaign, called.name, tasks, read=read, agents=agents)
 
 
@@ -81,8 +96,9 @@ class StoredRun:
     status: Status
 
 
-def stored(database: Queries, path: str) -> list[StoredRun]:
+def stored(database: Queries, path: str | None) -> list[StoredRun]:
     """Return the runs at and below a path, ordered by path; see `Client.runs`."""
+    path = path or home(database) or "/"
     counts = {
         row["path"]: row for row in database.rows("counts", path=check_path(path), depth=None)
     }
@@ -94,7 +110,7 @@ def stored(database: Queries, path: str) -> list[StoredRun]:
     ]
 
 
-def attached(database: Queries, path: str, *, trust: Trust, agents: list[LocalAgents]) -> Run:
+def attached(database: Queries, path: str, *, trust: Trust, agents: list[LocalAgents]) -> Run[Any]:
     """Return the run that is stored at a path; see `Client.run`."""
     row = database.row("campaign", path=check_path(path))
     if row is None:
@@ -111,22 +127,36 @@ def attached(database: Queries, path: str, *, trust: Trust, agents: list[LocalAg
     campaign = Campaign(database, row["campaign_id"], path)
     tasks = array("q")  # without their payloads, in the order of seeding
     for page in bulk.pages(database, campaign.campaign_id, compiled(None), STATUSES):
-        tasks.extend(page.tasks)
+        for row in page.rows:
+            tasks.extend(repeat(row["task_id"], calls_in(row["key"])))
     read = ResultReader(trust, by_value=handler.get("archive") is not None)
     return Run(database, campaign, handler["name"], tasks, read=read, agents=agents)
 
 
-def _seeded(database: Queries, campaign: Campaign, arguments: Iterable[Any]) -> array[int]:
-    """Seed a call for each argument; return the ids of their tasks, in this order."""
+def _seeded(
+    database: Queries,
+    campaign: Campaign,
+    agents: list[LocalAgents],
+    arguments: Iterable[Any],
+    *,
+    spread: bool,
+    size: ChunkSize,
+) -> array[int]:
+    """Seed a call for each argument; return for each the id of its task, in this order."""
     tasks = array("q")
     clashes: list[Clash] = []
-    for seeds in _chunks(_seeds(arguments, Arguments(_seal(campaign)))):
+    make = CallSeeds(Arguments.of(database, campaign), spread=spread)
+    measured = partial(measured_size, database, campaign, tasks)
+    for seeds in _batches(make.of(arguments, size, measured)):
         # A pickle may differ from the stored one, though its content and its key are the same.
         campaign.seed(seeds, on_conflict="skip", on_clash=clashes.append)
+        for one in list(agents):
+            one.wake()
         _refuse(clashes, campaign.path)
         keys = [seed.encoded()[0] for seed in seeds if isinstance(seed, Seed)]
         known = task_ids(database, campaign.campaign_id, keys)
-        tasks.extend(known[key] for key in keys)
+        for key in keys:
+            tasks.extend(repeat(known[key], calls_in(key)))
     return tasks
 
 
@@ -135,68 +165,57 @@ class Calls:
 
     def __init__(self, database: Queries, agents: list[LocalAgents]) -> None:
         self._database = database
-        self._watcher = Watcher(database, agents)
-        self._campaigns: dict[str, tuple[Campaign, Arguments]] = {}
+        self._outbox = CallOutbox(database, Watcher(database, agents))
+        self._home: str | None = None
+        self._lanes: dict[tuple[str, str], Lane] = {}
 
     def submit(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> TaskFuture:
-        """Call a function with arguments, unless it was called before; see `Client.submit`."""
+        self,
+        function: Callable[..., T],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        path: str | None = None,
+        stored: Mapping[str, Input] | None = None,
+        trust: Trust = (),
+    ) -> TaskFuture[T]:
+        """Call a function with arguments, unless it was called before; see `Client.submit`.
+
+        stored: inputs of the function's campaign. trust: see `Client.map`.
+        """
         called = Function.of(function)
-        path = called.default_path
-        try:
-            return self._submit(called, path, args, kwargs)
-        except NotFound:
-            if self._campaigns.pop(path, None) is None:
-                raise
-            return self._submit(called, path, args, kwargs)  # it was removed meanwhile
+        if path is None:
+            if self._home is None:
+                self._home = home(self._database)
+            path = f"{self._home}{called.default_path}"
+        if (lane := self._lanes.get((path, called.fingerprint))) is None:
+            how: CallSettings = {"max_failure_share": None}
+            plan = FunctionPlan(self._database, path, called, stored=stored, **how)
+            read = ResultReader(trust, by_value=called.target is None)
+            lane = Lane(self._database, plan.prepared(), read, plan.prepared)
+            self._lanes[path, called.fingerprint] = lane
+        payload, key = lane.arguments.call(args, kwargs)
+        call = Call.of(lane, payload, key, lambda made: made.call(args, kwargs)[0])
+        self._outbox.put(lane, [call])
+        return call.future
 
-    def _submit(
-        self, called: Function, path: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> TaskFuture:
-        if path not in self._campaigns:
-            settings = {"max_failure_share": None}
-            plan = FunctionPlan(
-                self._database,
-                path,
-                called,
-                params={},
-                inputs=(),
-                on_change="fail",
-                settings=settings,
-            )
-            campaign = plan.prepared()
-            self._campaigns[path] = campaign, Arguments(_seal(campaign))
-        campaign, make = self._campaigns[path]
-        payload, key = make.call(args, kwargs)
-        if not campaign.add(Seed(payload, key), on_conflict="skip"):
-            campaign.retry(status="cancelled", keys=[key])  # as `map` does
-        known = task_ids(self._database, campaign.campaign_id, [key])
-        future = TaskFuture(campaign, known[key], key)
-        read = ResultReader(by_value=called.target is None)
-        self._watcher.watch(campaign, read, [future])
-        return future
+    def close(self) -> None:
+        """Wait until all calls are stored."""
+        self._outbox.close()
 
 
-def _seal(campaign: Campaign) -> str | None:
-    handler = campaign.spec().handler
-    return None if handler is None else handler.seal
-
-
-def _seeds(arguments: Iterable[Any], make: Arguments) -> Iterator[Seed | BadLine]:
-    number = -1
-    try:
-        for number, item in enumerate(arguments):  # noqa: B007  # the error names it
-            yield make.of_item(item)
-    except InvalidTask as error:
-        raise InvalidTask(f"argument {number}: {error}") from error
-
-
-def _chunks(seeds: Iterator[Seed | BadLine]) -> Iterator[list[Seed | BadLine]]:
-    size = FIRST_CHUNK
-    while chunk := list(islice(seeds, size)):
-        yield chunk
-        size = CHUNK
+def _batches(seeds: Iterator[Seed | BadLine]) -> Iterator[list[Seed | BadLine]]:
+    """Yield seeds that are stored together: those of some number of calls."""
+    batch: list[Seed | BadLine] = []
+    calls, most = 0, FIRST_BATCH
+    for seed in seeds:
+        batch.append(seed)
+        calls += calls_in(seed)
+        if calls >= most:
+            yield batch
+            batch, calls, most = [], 0, BATCH
+    if batch:
+        yield batch
 
 
 def _refuse(clashes: list[Clash], path: str) -> None:

@@ -9,9 +9,11 @@ a look depends on the tasks that ended since the last one, not on the number of 
 
 from __future__ import annotations
 
+import math
+import time
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
@@ -85,9 +87,15 @@ LARGEST_PAGE: Final = 1_000
 #: Pages of one look, so that it ends: 10,000 ended tasks.
 MOST_PAGES: Final = 10
 
-#: Pauses between looks, in seconds: they grow while nothing ends.
-FIRST_PAUSE_S: Final = 0.005
+#: Pauses between looks, in seconds: a quarter of the time since something ended, within bounds.
+FIRST_PAUSE_S: Final = 0.001
 LAST_PAUSE_S: Final = 0.5
+SHARE_WAITED: Final = 0.25
+#: Longest pause after a look that found something: as long as the look took, so that calls which
+#: end in great numbers are found many at a time.
+BUSY_PAUSE_S: Final = 0.05
+#: Seconds after a reading of the counters in which a report that brings no result reads none.
+COUNTED_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +124,7 @@ class Tracker:
         self._cursor = 0
         self._seen: tuple[int, ...] | None = None
         self._before: tuple[int, ...] = (0, 0, 0)
+        self._counted_at = -math.inf
         self.status: Status | None = None
 
     def add(self, tasks: Iterable[int]) -> None:
@@ -123,15 +132,22 @@ class Tracker:
         self.pending.add(tasks)
         self._seen = None
 
-    def look(self) -> list[EndedCall]:
+    def look(self, *, reported: bool = False) -> list[EndedCall]:
         """Return tasks that have ended since the last look, each once, in the order of seeding.
 
-        A look that fails loses nothing: the next one finds the same tasks again. Raise
-        `CampaignPaused` if the campaign has paused itself and no task of it is at work,
-        `UnknownCampaign` if it was removed.
+        A look that fails loses nothing: the next one finds the same tasks again. reported: an agent
+        has just reported, so results of the first pending tasks are likely; counters are read only
+        if there are none. Raise `CampaignPaused` if the campaign has paused itself and no task of
+        it is at work, `UnknownCampaign` if it was removed.
         """
         if not self.pending:
             return []
+        if reported:
+            if done := self._done(self.pending.after(0, SMALLEST_PAGE)):
+                return [one for one in done if self.pending.discard(one.task)]
+            if time.monotonic() < self._counted_at + COUNTED_S:
+                return []  # the last look has found them already
+        self._counted_at = time.monotonic()
         status = self.own_status()
         moved = (status.done, status.failed, status.cancelled)
         found: list[EndedCall] = []
@@ -145,6 +161,11 @@ class Tracker:
         if not found and status.paused_why is not None and not status.working:
             raise CampaignPaused(self.path, status.paused_why)
         return found
+
+    @property
+    def is_working(self) -> bool:
+        """Whether an agent had a task of the campaign at the last look."""
+        return self.status is not None and self.status.working > 0
 
     def own_status(self) -> Status:
         """Return the campaign's own counts."""
@@ -174,14 +195,16 @@ class Tracker:
         found += self._page(tasks, status) if tasks else []
         return found, False
 
+    def _done(self, tasks: list[int]) -> list[EndedCall]:
+        rows = self._database.rows("results_of", campaign=self.campaign_id, tasks=tasks)
+        return [EndedCall(row["task_id"], "done", row) for row in rows]
+
     def _page(self, tasks: list[int], status: Status) -> list[EndedCall]:
-        about = {"campaign": self.campaign_id}
-        rows = self._database.rows("results_of", tasks=tasks, **about)
-        found = [EndedCall(row["task_id"], "done", row) for row in rows]
+        found = self._done(tasks)
         if status.failed or status.cancelled or not status.unfinished:
             done = {one.task for one in found}
             rest = [task for task in tasks if task not in done]
-            rows = self._database.rows("unsuccessful", tasks=rest, **about)
+            rows = self._database.rows("unsuccessful", campaign=self.campaign_id, tasks=rest)
             found += [
                 EndedCall(row["task_id"], "failed" if row["status"] == "failed" else "cancelled")
                 for row in rows
@@ -191,12 +214,27 @@ class Tracker:
 
 
 class Pauses:
-    """Lengths of the pauses between looks, which grow while nothing ends."""
+    """Lengths of the pauses between looks, which grow with the time waited.
 
-    def __init__(self) -> None:
-        self._next_s = FIRST_PAUSE_S
+    So the end of a call is noticed after a quarter more than it took at most, and the first seconds
+    of any wait cost some 30 looks. clock: returns monotonic seconds. first_s: the shortest pause
+    after a look that found nothing.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, *, first_s: float = FIRST_PAUSE_S
+    ) -> None:
+        self._clock = clock
+        self._first_s = first_s
+        self._since = self._look_at = clock()
 
     def next_s(self, *, found: bool) -> float:
-        """Return how long to pause before the next look."""
-        self._next_s = FIRST_PAUSE_S if found else min(LAST_PAUSE_S, self._next_s * 1.5)
-        return self._next_s
+        """Return how long to pause before the next look; found: whether the last found an end."""
+        now = self._clock()
+        if found:
+            self._since, pause_s = now, min(BUSY_PAUSE_S, now - self._look_at)
+        else:
+            pause_s = min(LAST_PAUSE_S, max(self._first_s, SHARE_WAITED * (now - self._since)))
+        pause_s = max(FIRST_PAUSE_S, pause_s)
+        self._look_at = now + pause_s
+        return pause_s

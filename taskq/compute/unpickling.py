@@ -7,7 +7,6 @@ all other classes, which may run code of their own.
 
 from __future__ import annotations
 
-import base64
 import importlib
 import io
 import pathlib
@@ -20,7 +19,7 @@ from enum import EnumMeta, Flag
 from types import FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
 
-from taskq.compute import data_objects, extent
+from taskq.compute import data_objects
 from taskq.compute.pickle_steps import MOST_OF_KEY, PickleReading, Steps
 from taskq.model.errors import ResultNotTrusted, UsageError
 from taskq_agent import arrays, typed
@@ -68,22 +67,24 @@ class ResultReader:
         """Return the value of a stored result; raise `ResultNotTrusted` if it needs more trust."""
         steps = Steps()
 
-        def unpickle(words: list[str]) -> Any:
+        def unpickle(parts: list[Any]) -> Any:
             if not self._by_value:
                 raise ResultNotTrusted("a pickled result of a function called by name")
-            return self._unpickled(words, steps)
+            return self._unpickled(parts, steps)
 
         try:
             return typed.decode_result(result, unpickle)
         except ValueError as error:  # no agent of taskq has stored it
             raise ResultNotTrusted(f"a result cannot be read: {error}") from error
 
-    def _unpickled(self, words: list[str], steps: Steps) -> Any:
+    def _unpickled(self, parts: list[Any], steps: Steps) -> Any:
+        """Return the value of a pickle and its buffers: Base64, or views of a blob."""
         try:
-            data = base64.b64decode(words[0], validate=True)
+            data, *buffers = map(arrays.bytes_of, parts)
+            data, buffers = bytes(data), [_writable(one) for one in buffers]
             if self._all:
-                return _Everything(io.BytesIO(data), self).load()
-            return PickleReading(self, steps).value(data)
+                return _Everything(io.BytesIO(data), self, buffers).load()
+            return PickleReading(self, steps, buffers).value(data)
         except (ResultNotTrusted, ModuleNotFoundError):
             raise
         except Exception as error:  # bytes from outside
@@ -194,6 +195,11 @@ class ResultReader:
         )
 
 
+def _writable(buffer: Any) -> memoryview:
+    view = memoryview(buffer)
+    return memoryview(bytearray(view)) if view.readonly else view
+
+
 def _package(name: str) -> str:
     if name.partition(".")[0] in _NEVER_WHOLE:
         raise UsageError(
@@ -264,7 +270,7 @@ def _set_of(kind: Any, items: Any) -> Any:
         raise TypeError("the elements of a set are not a list")
     if kind.__new__ is not base.__new__ or kind.__init__ is not base.__init__:
         raise data_objects.NotData(f"{kind.__qualname__} has a __new__ or __init__ of its own")
-    extent.check(items, most=MOST_OF_KEY, hashing=True)
+    data_objects.check_extent(items, most=MOST_OF_KEY, hashing=True)
     typed.refuse_alike(items)
     return kind(items)
 
@@ -331,8 +337,10 @@ _MAKERS: Final[dict[Any, Callable[..., Any]]] = {
 class _Everything(pickle.Unpickler):
     """Python's own reader, for a caller who trusts whatever agents send."""
 
-    def __init__(self, file: io.BytesIO, rules: ResultReader) -> None:
-        super().__init__(file)
+    def __init__(
+        self, file: io.BytesIO, rules: ResultReader, buffers: Iterable[memoryview]
+    ) -> None:
+        super().__init__(file, buffers=buffers)
         self._rules = rules
 
     def persistent_load(self, reference: Any) -> Any:

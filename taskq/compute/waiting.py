@@ -52,7 +52,7 @@ def ended(
     agents: agents of this machine; raise `AgentsDied` if they die. Raise `TimeoutError` at the
     deadline, and the errors of `Tracker.look`.
     """
-    pauses, complaints = Pauses(), _Complaints(database, tracker.path)
+    pauses, complaints = Pauses(), Complaints(database, tracker.path)
     while tracker.pending:
         found = tracker.look()
         show(tracker.status)
@@ -63,7 +63,7 @@ def ended(
             return
         for one in agents:
             one.check()
-        complaints.look(working=tracker.status is not None and tracker.status.working > 0)
+        complaints.look(working=tracker.is_working)
         left = len(tracker.pending)
         deadline.pause(
             pauses.next_s(found=bool(found)), f"{tracker.path}: {left:,} tasks unfinished"
@@ -78,7 +78,7 @@ def pausing(
     agents: list[LocalAgents],
 ) -> Callable[[float], None]:
     """Return a function that looks at the campaign's own tasks, then sleeps; see `ended`."""
-    complaints = _Complaints(database, campaign.path)
+    complaints = Complaints(database, campaign.path)
 
     def pause(seconds: float) -> None:
         status = campaign.status(below=False)
@@ -93,7 +93,7 @@ def pausing(
     return pause
 
 
-class _Complaints:
+class Complaints:
     """Warns, once for each reason, why nobody works on a campaign."""
 
     def __init__(self, database: Queries, path: str) -> None:
@@ -110,23 +110,25 @@ class _Complaints:
         if now - self.quiet_since < QUIET_S:
             return
         self.quiet_since = now
-        text = self._reason()
+        text = _complaint(self._database, self._path)
         if text is not None and text not in self._said:
             self._said.add(text)
             warnings.warn(text, stacklevel=5)
 
-    def _reason(self) -> str | None:
-        for row in self._database.rows("refusals", path=self._path):
-            if row["hosts"] and row["path"] == self._path:
-                return f"agents cannot run {self._path}: {row['error_class']}: {row['error']}"
-        agents = self._database.rows("agents", path=self._path, limit=_AGENTS)
-        if not agents:
-            return (
-                f"no agent serves {self._path}: run `taskq agent run` somewhere, or wait within "
-                "`with taskq.local_agents(queue, slots=8):`"
-            )
-        slowed = [one for one in agents if one["trouble"] or one["suspect"]]
-        if len(slowed) == len(agents) < _AGENTS:
-            why = slowed[0]["suspect"] or "attempts that failed within seconds"
-            return f"all agents that serve {self._path} are slowed: {why} (`taskq agent list`)"
-        return None
+
+def _complaint(database: Queries, path: str) -> str | None:
+    """Return why nobody works on a campaign; None if somebody can."""
+    for row in database.rows("refusals", path=path):
+        if row["hosts"] and row["path"] == path:
+            return f"agents cannot run {path}: {row['error_class']}: {row['error']}"
+    agents = database.rows("agents", path=path, limit=_AGENTS)
+    if not agents:
+        return (
+            f"no agent serves {path}: run `taskq agent run` somewhere, or wait within "
+            "`with taskq.local_agents(queue, slots=8):`"
+        )
+    slowed = [one for one in agents if one["trouble"] or one["suspect"]]
+    if len(slowed) == len(agents) < _AGENTS:
+        why = slowed[0]["suspect"] or "attempts that failed within seconds"
+        return f"all agents that serve {path} are slowed: {why} (`taskq agent list`)"
+    return None

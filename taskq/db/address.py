@@ -27,6 +27,7 @@ from psycopg import sql
 from psycopg.adapt import AdaptersMap
 from psycopg.rows import dict_row
 from psycopg.types.json import set_json_loads
+from psycopg.types.string import BytesBinaryDumper
 from typing_extensions import Self
 
 from taskq.db.silence import Watched, WatchedAsyncConnection, WatchedConnection
@@ -80,8 +81,10 @@ _NOT_NOW: Final[dict[type[psycopg.Error], str]] = {
 }
 
 
-#: psycopg's adapters, which also load JSON that Python cannot read.
+#: psycopg's adapters, which also load JSON that Python cannot read. Bytes go as they are: as text,
+#: they take twice the room.
 _ADAPTERS: Final = AdaptersMap(psycopg.adapters)
+_ADAPTERS.register_dumper(bytes, BytesBinaryDumper)
 set_json_loads(loads, _ADAPTERS)
 
 #: Keys whose values the server draws.
@@ -89,6 +92,10 @@ _DRAWN_IDS: Final = frozenset(
     f"{table}_pkey"
     for table in ("blob", "campaign", "pilot", "result_index", "session", "spec", "token")
 )
+
+
+#: The name of the embedded server in messages.
+EMBEDDED: Final = "the embedded PostgreSQL"
 
 
 @contextmanager
@@ -147,10 +154,10 @@ def _out_of_reach(what: str, error: psycopg.Error) -> LoginRefused | Unavailable
     text = _first_line(error)
     if error.sqlstate is None and (refused := login_refusal(text)) is not None:
         return LoginRefused(f"{what} refuses the login: {refused}")
-    lost = error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
-    return Unavailable(
-        f"cannot reach {what}: {text}" if lost else f"{what} cannot do this now: {text}"
-    )
+    if error.sqlstate is not None and not error.sqlstate.startswith(("08", "57P")):
+        return Unavailable(f"{what} cannot do this now: {text}")
+    hint = "; `taskq up` starts it" if what == EMBEDDED else ""
+    return Unavailable(f"cannot reach {what}: {text}{hint}")
 
 
 #: The error of a statement that was prepared before an upgrade changed its result.
@@ -167,7 +174,7 @@ class Installed:
         self.noted: dict[str, Any] | None = None
 
     def explains(self, error: psycopg.Error) -> bool:
-        """Tell whether an upgrade may have caused an error."""
+        """Return whether an upgrade may have caused an error."""
         kind = BY_SQLSTATE.get(error.sqlstate or "", ServerUnsuitable)
         lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
         return self.noted is not None and not lost and issubclass(kind, _CALLERS)
@@ -249,7 +256,7 @@ START_POLL_S: Final = 0.5
 
 
 def is_starting(dsn: str) -> bool:
-    """Tell whether a host of the DSN has a server that recovers and takes no connections yet.
+    """Return whether a host of the DSN has a server that recovers and takes no connections yet.
 
     This looks at the code of the refusal, which is the same in all languages.
     """
@@ -259,9 +266,8 @@ def is_starting(dsn: str) -> bool:
     }
     for number in range(max([1, *map(len, several.values())])):
         own = {name: values[number % len(values)] for name, values in several.items()}
-        one = psycopg.conninfo.make_conninfo(
-            **_DEFAULTS | parts | own, connect_timeout=READ_TIMEOUT_S
-        )
+        patience: dict[str, Any] = {"connect_timeout": READ_TIMEOUT_S}  # for each host
+        one = psycopg.conninfo.make_conninfo(**_DEFAULTS | parts | own | patience)
         if psycopg.pq.PGconn.ping(one.encode()) == psycopg.pq.Ping.REJECT:
             return True
     return False

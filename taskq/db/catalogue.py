@@ -35,6 +35,7 @@ unless it has a `@plan`, plans. `definition` adds all that to the text of the fi
 from __future__ import annotations
 
 import importlib.resources
+import importlib.util
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +43,12 @@ from functools import cache
 from typing import Final, Literal
 
 from typing_extensions import LiteralString
+
+if importlib.util.find_spec("taskq.sql") is None:  # an installation has it, the source folder not
+    raise ImportError(
+        "this Python has found the source folder of taskq, which is not a whole package: run your "
+        "program in another folder, or install the clone by `pip install --editable .`"
+    )
 
 #: Roles of logins, each with its parts.
 ROLES: Final[dict[str, tuple[str, ...]]] = {
@@ -83,6 +90,8 @@ PLANS: Final = {
         "enable_mergejoin = off",
         "jit = off",
     ),
+    # The same, for statements that look at one table each: less to set at each call.
+    "by-one-key": ("enable_seqscan = off", "enable_bitmapscan = off", "jit = off"),
     # Each table once through an index, joined by hashing or merging: for statements about most of a
     # table, for which a nested loop would be quadratic.
     "by-scan": (
@@ -153,7 +162,7 @@ class Statement:
     is_repeatable: bool = False
 
     def is_for(self, role: str) -> bool:
-        """Tell whether logins of a role may run it."""
+        """Return whether logins of a role may run it."""
         return not self.parts.isdisjoint(("all", *ROLES[role]))
 
 
@@ -213,7 +222,7 @@ def _text(name: str) -> LiteralString:
 
 
 def _is_called(text: str) -> bool:
-    """Tell whether a function is called by name, from its file."""
+    """Return whether a function is called by name, from its file."""
     return any(line.startswith("-- @roles") for line in _head(text))
 
 

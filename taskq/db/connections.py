@@ -169,7 +169,7 @@ class AsyncConnection:
         self._address.installed.check(row, self._address.server)
 
     async def _is_upgraded(self, error: psycopg.Error) -> bool:
-        """Tell whether an upgrade may have caused an error."""
+        """Return whether an upgrade may have caused an error."""
         if not self._address.installed.explains(error):
             return False
         try:

@@ -257,6 +257,14 @@ def _headers(token: str) -> dict[str, str]:
     return {"User-Agent": f"taskq/{VERSION}", "Authorization": f"Bearer {token}"}
 
 
+def home(database: Queries) -> str:
+    """Return what precedes the default paths of calls: the first campaign of a gateway's token."""
+    if not isinstance(database, GatewayQueries):
+        return ""
+    paths = sorted(database.value("token_paths"))
+    return "" if "/" in paths else paths[0]
+
+
 def _request(name: str, values: Mapping[str, object], token: str) -> HttpRequest:
     """Return the request for a statement; see `taskq.gateway.manager_queries`."""
     texts = {key: one for key, one in values.items() if isinstance(one, str)}

@@ -29,7 +29,7 @@ def queue_address(given: str | None = None) -> str | None:
 
 
 def is_gateway(address: str | None) -> bool:
-    """Tell whether an address is a gateway's."""
+    """Return whether an address is a gateway's."""
     return address is not None and address.startswith(("http://", "https://"))
 
 

@@ -62,7 +62,7 @@ class _Hello:
         self._is_sent = False
 
     def is_answered(self) -> bool | None:
-        """Tell whether the server has answered: None means not yet, False that nobody listens."""
+        """Return whether the server has answered: None means not yet, False that nobody listens."""
         try:
             if not self._is_sent:
                 state = self._socket.connect_ex(self._peer)

@@ -26,6 +26,9 @@ CANCEL_S: Final = 5.0
 #: Rows that `Statements.table` holds in memory at a time.
 _AT_A_TIME: Final = 50
 
+#: Statements whose rows come in PostgreSQL's binary format: as text, bytes take twice the room.
+_BINARY: Final = {"blob_parts"}
+
 #: Errors of `create or replace` if a function of the same arguments must be dropped first.
 _IRREPLACEABLE: Final = (
     psycopg.errors.InvalidFunctionDefinition,
@@ -68,7 +71,8 @@ class Statements(Queries):
 
     def rows(self, name: str, /, **values: object) -> list[Row]:
         """Return all rows of a statement."""
-        return self._cursor.execute(statement(name), values).fetchall()
+        binary = name in _BINARY
+        return self._cursor.execute(statement(name), values, binary=binary).fetchall()
 
     def execute(self, name: str, /, **values: object) -> None:
         """Run a statement that returns nothing."""

@@ -11,7 +11,12 @@ from typing import Final, Literal, TypeAlias
 
 from taskq.diagnosis.bans import Ban
 from taskq.diagnosis.evidence import Share, share
-from taskq.diagnosis.judging import Judgement, failing_hosts_apart
+from taskq.diagnosis.judging import (
+    Judgement,
+    failing_elsewhere_too,
+    failing_hosts_apart,
+    is_failing,
+)
 from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, SampleSize, size_of
 from taskq.model.settings import size_text
 from taskq.model.words import command, counted, duration, percent
@@ -31,6 +36,7 @@ FAULTS: Final[dict[Side, str]] = {
 }
 _GIVEN_UP: Final = frozenset({FailForGood.__name__, f"exit-{os.EX_DATAERR}"})
 """Classes with which a handler says that no further attempt can help."""
+_UPLOADS: Final = frozenset({"result-upload", "output-upload"})
 _YEAR_S: Final = 31_536_000.0
 _HALF: Final = 0.5
 _SHOWN: Final = 3
@@ -152,9 +158,15 @@ def _verdict(
         else replace(one, outcome="done")
         for one in groups
     ]
+    before = [one for one in judged if one.outdated]
+    judged = [one for one in judged if not one.outdated]
     here = [one for one in judged if one.outcome in BAD]
-    whole = sum(one.attempts for one in judged)
+    whole = _all(judged)
     side, why, places = _side(judged, fates)
+    was = share(_bad(before), _all(before))
+    if side == "campaign" and was.high < share(_bad(here), whole).low:
+        why += "; before the campaign or its inputs were last changed, or it was resumed, "
+        why += f"{percent(was.share)} of {counted(was.attempts, 'attempt')} did"
     kind = "host" if side == "node" else side
     return FailureVerdict(
         campaign=fates.campaign,
@@ -183,16 +195,15 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
     bad_hosts = sorted(judged.failing - {""}, key=lambda name: -_bad(hosts[name]))
     # A site is at fault if several hosts fail even without its few bad ones.
     apart = failing_hosts_apart(groups, judged.failing)
-    judged_sites = Judgement(
-        {
-            name: [one for one in some if one.host not in apart.get(name, ())]
-            for name, some in sites.items()
-        }
-    )
+    of_sites = {
+        name: [one for one in some if one.host not in apart.get(name, ())]
+        for name, some in sites.items()
+    }
+    judged_sites = Judgement(of_sites)
     bad_sites = [
         name
         for name in sorted(judged_sites.failing - {""}, key=lambda name: -_bad(sites[name]))
-        if len({one.host for one in sites[name] if one.outcome in BAD}) > 1
+        if is_failing(judged_sites.comparison(name, failing_elsewhere_too(of_sites[name])))
     ]
     if sum(_bad(sites[name]) for name in bad_sites) > _HALF * all_bad:
         return "site", _evidence("at", bad_sites, judged_sites), bad_sites
@@ -204,11 +215,14 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
     if not passes and (known := _known(fates)):
         return known
     rest = [one for name, some in hosts.items() if name not in judged.failing for one in some]
-    everywhere = share(_bad(rest), sum(one.attempts for one in rest))
+    everywhere = share(_bad(rest), _all(rest))
     many = counted(len(hosts), "host")
     if everywhere.low > _HALF and len(hosts) > 1:
         text = f"{percent(everywhere.share)} of all attempts on {many} fail this way"
-        return "campaign", f"{text} ({everywhere.interval})", []
+        text += f" ({everywhere.interval})"
+        if fates.error_class in _UPLOADS:
+            text += ": the gateways' store may take no more, such as on a full disk"
+        return "campaign", text, []
     ends = f"{fates.again:,} of {counted(tried, 'task')} tried on a second host failed again"
     if tried and again.low > _HALF:
         return "task", f"{ends} ({again.interval})", []
@@ -259,6 +273,10 @@ def _by(
 
 def _bad(groups: Iterable[AttemptGroup]) -> int:
     return sum(one.attempts for one in groups if one.outcome in BAD)
+
+
+def _all(groups: Iterable[AttemptGroup]) -> int:
+    return sum(one.attempts for one in groups)
 
 
 def _evidence(where: str, names: Sequence[str], judged: Judgement) -> str:

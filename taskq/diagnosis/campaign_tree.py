@@ -1,17 +1,31 @@
-"""The tree of campaigns for display, from readings: totals, paces and agents, also as texts."""
+"""The tree of campaigns for display, from readings: totals, forecasts and agents, also as texts."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
 from itertools import accumulate
 from typing import Final
 
-from taskq.diagnosis.trend import CampaignPace, make_pace
+from taskq.db.access import Queries
+from taskq.db.address import Row
+from taskq.diagnosis.forecast import (
+    ENOUGH,
+    EndRate,
+    Forecast,
+    Span,
+    Standstill,
+    measured,
+    span_of,
+)
+from taskq.model.errors import NotOverGateway
 from taskq.model.seed import STATUSES, is_within
 from taskq.model.views import Status
-from taskq.model.words import duration, rate
+from taskq.model.words import rate
 
 #: Campaigns that one page shows.
 MOST_SHOWN: Final = 1_000
@@ -20,12 +34,134 @@ USUALLY_SHOWN: Final = 100
 _COUNTS: Final = (*STATUSES, "failures", "losses")
 
 
+#: Seconds for which the slower readings are kept.
+FRESH_S: Final = {"paces": 60.0, "scopes": 10.0, "standstills": 10.0, "dues": 5.0}
+#: The statements that read the parts of a tree.
+STATEMENTS: Final = {
+    "counts": "counts",
+    "paces": "paces",
+    "scopes": "scopes",
+    "standstills": "standstill",
+    "dues": "last_due",
+}
+#: Campaigns whose rates are estimated: those with most working tasks. Tasks of each that are read.
+_ESTIMATED: Final = 20
+_RUNS: Final = 1_000
+
+
 @dataclass(frozen=True, slots=True)
 class Base:
     """The start of a pace: the number of ended tasks, and its instant by a monotonic clock."""
 
     ended: int
     at: float
+
+
+@dataclass(slots=True)
+class TreeReadings:
+    """What a tree is made of, each part as it was last read.
+
+    statuses: own counts, ordered by path. bases: where paces begin, by campaign. usual_s: mean run
+    times of the campaigns in which most tasks work and of which no pace is known. scopes: how many
+    agents serve just that campaign with all below it; None if not known. dues: when the last
+    delayed task of a campaign is due, by a monotonic clock, as far as known.
+    """
+
+    path: str
+    statuses: list[Status] = field(default_factory=list)
+    bases: Mapping[int, Base] = field(default_factory=dict)
+    usual_s: Mapping[int, float] = field(default_factory=dict)
+    scopes: Mapping[int, int] | None = None
+    dues: Mapping[int, float] = field(default_factory=dict)
+    standstills: Mapping[int, Standstill] = field(default_factory=dict)
+    _read_at: dict[str, float] = field(default_factory=dict)
+    _begun_then: Mapping[int, int] = field(default_factory=dict)
+
+    def matters(self, name: str) -> bool:
+        """Return whether a part is worth reading now."""
+        return name != "dues" or any(one.delayed for one in self.statuses)
+
+    def read(self, queries: Queries, name: str) -> None:
+        """Read a part; raise `NotFound` if there is no such campaign."""
+        try:
+            self.take(name, queries.rows(STATEMENTS[name], **self.values(name)))
+        except NotOverGateway:  # one of an older release
+            return
+        if name == "paces":
+            self._read_run_times(queries)
+
+    def values(self, name: str) -> dict[str, object]:
+        """Return the parameters of the statement that reads a part."""
+        return {"path": self.path} | ({"depth": None} if name == "counts" else {})
+
+    def take(self, name: str, rows: Sequence[Row]) -> None:
+        """Take the rows of the statement that reads a part, right after it has run."""
+        now = time.monotonic()
+        if name == "counts":
+            self.statuses = [Status(**row) for row in rows]
+            if self.standstills:
+                self._drop_standstills()
+        elif name == "scopes":
+            self.scopes = {row["campaign_id"]: row["agents"] for row in rows}
+        elif name == "standstills":
+            self.standstills = {row["campaign_id"]: Standstill(**row) for row in rows}
+            self._begun_then = self._begun()
+        elif name == "dues":
+            self.dues = {row["campaign_id"]: now + row["due_s"] for row in rows}
+        else:
+            self.bases = {
+                row["campaign_id"]: Base(row["ended"], now - row["active_s"]) for row in rows
+            }
+
+    def _begun(self) -> dict[int, int]:
+        """Return how many attempts have begun, by campaign."""
+        return {
+            one.campaign_id: one.working + one.done + one.failures + one.losses
+            for one in self.statuses
+        }
+
+    def _drop_standstills(self) -> None:
+        """Forget why no agent can claim where one has claimed since that was read."""
+        begun, then = self._begun(), self._begun_then
+        self.standstills = {
+            campaign: one
+            for campaign, one in self.standstills.items()
+            if not one.why or begun.get(campaign, 0) <= then.get(campaign, math.inf)
+        }
+
+    def _read_run_times(self, queries: Queries) -> None:
+        """Read the run times of attempts where no pace is known."""
+        now = time.monotonic()
+        unknown = [
+            one
+            for one in self.statuses
+            if one.working
+            and not _is_enough(_pace(self.bases.get(one.campaign_id), _ended(one), now))
+        ]
+        unknown.sort(key=lambda one: (-one.working, one.path))
+        found = {}
+        for one in unknown[:_ESTIMATED]:
+            row = queries.row("usual_run", campaign=one.campaign_id, most=_RUNS)
+            if row and row["mean_s"]:
+                found[one.campaign_id] = row["mean_s"]
+        self.usual_s = found
+
+    def tree(self, queries: Queries) -> Tree:
+        """Return the tree with counts of now, without counts of agents; raise `NotFound`."""
+        self.read(queries, "counts")
+        for name, fresh_s in FRESH_S.items():
+            now = time.monotonic()
+            if now < self._read_at.get(name, -math.inf) + fresh_s:
+                continue
+            if name != "scopes" and self.matters(name):
+                self.read(queries, name)
+                self._read_at[name] = now
+        return grow(self, time.monotonic())
+
+
+def read_tree(queries: Queries, path: str) -> Tree:
+    """Read the tree of a campaign once, without counts of agents; raise `NotFound`."""
+    return TreeReadings(path).tree(queries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +176,8 @@ class CampaignNode:
     own: Status
     depth: int
     agents: int | None
-    pace: CampaignPace | None
+    forecast: Forecast
     why: str
-
-    @property
-    def ended(self) -> int:
-        """Tasks that are done or failed."""
-        return self.status.done + self.status.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,54 +213,137 @@ def _place(node: CampaignNode) -> list[str]:
     return node.status.path.rstrip("/").split("/")
 
 
-def grow(
-    statuses: Iterable[Status],
-    bases: Mapping[int, Base],
-    scopes: Mapping[int, int] | None,
-    at: float,
-    dues: Mapping[int, float] | None = None,
-) -> Tree:
-    """Return the tree of campaigns with their own counts, read at an instant.
+@dataclass(slots=True)
+class _Outlook:
+    """What becomes of the unfinished tasks of a campaign and all below it.
 
-    bases: where paces begin, by campaign. scopes: how many agents serve just that campaign with all
-    below it; None if not known. dues: when the last delayed task of a campaign is due, as far as
-    known; no campaign above it ends sooner.
+    stopped: tasks that wait in campaigns that are not open. never: those that no agent can claim,
+    by reason. delayed: those of open campaigns with agents; due_at: of the last one. usual_per_s:
+    the rate estimated from run times.
     """
-    own = {one.path: one for one in statuses}
+
+    stopped: int = 0
+    never: Counter[str] = field(default_factory=Counter)
+    delayed: int = 0
+    due_at: float | None = None
+    usual_per_s: float = 0.0
+    seeding: bool = False
+    span: Span | None = None
+
+    def add(self, other: _Outlook) -> None:
+        self.stopped += other.stopped
+        self.never.update(other.never)
+        self.delayed += other.delayed
+        if other.due_at is not None:
+            self.due_at = max(self.due_at or other.due_at, other.due_at)
+        self.usual_per_s += other.usual_per_s
+        self.seeding |= other.seeding
+        self.span = other.span if self.span is None else self.span.at_least(other.span)
+
+
+def grow(read: TreeReadings, at: float) -> Tree:
+    """Return the tree of campaigns from readings, at an instant by a monotonic clock.
+
+    No campaign ends before those below it.
+    """
+    own = {one.path: one for one in read.statuses}
     totals = {path: [getattr(one, name) for name in _COUNTS] for path, one in own.items()}
     below = dict.fromkeys(own, 0)
-    due = {path: (dues or {}).get(one.campaign_id) for path, one in own.items() if one.delayed}
     reach: dict[str, int] = defaultdict(int)
-    if scopes is not None:
+    if read.scopes is not None:
         for path, one in own.items():
-            below[path] = scopes.get(one.campaign_id, 0)
+            below[path] = read.scopes.get(one.campaign_id, 0)
+    outlooks = {path: _outlook(read, one) for path, one in own.items()}
+    statuses: dict[str, Status] = {}
+    forecasts: dict[str, Forecast] = {}
     for path in reversed(list(own)):  # a path sorts before those below it
+        statuses[path] = replace(own[path], **dict(zip(_COUNTS, totals[path], strict=True)))
+        forecasts[path] = _forecast(read, statuses[path], outlooks[path], at)
         above = parent(path)
         if above in totals:
             totals[above] = [a + b for a, b in zip(totals[above], totals[path], strict=True)]
             below[above] += below[path]
-            if (last := due.get(path)) is not None:
-                due[above] = max(last, due.get(above) or last)
+            outlooks[above].add(outlooks[path])
     nodes: dict[str, CampaignNode] = {}
     for path, one in own.items():
         above = parent(path)
-        if scopes is not None and above in own:
-            reach[path] = reach[above] + scopes.get(own[above].campaign_id, 0)
-        status = replace(one, **dict(zip(_COUNTS, totals[path], strict=True)))
-        base = bases.get(one.campaign_id)
-        ended, due_at = status.done + status.failed, due.get(path)
-        pace = None
-        if base is not None:
-            pace = make_pace(ended - base.ended, at - base.at, status.unfinished)
+        if read.scopes is not None and above in own:
+            reach[path] = reach[above] + read.scopes.get(own[above].campaign_id, 0)
         nodes[path] = CampaignNode(
-            status=status,
+            status=statuses[path],
             own=one,
             depth=0 if path == "/" else path.count("/"),
-            agents=None if scopes is None else below[path] + reach[path],
-            pace=pace and pace.not_before(None if due_at is None else due_at - at),
+            agents=None if read.scopes is None else below[path] + reach[path],
+            forecast=forecasts[path],
             why=_why(one, nodes[above].own if above in nodes else None, above),
         )
     return Tree(nodes, at)
+
+
+def _outlook(read: TreeReadings, one: Status) -> _Outlook:
+    """Return what becomes of a campaign's own tasks."""
+    found, halted = _Outlook(), read.standstills.get(one.campaign_id)
+    found.seeding = halted is not None and halted.seeding
+    if one.state != "open":
+        found.stopped = one.waiting + one.delayed
+    elif halted is not None and halted.why:
+        found.never[halted.why] = one.waiting + one.delayed
+    elif one.delayed:
+        found.delayed, found.due_at = one.delayed, read.dues.get(one.campaign_id)
+    if mean_s := read.usual_s.get(one.campaign_id):
+        # An attempt after which the task is retried makes no task final.
+        tried = one.done + one.failures + one.losses
+        found.usual_per_s = one.working / mean_s * min(1.0, _ended(one) / max(1, tried))
+    found.never = +found.never
+    return found
+
+
+def _forecast(read: TreeReadings, status: Status, outlook: _Outlook, at: float) -> Forecast:
+    """Return when the tasks of a campaign and all below it end; note the end in the outlook."""
+    pace = _pace(read.bases.get(status.campaign_id), _ended(status), at)
+    if outlook.usual_per_s and not _is_enough(pace):
+        pace = EndRate(outlook.usual_per_s)
+    ending = status.unfinished - outlook.stopped - sum(outlook.never.values())
+    late, delayed = 0, outlook.delayed
+    due_s = None if outlook.due_at is None else outlook.due_at - at
+    span = None
+    if (status.working and status.state == "open") or status.unfinished == status.working:
+        span = span_of(ending, pace)
+    if due_s is not None and due_s > 0 and (span is None or due_s > span.s):
+        late = delayed
+        span = span and span_of(ending - late, pace)
+    if ending <= 0 or ending == late:
+        span = None
+    elif span is not None:
+        span = span.at_least(outlook.span)
+    outlook.span = span or outlook.span
+    due_at = None
+    if late and due_s is not None:
+        due_at = datetime.now(timezone.utc) + timedelta(seconds=due_s)
+    return Forecast(
+        pace=pace,
+        ending=max(ending, 0),
+        span=span,
+        late=late,
+        due_at=due_at,
+        due_s=due_s if late else None,
+        paused=outlook.stopped,
+        never=dict(outlook.never),
+        seeding=outlook.seeding,
+    )
+
+
+def _ended(status: Status) -> int:
+    return status.done + status.failed
+
+
+def _pace(base: Base | None, ended: int, at: float) -> EndRate | None:
+    return None if base is None else measured(ended - base.ended, at - base.at)
+
+
+def _is_enough(pace: EndRate | None) -> bool:
+    """Return whether so many tasks ended that a pace tells more than run times do."""
+    return pace is not None and (pace.ended or 0) >= ENOUGH
 
 
 def usual_levels(counts: Sequence[int]) -> int:
@@ -163,13 +377,13 @@ def figures_of(tree: Tree, path: str, levels: int) -> dict[str, str]:
 
 def node_texts(node: CampaignNode) -> Mapping[str, str]:
     """Return the shown texts of a campaign, by name, as the templates first show them."""
-    status, pace = node.status, node.pace
+    status, per_s = node.status, node.forecast.per_s
     texts = {name: f"{getattr(status, name):,}" for name in (*STATUSES, "total")}
     final = status.total - status.unfinished
     return texts | {
         "share": f"{100 * final / status.total:.1f} %" if status.total else "",
         "final": str(final),
-        "rate": "" if pace is None or status.finished else rate(pace.per_s),
-        "eta": "" if pace is None or not status.unfinished else duration(pace.eta_s),
+        "rate": "" if per_s is None or status.finished else rate(per_s),
+        "eta": node.forecast.short() if status.unfinished else "",
         "agents": "" if node.agents is None else f"{node.agents:,}",
     }

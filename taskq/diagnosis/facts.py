@@ -15,7 +15,13 @@ from taskq.db.address import Row
 from taskq.db.connections import Database
 from taskq.db.owners import Owner
 from taskq.db.standby import StandbyReads
+from taskq.diagnosis.campaign_tree import read_tree
 from taskq.diagnosis.fleet import Findings, Fleet
+from taskq.diagnosis.forecast import Forecast
+from taskq.diagnosis.odd_results import OddReader, read_odd_results
+from taskq.diagnosis.places import LostHost
+from taskq.diagnosis.sample import ended_attempts
+from taskq.diagnosis.servers import GatewayLoad
 from taskq.model.seed import is_within
 from taskq.model.views import AgentView, Brake, LeftAgent, Status
 
@@ -65,8 +71,8 @@ class ClosedCampaign:
 class AgentKind:
     """Open sessions with the same scope, offers and state. some_hosts: five at most.
 
-    banned: the ban of one of them, if any: "host" or "site", its name, and why. last_until: when
-    the last of them expires if they stay silent.
+    warnings: words of `WARNINGS`. banned: the ban that drains them, if any: "host" or "site", its
+    name, and why. last_until: when the last of them expires if they stay silent.
     """
 
     scope: str
@@ -74,6 +80,7 @@ class AgentKind:
     draining: bool
     slowed: bool
     silent: bool
+    warnings: list[str]
     agents: int
     slots: int
     hosts: int
@@ -93,6 +100,7 @@ class Refusing:
 
     path: str
     agents: int
+    slots: int
     hosts: int
     some_hosts: list[str]
     error_class: str | None
@@ -115,12 +123,14 @@ class OtherCampaign:
 
 @dataclass(frozen=True, slots=True)
 class SiteToken:
-    """A token of a site. state: valid, expired, revoked or used up."""
+    """A token of a site. state: valid, expired, revoked or used up. never: nobody came with it."""
 
     name: str
     paths: list[str]
     state: str
     ended_at: datetime | None
+    created_at: datetime
+    never: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +148,15 @@ class OverdueAttempt:
 
 @dataclass(frozen=True, slots=True)
 class FailedTasks:
-    """Failed tasks of a campaign whose last attempts ended with one class; empty if unknown."""
+    """Failed tasks of a campaign whose last attempts ended with one class; empty if unknown.
+
+    key: of one of them.
+    """
 
     campaign: str
     error_class: str
     tasks: int
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +183,10 @@ class Facts:
     owners: of its campaigns, if some have a quota of tasks or bytes. campaigns: those with
     unfinished tasks, most waiting first. others: campaigns elsewhere that run on the same agents.
     silent: silent agents that hold tasks, longest silent first. left: agents that left within the
-    hour. due_at: when the first delayed task is due; None if unknown. findings: from the latest
-    attempts; None if nothing has ended, or nobody asked for them. failed: the classes in which
-    failed tasks ended, most tasks first. overdue: the longest first, at most `MAX_OVERDUE`.
+    hour, if there are no others. lost: hosts that have gone or are refused. due_at: when the first
+    delayed task is due; None if unknown. forecast: of the campaign and all below it. findings: from
+    the latest attempts; None if nothing has ended, or nobody asked for them. failed: the classes in
+    which failed tasks ended, most tasks first. overdue: the longest first, at most `MAX_OVERDUE`.
     """
 
     status: Status
@@ -182,11 +197,14 @@ class Facts:
     refusals: Sequence[Refusing]
     others: Sequence[OtherCampaign]
     tokens: Sequence[SiteToken]
+    gateways: Sequence[GatewayLoad]
     silent: Sequence[AgentView]
     left: Sequence[LeftAgent]
+    lost: Sequence[LostHost]
     brake: Brake | None
     upkeep: Upkeep
     due_at: datetime | None
+    forecast: Forecast
     findings: Findings | None
     failed: Sequence[FailedTasks]
     overdue: Sequence[OverdueAttempt]
@@ -200,6 +218,7 @@ class Facts:
 MAX_SCOPES: Final = 3
 """Scopes of agents whose other campaigns are read: each costs as much as `counts`."""
 MAX_LEFT: Final = 1_000
+MAX_LOST: Final = 200
 MAX_OVERDUE: Final = 100
 MAX_FAILED: Final = 500
 """Failed tasks of each campaign whose last class is read."""
@@ -207,28 +226,36 @@ MAX_CLASSES: Final = 8
 """Most frequent classes of failures that are judged: with thousands of hosts each takes 0.1 s."""
 
 
-def read_facts(database: Queries, path: str, *, looks: bool = True, whole: bool = True) -> Facts:
+def read_facts(
+    database: Queries,
+    path: str,
+    *,
+    looks: bool = True,
+    whole: bool = True,
+    read_odd: OddReader = read_odd_results,
+) -> Facts:
     """Read the facts about a campaign and all below it; raise `NotFound` if there is none.
 
     looks: whether to read the latest attempts too. whole: whether to include campaigns elsewhere
     on the same agents, and tokens, for callers that may see the whole queue.
     """
     if isinstance(database, (Database, StandbyReads)):
-        return database.in_snapshot(lambda snapshot: _read(snapshot, path, looks, whole))
-    return _read(database, path, looks, whole)
+        return database.in_snapshot(lambda snapshot: _read(snapshot, path, looks, whole, read_odd))
+    return _read(database, path, looks, whole, read_odd)
 
 
-def _read(snapshot: Queries, path: str, looks: bool, whole: bool) -> Facts:
+def _read(snapshot: Queries, path: str, looks: bool, whole: bool, read_odd: OddReader) -> Facts:
     def rows(name: str, limit: int = MAX_NAMED) -> list[Row]:
         return snapshot.rows(name, path=path, limit=limit)
 
-    status = Status(**snapshot.rows("counts", path=path, depth=0)[0])
+    node = read_tree(snapshot, path).nodes[path]
+    status = node.status
     kinds = [AgentKind(**row) for row in rows("explain_agents", MAX_KINDS)]
     brake = snapshot.row("brake")
     (upkeep,) = snapshot.rows("explain_upkeep")
     campaigns = [CampaignFacts(**row) for row in rows("explain_campaigns", MAX_CAMPAIGNS)]
     refusals = [Refusing(**row) for row in rows("explain_refusals", MAX_CAMPAIGNS)]
-    looks = looks and bool(status.done or status.failures or status.losses or refusals)
+    looks = looks and bool(ended_attempts(status) or refusals)
     has_quota = any(one.running_quota is not None for one in campaigns)
     return Facts(
         status=status,
@@ -239,12 +266,21 @@ def _read(snapshot: Queries, path: str, looks: bool, whole: bool) -> Facts:
         refusals=refusals,
         others=_others(snapshot, path, kinds) if whole else [],
         tokens=[SiteToken(**row) for row in rows("explain_tokens")] if whole else [],
+        gateways=[GatewayLoad(**row) for row in snapshot.rows("gateways")] if whole else [],
         silent=_silent(snapshot, path) if any(kind.silent for kind in kinds) else [],
         left=[] if kinds else [LeftAgent(**row) for row in rows("left_agents", MAX_LEFT)],
+        lost=[LostHost(**row) for row in rows("explain_lost", MAX_LOST)]
+        if status.waiting or status.delayed
+        else [],
         brake=None if brake is None else Brake(**brake),
         upkeep=Upkeep(**upkeep),
         due_at=snapshot.value("explain_due", path=path) if status.delayed else None,
-        findings=Fleet(snapshot).findings(path, limit=MAX_CLASSES) if looks else None,
+        forecast=node.forecast,
+        findings=Fleet(snapshot, read_odd).findings(
+            path, limit=MAX_CLASSES, ended=ended_attempts(status)
+        )
+        if looks
+        else None,
         failed=[FailedTasks(**row) for row in rows("explain_failed", MAX_FAILED)]
         if looks and status.failed
         else [],

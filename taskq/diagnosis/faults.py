@@ -13,27 +13,53 @@ from taskq.diagnosis.fleet import Findings
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Reason, some, verb
 from taskq.model.words import command, counted, duration, instant
+from taskq_agent.protocol import EXCHANGES_FAIL
 
 _MOST_SHOWN: Final = 3
 _MOST_VERDICTS: Final = 2
+#: Class of tasks that are given up since agents are lost with them; see `give_back` in SQL.
+_POISON: Final = "poison"
 
 
 def faults(facts: Facts) -> Iterator[Reason]:
     """Yield the broken parts, by the verdicts of `failures`, `hosts` and `sites`."""
     if facts.findings is None:
         return
+    yield from odd_results(facts)
     yield from _overdue(facts)
     yield from _failed(facts)
+    yield from _poisonous(facts)
     yield from _failing(facts, facts.findings)
     yield from _slow(facts, facts.findings)
 
 
+def odd_results(facts: Facts) -> Iterator[Reason]:
+    """Name the hosts whose results cannot be right."""
+    findings = facts.findings
+    banned = {one.name for one in findings.hosts if one.ban} if findings else set()
+    for one in findings.odd[:_MOST_SHOWN] if findings else ():
+        what = "constant" if one.constant else "far from those of other hosts"
+        why = f"results of {one.campaign} are {what}"
+        ban = command("host", "ban", "--why", why, "--until", "1d", names=[one.host])
+        yield Reason(
+            "constant-results" if one.constant else "odd-results",
+            f"Results of {one.campaign} on host {one.host} are {what}: {one.evidence}. Repair or "
+            "ban the host; then withdraw these results by a retry.",
+            blocks=False,
+            lost=one.results,
+            commands=[*([] if one.host in banned else [ban]), one.remedy],
+            figures={"campaign": one.campaign, "host": one.host, "results": one.results},
+        )
+
+
 def fault_clauses(facts: Facts, verdicts: Sequence[FailureVerdict]) -> str:
     """Return whose fault each class of failures is, as clauses of a sentence."""
+    named = failing_places(facts)
     return "; ".join(
         f"{one.error_class or '(none)'}"
-        f"{'' if one.campaign == facts.status.path else f' in {one.campaign}'}: "
-        f"{one.fault}: {one.why}"
+        f"{'' if one.campaign == facts.status.path else f' in {one.campaign}'}: {one.fault}: "
+        # A reason of their own has the evidence.
+        f"{some(one.places) if one.places and one.places[0] in named else one.why}"
         for one in verdicts
     )
 
@@ -77,7 +103,8 @@ def _failed(facts: Facts) -> Iterator[Reason]:
     path, failed = facts.status.path, facts.status.failed
     verdicts = verdicts_on_failed(facts)
     if not failed:
-        verdicts = [one for one in verdicts if one.remedy]
+        paused = {one.path for one in facts.closed if one.paused_why is not None}  # they say why
+        verdicts = [one for one in verdicts if one.remedy and one.campaign not in paused]
     if not failed and not verdicts:
         return
     text = f"{counted(failed, 'task')} failed for good{ended_in(facts)}"
@@ -86,20 +113,48 @@ def _failed(facts: Facts) -> Iterator[Reason]:
     text += f"; {fault_clauses(facts, verdicts)}." if verdicts else "."
     if any(one.remedy for one in verdicts):
         text += " They fail again until that is repaired; retry them after that."
+    after = [
+        command("retry", "--error-class", one.error_class, names=[one.campaign])
+        for one in verdicts
+        if failed and one.side in {"node", "site"} and one.error_class
+    ]
     yield Reason(
         "failed" if failed else "failing",
         text,
         tasks=failed,
         blocks=False,
         lost=failed or sum(one.attempts for one in verdicts),
-        commands=[command("failures", path), *repairs(verdicts)],
+        commands=[command("failures", path), *repairs(verdicts), *after],
         figures={one.error_class: one.side for one in verdicts},
     )
 
 
+def _poisonous(facts: Facts) -> Iterator[Reason]:
+    """Name tasks that were given up since their agents were lost, again and again."""
+    for one in [it for it in facts.failed if it.error_class == _POISON][:_MOST_SHOWN]:
+        yield Reason(
+            "poison",
+            f"{counted(one.tasks, 'task')} of {one.campaign} (such as {one.key}) "
+            f"{verb(one.tasks, 'was', 'were')} given up: each time the agent was lost, so "
+            f"{verb(one.tasks, 'it', 'they')} may kill agents or their hosts. Try "
+            f"{verb(one.tasks, 'it', 'one')} apart before a retry.",
+            tasks=one.tasks,
+            blocks=False,
+            lost=one.tasks,
+            commands=[
+                command("history", names=[one.campaign, one.key]),
+                command("retry", "--error-class", _POISON, names=[one.campaign]),
+            ],
+            figures={"campaign": one.campaign, "key": one.key},
+        )
+
+
 def _overdue(facts: Facts) -> Iterator[Reason]:
     """Name the attempts that run far longer than others of their campaign."""
-    found, path = facts.overdue, facts.status.path
+    path = facts.status.path
+    cut = [kind for kind in facts.agents if EXCHANGES_FAIL in kind.warnings]  # a reason of its own
+    unbegun = {host for kind in cut for host in kind.some_hosts}
+    found = [one for one in facts.overdue if one.host not in unbegun]
     if not found:
         return
     names = [
@@ -114,7 +169,7 @@ def _overdue(facts: Facts) -> Iterator[Reason]:
         f"{counted(number, 'attempt')}{' or more' if number == MAX_OVERDUE else ''} "
         f"{verb(number, 'takes', 'take')} far longer than others: {some(names)}. In "
         f"{first.campaign} nine of ten end within {duration(first.usual_s)}. Cancel a task that "
-        "hangs; a time limit ends attempts that are claimed from then on.",
+        "hangs; a time limit ends these attempts too, and their tasks wait again.",
         tasks=number,
         blocks=False,
         lost=number,
@@ -130,19 +185,18 @@ def _overdue(facts: Facts) -> Iterator[Reason]:
 def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
     """Say which sites and hosts fail clearly more than others."""
     path = facts.status.path
-    sites = [one for one in findings.sites if one.is_failing]
-    theirs = {one.name for one in sites}
-    hosts = [one for one in findings.hosts if one.is_failing and one.site not in theirs]
+    sites, hosts = _failing_sites(findings), _failing_hosts(facts, findings)
     known_banned = {kind.banned[1] for kind in facts.agents if kind.banned}
     for one in [*sites[:_MOST_SHOWN], *hosts[:_MOST_SHOWN]]:
-        views = command(one.kind, "list", path)
         if one.ban is None:
+            slowed = "; until then its agents make one attempt at a time" if one.slowed else ""
             yield Reason(
                 f"failing-{one.kind}",
-                f"{one.kind.capitalize()} {one.name}: {one.verdict}.",
+                f"{one.kind.capitalize()} {one.name}: {one.verdict}; most often: {one.cause}. "
+                f"Repair that, or ban the {one.kind} until then{slowed}.",
                 blocks=False,
                 lost=one.bad,
-                commands=[*([one.proposal] if one.proposal else []), views],
+                commands=[command("failures", path), *([one.proposal] if one.proposal else [])],
                 figures=_figures(one),
             )
         elif one.name not in known_banned:
@@ -163,6 +217,32 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
             lost=sum(one.bad for one in more),
             commands=[command("host", "list", path)],
         )
+
+
+def _failing_sites(findings: Findings) -> list[Place]:
+    return [one for one in findings.sites if one.is_failing]
+
+
+def _failing_hosts(facts: Facts, findings: Findings) -> list[Place]:
+    """Return the failing hosts that no other reason names: at no failing site, refusing nothing."""
+    theirs = {one.name for one in _failing_sites(findings)}
+    refusing = {
+        (host, (one.path, one.error_class)) for one in facts.refusals for host in one.some_hosts
+    }
+    return [
+        one
+        for one in findings.hosts
+        if one.is_failing and one.site not in theirs and (one.name, one.worst) not in refusing
+    ]
+
+
+def failing_places(facts: Facts) -> set[str]:
+    """Return the hosts and sites that have reasons of their own since more fails there."""
+    if facts.findings is None:
+        return set()
+    sites = _failing_sites(facts.findings)[:_MOST_SHOWN]
+    hosts = _failing_hosts(facts, facts.findings)[:_MOST_SHOWN]
+    return {one.name for one in [*sites, *hosts]}
 
 
 def _slow(facts: Facts, findings: Findings) -> Iterator[Reason]:
@@ -196,6 +276,14 @@ def _slow(facts: Facts, findings: Findings) -> Iterator[Reason]:
             commands=[command("host", "list", path)],
             figures={"hosts": number},
         )
+
+
+def usual_run_s(facts: Facts) -> float | None:
+    """Return the typical run time of successful attempts, a geometric mean; None if unknown."""
+    hosts = [] if facts.findings is None else facts.findings.hosts
+    ran = [(one.attempts - one.bad, one.run_s) for one in hosts if one.run_s]
+    number = sum(done for done, _ in ran)
+    return math.exp(sum(done * math.log(run_s) for done, run_s in ran) / number) if number else None
 
 
 def _lost(places: Sequence[Place]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -10,12 +11,14 @@ from typing import Final
 from taskq.db.access import Queries
 from taskq.diagnosis.bans import Ban, PlaceKind
 from taskq.diagnosis.blame import FailureVerdict, TaskFates, blame
-from taskq.diagnosis.places import Place, Presence, compare_places
+from taskq.diagnosis.odd_results import OddReader, OddResults, read_odd_results
+from taskq.diagnosis.places import LostHost, Place, Presence, compare_places
 from taskq.diagnosis.sample import MOST, Sample, read_sample
 from taskq.model.errors import UsageError
 from taskq.model.seed import check_path
 
 MAX_HOSTS: Final = 50_000
+MAX_LOST: Final = 1_000
 MOST_MESSAGES: Final = 5
 """Failing places whose message is looked up."""
 MOST_FAILURES: Final = 1_000
@@ -24,18 +27,20 @@ MOST_FAILURES: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Results of one sample: hosts and sites compared, and whose fault failures are."""
+    """Hosts and sites compared, whose fault failures are, and results that cannot be right."""
 
     hosts: list[Place]
     sites: list[Place]
     failures: list[FailureVerdict]
+    odd: list[OddResults]
 
 
 class Fleet:
     """Hosts and sites with their agents. Every call reads the database; no caching."""
 
-    def __init__(self, database: Queries) -> None:
+    def __init__(self, database: Queries, read_odd: OddReader = read_odd_results) -> None:
         self._database = database
+        self._read_odd = read_odd
 
     def ban(
         self,
@@ -83,7 +88,9 @@ class Fleet:
         that clearly fail more than others come first, then slow ones, banned ones last; most slots
         first. Raise `NotFound` if there is no such campaign.
         """
-        return self._compared("host", self._presence(path), self._sample(path), self.bans())
+        present, sample = self._presence(path), self._sample(path)
+        odd = self._read_odd(self._database, check_path(path))
+        return self._compared("host", present, sample, self.bans(), odd=odd, lost=self._lost(path))
 
     def sites(self, path: str = "/") -> list[Place]:
         """Compare the sites whose agents serve a campaign, as `hosts` does."""
@@ -97,13 +104,18 @@ class Fleet:
         """
         return self._judged(path, limit, self._sample(path), self.bans())
 
-    def findings(self, path: str = "/", *, limit: int = 20) -> Findings:
-        """Return the results of `hosts`, `sites` and `failures` from one set of readings."""
-        sample, present, bans = self._sample(path), self._presence(path), self.bans()
+    def findings(self, path: str, *, limit: int, ended: int) -> Findings:
+        """Return the results of `hosts`, `sites` and `failures` from one set of readings.
+
+        ended: how many attempts there succeeded, failed or were lost.
+        """
+        sample, present = read_sample(self._database, path, ended), self._presence(path)
+        bans, odd = self.bans(), self._read_odd(self._database, path)
         return Findings(
-            hosts=self._compared("host", present, sample, bans),
+            hosts=self._compared("host", present, sample, bans, odd=odd),
             sites=self._compared("site", present, sample, bans),
             failures=self._judged(path, limit, sample, bans),
+            odd=odd,
         )
 
     def _sample(self, path: str) -> Sample:
@@ -112,6 +124,10 @@ class Fleet:
     def _presence(self, path: str) -> list[Presence]:
         rows = self._database.rows("places", path=check_path(path), limit=MAX_HOSTS)
         return [Presence(**row) for row in rows]
+
+    def _lost(self, path: str) -> list[LostHost]:
+        rows = self._database.rows("explain_lost", path=path, limit=MAX_LOST)
+        return [LostHost(**row) for row in rows]
 
     def _judged(
         self, path: str, limit: int, sample: Sample, bans: Iterable[Ban]
@@ -128,13 +144,23 @@ class Fleet:
         ]
 
     def _compared(
-        self, kind: PlaceKind, present: Sequence[Presence], sample: Sample, bans: Iterable[Ban]
+        self,
+        kind: PlaceKind,
+        present: Sequence[Presence],
+        sample: Sample,
+        bans: Iterable[Ban],
+        *,
+        odd: Iterable[OddResults] = (),
+        lost: Iterable[LostHost] = (),
     ) -> list[Place]:
-        places = compare_places(kind, present, sample.groups, bans, sample.size)
+        places = compare_places(kind, present, sample.groups, bans, sample.size, lost=lost)
+        wrong = {one.host: f"{one.evidence} ({one.campaign})" for one in odd}
+        places = [replace(one, wrong=wrong.get(one.name, "")) for one in places]
         for number, one in enumerate(places[:MOST_MESSAGES]):
-            if kind == "host" and one.is_failing and one.worst is not None:
+            if one.is_failing and one.worst is not None:
                 campaign, error_class = one.worst
-                message = self._message(campaign, one.name, error_class)
+                host = one.name if kind == "host" else _worst_host(sample, one)
+                message = self._message(campaign, host, error_class)
                 places[number] = replace(one, message=message)
         return places
 
@@ -148,3 +174,12 @@ class Fleet:
             most=MOST_FAILURES,
         )
         return "" if found is None else found["line"] or found["error"] or ""
+
+
+def _worst_host(sample: Sample, site: Place) -> str:
+    """Return the host of a site with most attempts of its worst class."""
+    found = Counter[str]()
+    for one in sample.groups:
+        if one.site == site.name and (one.campaign, one.error_class) == site.worst:
+            found[one.host] += one.attempts
+    return found.most_common(1)[0][0]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from taskq.diagnosis.evidence import (
@@ -27,10 +29,12 @@ class Judgement:
 
     One bad place would make others look good, and slow places would make others look fast. So, as
     in judge_hosts() in SQL, places that stand out are left out of the measure, and all are compared
-    anew until nothing changes, at most three times. groups: attempts by the name of the place.
+    anew until nothing changes, at most three times. groups: attempts by the name of the place;
+    what is outdated counts for nothing.
     """
 
     def __init__(self, groups: Mapping[str, Iterable[AttemptGroup]]) -> None:
+        groups = {name: _evidence(some) for name, some in groups.items()}
         self.ends = {name: ends(some) for name, some in groups.items()}
         self.times = {name: run_times(some) for name, some in groups.items()}
         self.failing: set[str] = set()
@@ -53,10 +57,13 @@ class Judgement:
             self.failing, self.slow = found, slow
             self._measure()
 
-    def comparison(self, name: str) -> Comparison | None:
-        """Return the shares of bad attempts there and elsewhere."""
-        here = self.ends.get(name, {})
-        own = {} if name in self.failing else here
+    def comparison(
+        self, name: str, chosen: Iterable[AttemptGroup] | None = None
+    ) -> Comparison | None:
+        """Return the shares of bad attempts there, or in a part of it, and elsewhere."""
+        known = self.ends.get(name, {})
+        here = known if chosen is None else ends(_evidence(chosen))
+        own = {} if name in self.failing else known
         elsewhere = {}
         for campaign in here:
             part, whole = self._all_ends.get(campaign, (0, 0))
@@ -64,10 +71,11 @@ class Judgement:
             elsewhere[campaign] = part - own_part, whole - own_whole
         return compare(here, elsewhere)
 
-    def slowness(self, name: str) -> Slowness | None:
-        """Return how many times as long as elsewhere attempts take there."""
-        here = self.times.get(name, {})
-        own = {} if name in self.slow else here
+    def slowness(self, name: str, chosen: Iterable[AttemptGroup] | None = None) -> Slowness | None:
+        """Return how many times as long as elsewhere attempts take there, or in a part of it."""
+        known = self.times.get(name, {})
+        here = known if chosen is None else run_times(_evidence(chosen))
+        own = {} if name in self.slow else known
         nothing = RunTimeSums()
         elsewhere = {
             campaign: self._all_times.get(campaign, nothing) - own.get(campaign, nothing)
@@ -89,6 +97,15 @@ class Judgement:
                 self._all_times[campaign] += one
 
 
+def _evidence(groups: Iterable[AttemptGroup]) -> list[AttemptGroup]:
+    """Return what counts for verdicts. All that one agent had when it was lost is one event."""
+    return [
+        replace(one, attempts=1) if one.outcome == "lost" else one
+        for one in groups
+        if not one.outdated
+    ]
+
+
 #: The least factor of slowness that is reported: machines differ by less.
 NOTABLE: Final = 1.5
 
@@ -103,13 +120,69 @@ def is_slow(found: Slowness | None) -> bool:
     return found is not None and found.is_slower and found.times >= NOTABLE
 
 
-def failing_hosts_apart(groups: Iterable[AttemptGroup], failing: set[str]) -> dict[str, list[str]]:
-    """Return by site its failing hosts, unless they are at least half of its hosts."""
-    sites: dict[str, set[str]] = defaultdict(set)
+def failing_elsewhere_too(groups: Sequence[AttemptGroup]) -> list[AttemptGroup]:
+    """Return the attempts of a site without its host with most failures of the most frequent class.
+
+    Other classes count as done. One host is no evidence about its site, nor are two that fail for
+    different reasons.
+    """
+    bad: Counter[tuple[str | None, str]] = Counter()
     for one in groups:
-        sites[one.site].add(one.host)
-    found = {site: sorted(names & failing) for site, names in sites.items()}
-    return {site: bad for site, bad in found.items() if bad and 2 * len(bad) < len(sites[site])}
+        if one.outcome in BAD and not one.outdated:
+            bad[one.error_class, one.host] += one.attempts
+    classes: Counter[str | None] = Counter()
+    for (error_class, _), attempts in bad.items():
+        classes[error_class] += attempts
+    if not classes:
+        return list(groups)
+    worst = classes.most_common(1)[0][0]
+    host = max((it for it in bad if it[0] == worst), key=bad.__getitem__)[1]
+    return [
+        replace(one, outcome="done") if one.outcome in BAD and one.error_class != worst else one
+        for one in groups
+        if one.host != host
+    ]
+
+
+def slow_elsewhere_too(
+    groups: Sequence[AttemptGroup], name: str, judgement: Judgement
+) -> list[AttemptGroup]:
+    """Return the attempts of a site without the host that adds most to its slowness."""
+    hosts = defaultdict(list)
+    for one in groups:
+        hosts[one.host].append(one)
+
+    def excess(host: str) -> float:
+        found = judgement.slowness(name, hosts[host])
+        runs = sum(one.attempts for one in hosts[host] if one.outcome == "done")
+        return runs * math.log(found.times) if found else 0.0
+
+    slowest = max(sorted(hosts), key=excess, default=None)
+    return [one for one in groups if one.host != slowest]
+
+
+def failing_hosts_apart(groups: Iterable[AttemptGroup], failing: set[str]) -> dict[str, list[str]]:
+    """Return by site its failing hosts, if they are few, or its other hosts clearly do better."""
+    sites: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for one in groups:
+        if one.outcome in TELLING:
+            bad, whole = sites[one.site].get(one.host, (0, 0))
+            bad += one.attempts * (one.outcome in BAD)
+            sites[one.site][one.host] = bad, whole + one.attempts
+    found = {}
+    for site, hosts in sites.items():
+        bad_hosts, rest = sorted(hosts.keys() & failing), hosts.keys() - failing
+        if bad_hosts and rest:
+            few = len(bad_hosts) < len(rest)
+            if few or 2 * _share(hosts, rest) <= _share(hosts, bad_hosts):
+                found[site] = bad_hosts
+    return found
+
+
+def _share(hosts: Mapping[str, tuple[int, int]], names: Iterable[str]) -> float:
+    """Return the share of bad attempts on some hosts of a site."""
+    bad, whole = map(sum, zip(*(hosts[name] for name in names), strict=True))
+    return bad / whole
 
 
 def ends(groups: Iterable[AttemptGroup]) -> Ends:

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from taskq.db.owners import Owner
 from taskq.diagnosis.facts import AgentKind, CampaignFacts, Facts
+from taskq.diagnosis.lost import token_renewal
 from taskq.diagnosis.reasons import Reason, brief, failure, some, them, verb, waits
 from taskq.model.requirements import missing
 from taskq.model.seed import is_within
@@ -261,12 +262,6 @@ def _tokens(facts: Facts, tasks: int) -> Iterator[Reason]:
     ended = [one for one in latest.values() if one.state != "valid"]
     for one in ended[:_MOST_SHOWN]:
         at = f" at {instant(one.ended_at)}" if one.ended_at else ""
-        scope = one.paths[0]
-        renewal = command(
-            *("token", "create", one.name, "--site", "--campaign", scope),
-            *("--to", f"{one.name}.token"),
-        )
-        revocation = [] if one.state == "revoked" else [command("token", "revoke", one.name)]
         yield Reason(
             "token",
             f"The token {one.name} for agents of {some(one.paths)} "
@@ -274,7 +269,7 @@ def _tokens(facts: Facts, tasks: int) -> Iterator[Reason]:
             f"{one.state}{at}: agents that present it are refused.",
             tasks=tasks,
             blocks=not valid,
-            commands=[*revocation, renewal],
+            commands=[token_renewal(one.name, one.paths[0], revoked=one.state == "revoked")],
             figures={"token": one.name, "state": one.state, "ended_at": one.ended_at},
         )
 

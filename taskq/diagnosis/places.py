@@ -6,7 +6,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
 from taskq.diagnosis.bans import Ban, PlaceKind
 from taskq.diagnosis.blame import failing_why
@@ -15,18 +16,20 @@ from taskq.diagnosis.judging import (
     NOTABLE,
     Judgement,
     ends,
+    failing_elsewhere_too,
     failing_hosts_apart,
     is_failing,
     is_slow,
     run_times,
+    slow_elsewhere_too,
 )
 from taskq.diagnosis.sample import BAD, AttemptGroup, SampleSize, size_of
-from taskq.model.words import command, percent
+from taskq.model.words import command, instant, percent
 
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Agents at work on one host, as one site names it."""
+    """Agents at work on one host, as one site names it; see `places` in SQL for the fields."""
 
     host: str
     site: str
@@ -36,6 +39,39 @@ class Presence:
     draining: int
     silent: int
     suspect: str | None
+    warnings: list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class LostHost:
+    """A host that served within a day, or was refused, and serves no more.
+
+    See `explain_lost` in SQL for the fields.
+    """
+
+    host: str
+    site: str
+    slots: int
+    at: datetime
+    cause: Literal["ban", "token", "refused", "lost", "left"]
+    subject: list[str]
+    why: str | None
+    hosts: int
+    all_slots: int
+
+    @property
+    def text(self) -> str:
+        """Why no agent is at work there, in words."""
+        at = instant(self.at)
+        if self.cause == "ban":
+            return f"{self.subject[0]} {self.subject[1]} is banned: {self.why}"
+        if self.cause == "token":
+            return f"refused since {at}: token {self.subject[0]} {self.why}"
+        if self.cause == "refused":
+            return f"refused since {at}: {self.why}"
+        if self.cause == "lost":
+            return f"lost at {at}: no heartbeat came"
+        return f"left at {at}: {self.why or 'without a reason'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +79,17 @@ class Place:
     """A host or site, with its agents at work and its attempts in the sample.
 
     site: of a host; several are joined. slowed, draining, silent: numbers of agents. suspect: why
-    the keeper slowed the host. ban: None if agents may come. attempts: those that succeeded or
-    failed here; bad: those that failed, were lost with their agent, or were refused. failing: the
-    share of bad attempts here and elsewhere in the same campaigns; None if there are none
+    the keeper slowed the host. warnings: words of `WARNINGS` from some of its agents. gone: why no
+    agent is at work at a host where some were lately; empty if unknown. ban: None if agents may
+    come. attempts: those that succeeded or failed here; bad: those that failed, were lost with
+    their agent, or were refused. failing: the share of bad attempts here and elsewhere in the same
+    campaigns; None if there are none
     elsewhere. run_s: the typical run time, a geometric mean. slow: how many times as long as
     elsewhere. use: the share of the slots' time in which a payload ran; None if unknown. apart:
     failing hosts of a site that mostly does not fail; failing leaves them out. work: the place's
     share of all successful attempts; None if there are none. worst: campaign and class with most
     bad attempts; None if none has a class. message: of the latest of these; empty if unknown.
-    sample: its size.
+    sample: its size. wrong: why its results cannot be right; empty if they can.
     """
 
     kind: PlaceKind
@@ -63,6 +101,8 @@ class Place:
     draining: int
     silent: int
     suspect: str | None
+    warnings: Sequence[str]
+    gone: str
     ban: Ban | None
     attempts: int
     bad: int
@@ -75,6 +115,7 @@ class Place:
     worst: tuple[str, str] | None
     message: str
     sample: SampleSize
+    wrong: str = ""
 
     @property
     def banned(self) -> str | None:
@@ -106,7 +147,16 @@ class Place:
                 f"tasks take {self.slow.times:.1f} times as long as elsewhere "
                 f"({self.slow.low:.1f} to {self.slow.high:.1f})"
             )
+        if self.wrong:
+            parts.append(f"results cannot be right: {self.wrong}")
         return "; ".join(parts)
+
+    @property
+    def cause(self) -> str:
+        """The class and message of most bad attempts, in 80 characters at most."""
+        if self.worst is None:  # no class: nobody reported these attempts
+            return "agents are lost here"
+        return failing_why(self.worst[1], self.message)
 
     @property
     def remark(self) -> str:
@@ -135,13 +185,7 @@ class Place:
     @property
     def proposal(self) -> str | None:
         """The command that bans the place, if it clearly fails; else None."""
-        if self.failing is None or not is_failing(self.failing):
-            return None
-        here = self.failing.here
-        why = f"{percent(here.share)} of {here.attempts:,} attempts fail"
-        if self.message and self.worst is not None:
-            why = failing_why(self.worst[1], self.message)
-        return self._ban(why)
+        return self._ban(self.cause) if self.is_failing else None
 
     @property
     def choice(self) -> str | None:
@@ -161,11 +205,14 @@ def compare_places(
     sample: Sequence[AttemptGroup],
     bans: Iterable[Ban],
     size: SampleSize | None = None,
+    *,
+    lost: Iterable[LostHost] = (),
 ) -> list[Place]:
     """Return the named hosts or sites: failing ones first, then slow ones, others, banned ones.
 
-    size: of the sample; None if there are no more attempts than these. A site is judged without a
-    few hosts of it that fail.
+    size: of the sample; None if there are no more attempts than these. lost: hosts without agents.
+    A site is judged without a few hosts of it that fail, and never by one host. What is outdated
+    counts for no verdict.
     """
 
     def named(one: Presence | AttemptGroup) -> str:
@@ -174,27 +221,38 @@ def compare_places(
     there = defaultdict(list)
     for presence in present:
         there[named(presence)].append(presence)
+    size = size or size_of(sample, 0)
+    current = [one for one in sample if not one.outdated]
+    sample = [one for one in sample if not (one.outdated and one.outcome in BAD)]
     done = defaultdict(list)
     for group in sample:
         done[named(group)].append(group)
-    apart = _apart(sample) if kind == "site" else {}
-    judgement = Judgement(
-        {
-            name: [one for one in groups if one.host not in apart.get(name, ())]
-            for name, groups in done.items()
-        }
-    )
+    apart = _apart(current) if kind == "site" else {}
+    judged = {
+        name: [one for one in groups if one.host not in apart.get(name, ())]
+        for name, groups in done.items()
+    }
+    judgement = Judgement(judged)
     banned = {ban.name: ban for ban in bans if ban.kind == kind}
+    gone = {one.host: one for one in lost} if kind == "host" else {}
     successes = _successes(sample)
-    size = size or size_of(sample, 0)
     places = []
-    for name in sorted({*there, *done, *banned} - {""}):
+    for name in sorted({*there, *done, *banned, *gone} - {""}):
+        failing, slow = judgement.comparison(name), judgement.slowness(name)
+        if kind == "site" and is_failing(failing):
+            several = judgement.comparison(name, failing_elsewhere_too(judged[name]))
+            failing = failing if is_failing(several) else several
+        if kind == "site" and is_slow(slow):
+            part = slow_elsewhere_too(judged[name], name, judgement)
+            several_slow = judgement.slowness(name, part)
+            slow = slow if is_slow(several_slow) else several_slow
         one = Place(
             kind=kind,
             name=name,
             ban=banned.get(name),
-            failing=judgement.comparison(name),
-            slow=judgement.slowness(name),
+            gone=gone[name].text if name in gone else "",
+            failing=failing,
+            slow=slow,
             apart=apart.get(name, []),
             work=_successes(done[name]) / successes if successes else None,
             worst=_worst(done[name]),
@@ -248,6 +306,7 @@ def _presence(
     } | {
         "site": ", ".join(filter(None, sites)) if kind == "host" else "",
         "suspect": next((one.suspect for one in there if one.suspect), None),
+        "warnings": sorted({word for one in there for words in one.warnings for word in words}),
     }
 
 

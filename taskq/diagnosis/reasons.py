@@ -65,11 +65,11 @@ def them(number: int) -> str:
     return verb(number, "it", "them")
 
 
-def some(names: Iterable[str], number: int | None = None) -> str:
-    """Return the first names, and how many more there are. number: of all names."""
+def some(names: Iterable[str], number: int | None = None, *, most: int = _NAMED) -> str:
+    """Return the first `most` names, and how many more there are. number: of all names."""
     known = list(names)
-    more = (len(known) if number is None else number) - len(known[:_NAMED])
-    return ", ".join(known[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    more = (len(known) if number is None else number) - len(known[:most])
+    return ", ".join(known[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def brief(text: str | None) -> str:

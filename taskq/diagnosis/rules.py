@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from taskq.diagnosis.facts import CampaignFacts, Facts
-from taskq.diagnosis.faults import ended_in, fault_clauses, faults, repairs, verdicts_on_failed
+from taskq.diagnosis.faults import (
+    ended_in,
+    fault_clauses,
+    faults,
+    odd_results,
+    repairs,
+    usual_run_s,
+    verdicts_on_failed,
+)
+from taskq.diagnosis.lost import lost, warned
 from taskq.diagnosis.obstacles import obstacles
 from taskq.diagnosis.reasons import Explanation, Reason, some, verb, waits
 from taskq.diagnosis.speed import speed
 from taskq.model.seed import FINAL
 from taskq.model.views import Brake
 from taskq.model.words import command, counted, duration, instant
+
+_LONG_S: Final = 60.0
+"""Seconds of a delay that are long in any case, if runs are shorter."""
 
 
 def explain_campaign(facts: Facts) -> Explanation:
@@ -23,13 +37,17 @@ def explain_campaign(facts: Facts) -> Explanation:
     status = facts.status
     ahead = sum(one.ahead for one in facts.campaigns) if facts.upkeep.refilled else 0
     reasons = [*_ended(facts)]
-    if status.unfinished:
+    if not status.unfinished:
+        reasons += odd_results(facts)
+    else:
         blocked, served = obstacles(facts)
         reasons += blocked
         reasons += upkeep(facts)
         reasons += _delayed(facts)
         reasons += _leased_ahead(facts, ahead)
         reasons += faults(facts)
+        reasons += lost(facts)
+        reasons += warned(facts)
         reasons += speed(facts, served)
     reasons.sort(key=lambda one: (not one.blocks, -one.lost, -one.tasks))
     return Explanation(
@@ -61,6 +79,8 @@ def _headline(facts: Facts, ahead: int, reasons: list[Reason]) -> str:
         parts.append(f"{status.delayed:,} {verb(status.delayed, 'is', 'are')} delayed")
     if not reasons:
         parts.append("nothing is in the way")
+    if facts.forecast.span is not None:  # else the reasons say why nothing ends
+        parts.append(f"ETA {facts.forecast.text()}")
     return ", ".join(parts)
 
 
@@ -98,6 +118,7 @@ def _delayed(facts: Facts) -> Iterator[Reason]:
     if not number:
         return
     text = f"{counted(number, 'task')} failed and {verb(number, 'is', 'are')} delayed"
+    left_s, usual_s = None, usual_run_s(facts)
     if facts.due_at is None:
         longest = max((one.backoff_max_s for one in facts.campaigns if one.delayed), default=0.0)
         text += f", each for at most {duration(longest)}"
@@ -107,16 +128,21 @@ def _delayed(facts: Facts) -> Iterator[Reason]:
         text += f"; the first is due {when}"
     blocks = facts.status.waiting + facts.status.working == 0
     commands = [command("failures", path), command("retry", path, "--status", "delayed")]
-    if blocks:  # while others run they lose nothing by waiting
-        text += ". A retry runs them now; a shorter backoff applies to failures from then on"
-        commands.append(command("campaign", "change", path, "--backoff", "10s"))
+    is_long = left_s is not None and usual_s is not None and left_s > max(_LONG_S, 10 * usual_s)
+    if is_long and usual_s is not None:
+        text += f", a long backoff where a run usually takes {duration(usual_s)}"
+    if is_long or blocks:  # while others run they lose nothing by a short wait
+        some_delayed = [one.path for one in facts.campaigns if one.delayed]
+        theirs = some_delayed[0] if len(some_delayed) == 1 else path
+        text += ". A retry runs them now; a shorter backoff applies to them too"
+        commands.append(command("campaign", "change", theirs, "--backoff", "10s"))
     yield Reason(
         "delayed",
         f"{text}.",
         tasks=number,
         blocks=blocks,
         commands=commands,
-        figures={"due_at": facts.due_at},
+        figures={"due_at": facts.due_at, "usual_s": usual_s},
     )
 
 
@@ -146,6 +172,7 @@ def _leased_ahead(facts: Facts, ahead: int) -> Iterator[Reason]:
 def upkeep(facts: Facts) -> Iterator[Reason]:
     """Yield why delayed tasks, and those of lost agents, do not come back."""
     yield from _keeper(facts)
+    yield from _old_gateways(facts)
     if facts.brake is None:
         yield from _silent_holders(facts)
     elif any(kind.silent for kind in facts.agents):
@@ -169,6 +196,30 @@ def _keeper(facts: Facts) -> Iterator[Reason]:
         commands=[command("keeper")],
         figures={"since": since},
     )
+
+
+def _old_gateways(facts: Facts) -> Iterator[Reason]:
+    """Say which gateways have another release than the newest one at work."""
+    there = [one for one in facts.gateways if one.is_there]
+    newest = max((one.release for one in there), key=_numbers, default="")
+    old = [one for one in there if one.release != newest]
+    if not old:
+        return
+    releases = sorted({one.release for one in old}, key=_numbers)
+    number = len(old)
+    yield Reason(
+        "old-gateway",
+        f"{number:,} of {counted(len(there), 'gateway')} ({some([one.name for one in old])}) "
+        f"{verb(number, 'runs', 'run')} release {', '.join(releases)}, others {newest}: agents "
+        f"there may lack what is newer. Start {verb(number, 'it', 'them')} anew with {newest}.",
+        blocks=False,
+        commands=[command("gateway")],
+        figures={"gateways": number, "release": newest},
+    )
+
+
+def _numbers(release: str) -> list[int]:
+    return [int(one) for one in re.findall(r"\d{1,9}", release)]
 
 
 def _brake(facts: Facts, brake: Brake) -> Reason:

@@ -9,6 +9,7 @@ from typing import Final
 
 from taskq.db.access import Queries
 from taskq.diagnosis.evidence import RunTimeSums
+from taskq.model.views import Status
 from taskq.model.words import counted
 
 #: The most attempts that are read.
@@ -31,6 +32,7 @@ class AttemptGroup:
     within: bool
     outcome: str
     error_class: str | None
+    outdated: bool
     attempts: int
     tasks: int
     run_s: float
@@ -73,6 +75,11 @@ class Sample:
     size: SampleSize
 
 
+def ended_attempts(status: Status) -> int:
+    """Return how many attempts succeeded, failed or were lost."""
+    return status.done + status.failures + status.losses
+
+
 def size_of(groups: Iterable[AttemptGroup], ended: int) -> SampleSize:
     """Return the size of a sample; ended: how many attempts succeeded, failed or were lost."""
     telling = [one for one in groups if one.outcome in TELLING]
@@ -82,10 +89,13 @@ def size_of(groups: Iterable[AttemptGroup], ended: int) -> SampleSize:
     return SampleSize(attempts, max(attempts, ended + refused))
 
 
-def read_sample(database: Queries, path: str) -> Sample:
-    """Read the sample of a campaign and all below it; raise `NotFound` if there is none."""
-    # Counts first: attempts that end meanwhile must not look left out.
-    (counts,) = database.rows("counts", path=path, depth=0)
+def read_sample(database: Queries, path: str, ended: int | None = None) -> Sample:
+    """Read the sample of a campaign and all below it; raise `NotFound` if there is none.
+
+    ended: how many attempts there have succeeded, failed or were lost; None: read that too.
+    """
+    if ended is None:  # before the sample: attempts that end meanwhile must not look left out
+        ended = ended_attempts(Status(**database.rows("counts", path=path, depth=0)[0]))
     rows = database.rows("latest_attempts", path=path, most=MOST)
     groups = [AttemptGroup(**row) for row in rows]
-    return Sample(groups, size_of(groups, counts["done"] + counts["failures"] + counts["losses"]))
+    return Sample(groups, size_of(groups, ended))

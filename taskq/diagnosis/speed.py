@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from taskq.diagnosis.facts import AgentKind, CampaignFacts, Facts
+from taskq.diagnosis.faults import failing_places
+from taskq.diagnosis.lost import never_came
 from taskq.diagnosis.obstacles import suiting
 from taskq.diagnosis.reasons import Reason, brief, failure, some, them, verb, waits
 from taskq.model.requirements import missing
-from taskq.model.words import command, counted, duration
+from taskq.model.words import command, counted, duration, percent
+
+#: A campaign with a smaller part of the largest weight may starve.
+_SMALL_SHARE: Final = 0.1
+_MOST_STARVED: Final = 3
 
 
 def speed(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
@@ -16,7 +23,11 @@ def speed(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
     if not served:
         return
     able = [kind for kind in facts.agents if any(kind in suiting(facts, one) for one in served)]
-    yield _slots(facts, served, able)
+    first = _slots(facts, served, able)
+    yield first
+    if first.code != "free-slots":
+        yield from never_came(facts)
+        yield from _starved(served)
     yield from _not_able(facts, served, able)
     yield from _refusing(facts, served)
     yield from _slowed(facts, able)
@@ -29,6 +40,10 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
     # Most slots of slowed agents stay free, as another reason says.
     able = [kind for kind in able if not kind.slowed] or able
     agents, slots = sum(kind.agents for kind in able), sum(kind.slots for kind in able)
+    if len(served) == 1:  # those that refuse one of several may claim in the others
+        refusing = [one for one in facts.refusals if one.path == served[0].path]
+        agents -= sum(one.agents for one in refusing)
+        slots -= sum(one.slots for one in refusing)
     running = sum(one.working - one.ahead for one in facts.campaigns)
     # Each row has the sums of its scope.
     scopes = {(one.campaigns, one.all_working, one.all_weights) for one in facts.others}
@@ -46,7 +61,7 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
         return Reason(
             "busy",
             f"{waits(waiting)} for a slot: {of_all} {verb(slots, 'is', 'are all')} busy, "
-            f"{busy}. More agents or slots make it faster.",
+            f"{busy}. {_faster(facts)}",
             tasks=waiting,
             blocks=False,
             commands=[more],
@@ -74,6 +89,37 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
         ],
         figures=figures | {"share": share, "weight": weight},
     )
+
+
+def _starved(served: Sequence[CampaignFacts]) -> Iterator[Reason]:
+    """Say which campaigns get next to nothing, since others have a much larger weight."""
+    whole, most = sum(one.weight for one in served), max(one.weight for one in served)
+    running = sum(one.working for one in served)
+    starved = [
+        one
+        for one in served
+        if one.weight < _SMALL_SHARE * most and one.working <= _SMALL_SHARE * running
+    ]
+    for one in sorted(starved, key=lambda it: it.weight)[:_MOST_STARVED]:
+        yield Reason(
+            "little-weight",
+            f"{waits(one.waiting)} in {one.path}, of which {one.working or 'nothing'} "
+            f"{verb(one.working or 1, 'runs', 'run')}: by its weight, {one.weight:g}, "
+            f"{percent(one.weight / whole)} of the slots are for it. "
+            f"Others weigh up to {most:g}.",
+            tasks=one.waiting,
+            blocks=False,
+            commands=[command("campaign", "change", one.path, "--weight", f"{most:g}")],
+            figures={"weight": one.weight, "most": most, "campaign": one.path},
+        )
+
+
+def _faster(facts: Facts) -> str:
+    """Return what makes it faster: the slots that are gone, or more."""
+    gone = facts.lost[0].all_slots if facts.lost else 0
+    if not gone:
+        return "More agents or slots make it faster."
+    return f"{counted(gone, 'slot')} of today {verb(gone, 'is', 'are')} gone, as other reasons say."
 
 
 def _free_slots(
@@ -125,21 +171,23 @@ def _not_able(
     leaving = [kind for kind in rest if kind.draining]
     silent = [kind for kind in rest if kind.silent and not kind.draining]
     others = [kind for kind in rest if not (kind.draining or kind.silent)]
-    for code, kinds, text in (
-        ("draining", leaving, "ordered to leave"),
-        ("silent", silent, "silent, and may be lost"),
-    ):
+    bans = dict.fromkeys(tuple(kind.banned) for kind in leaving if kind.banned)
+    groups = [("banned", [kind for kind in leaving if kind.banned == [*ban]], ban) for ban in bans]
+    groups.append(("draining", [kind for kind in leaving if not kind.banned], ()))
+    groups.append(("silent", silent, ()))
+    for code, kinds, ban in groups:
         if kinds:
             number = sum(kind.agents for kind in kinds)
-            bans = [kind.banned for kind in kinds if kind.banned][:1]
-            hint = f" ({bans[0][0]} {bans[0][1]} is banned: {brief(bans[0][2])})" if bans else ""
+            hosts = some(dict.fromkeys(host for kind in kinds for host in kind.some_hosts))
+            text = "silent, and may be lost" if code == "silent" else "ordered to leave"
+            hint = f": the {ban[0]} {ban[1]} is banned: {brief(ban[2])}" if ban else ""
             yield Reason(
-                "banned" if bans else code,
-                f"{number:,} of {counted(all_agents, 'agent')} {verb(number, 'is', 'are')} "
-                f"{text}{hint}.",
+                code,
+                f"{number:,} of {counted(all_agents, 'agent')} ({hosts}) "
+                f"{verb(number, 'is', 'are')} {text}{hint}.",
                 blocks=False,
                 commands=[
-                    *(command(ban[0], "unban", names=[ban[1]]) for ban in bans),
+                    *([command(ban[0], "unban", names=[ban[1]])] if ban else []),
                     command("agent", "list", path),
                 ],
                 figures={"agents": number, "of": all_agents},
@@ -177,7 +225,8 @@ def _refusing(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]
 
 def _slowed(facts: Facts, able: Sequence[AgentKind]) -> Iterator[Reason]:
     """Say how many agents make one attempt at a time."""
-    kinds = [kind for kind in able if kind.slowed]
+    named = failing_places(facts)
+    kinds = [it for it in able if it.slowed and not named.issuperset(it.some_hosts)]
     if not kinds:
         return
     number, slots = sum(kind.agents for kind in kinds), sum(kind.slots for kind in kinds)

@@ -157,7 +157,20 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
 def _elsewhere(
     task: TaskView, attempts: Sequence[Attempt], max_attempts: int, facts: Facts
 ) -> Iterator[Reason]:
-    """Say which hosts a failed task avoids for now."""
+    """Say which hosts a task avoids for now since it failed, or may avoid since it was lost."""
+    lost = [one for one in attempts if one.outcome == "lost"][-task.losses :]
+    if task.losses > 1 and lost:
+        hosts = list(dict.fromkeys(one.host for one in lost[::-1]))
+        yield Reason(
+            "lost-again",
+            f"Its agents were lost on {some(hosts)}. If it stood out among the tasks that were "
+            "lost with it, it is tried on another host first, for up to "
+            f"{duration(ELSEWHERE_S)} as long as one serves the campaign.",
+            1,
+            blocks=False,
+            commands=[command("logs", facts.status.path, names=[task.key])],
+            figures={"hosts": hosts},
+        )
     failed = [one for one in attempts if one.outcome == "failed"]
     hosts = list(dict.fromkeys(one.host for one in failed[::-1]))
     if not failed or not task.failures:

@@ -10,21 +10,14 @@ from contextlib import contextmanager
 from typing import Final
 
 from taskq.db.access import Queries
-from taskq.diagnosis.campaign_tree import Base, Tree, grow
-from taskq.diagnosis.shared_readings import in_thread
-from taskq.model.errors import NotOverGateway, TaskqError
-from taskq.model.views import Status
+from taskq.diagnosis.campaign_tree import FRESH_S, Tree, TreeReadings, grow
+from taskq.model.errors import TaskqError
+from taskq.model.pauses import in_thread
 
 #: Seconds between two statements.
 PERIOD_S: Final = 1.0
 #: A statement's time, times this, is the least time between its start and the next one's.
 SHARE: Final = 20
-#: Seconds between counts of agents, looks at delayed tasks, and new starts of paces.
-SCOPES_S: Final = 10.0
-DUES_S: Final = 5.0
-PACES_S: Final = 60.0
-#: Minutes over which a pace is taken.
-PACE_MINUTES: Final = 15
 
 log = logging.getLogger(__name__)
 
@@ -37,17 +30,13 @@ class Ticker:
     """
 
     def __init__(self, queries: Queries, path: str = "/", *, period_s: float = PERIOD_S) -> None:
+        self._readings = TreeReadings(path)
         self._queries = queries
-        self._path = path
         self._period_s = period_s
         self.took_s = 0.0
         self.trouble = ""
         self._tree = Tree()
-        self._statuses: list[Status] = []
-        self._bases: dict[int, Base] = {}
-        self._scopes: dict[int, int] | None = None
-        self._dues: dict[int, float] = {}
-        self._read_at = dict.fromkeys(("scopes", "paces", "dues"), float("-inf"))
+        self._read_at = dict.fromkeys(FRESH_S, float("-inf"))
         self._viewers = 0
         self._next_at = float("-inf")
         self._turn = asyncio.Lock()
@@ -72,8 +61,8 @@ class Ticker:
         async with self._turn:
             if not self._tree.nodes:
                 # The first viewer waits once for all readings.
-                for name in ("counts", "scopes", "paces", "dues"):
-                    if name != "dues" or self._some_delayed():
+                for name in ("counts", *FRESH_S):
+                    if self._readings.matters(name):
                         await self._read(name)
             elif anew or time.monotonic() >= self._next_at + self._period_s:
                 await self._read("counts")
@@ -129,49 +118,23 @@ class Ticker:
     def _due(self) -> str:
         """Return the next reading: mostly counts, sometimes one of the others instead."""
         now = time.monotonic()
-        if not self._statuses:
+        if not self._readings.statuses:
             return "counts"
-        for name, fresh_s in (("paces", PACES_S), ("scopes", SCOPES_S), ("dues", DUES_S)):
-            if now >= self._read_at[name] + fresh_s and (name != "dues" or self._some_delayed()):
+        for name, fresh_s in FRESH_S.items():
+            if now >= self._read_at[name] + fresh_s and self._readings.matters(name):
                 return name
         return "counts"
-
-    def _some_delayed(self) -> bool:
-        return any(one.delayed for one in self._statuses)
 
     async def _read(self, name: str) -> None:
         began = time.monotonic()
         self._read_at[name] = began
         share = 0  # one that fails may have waited for long; it is tried again after a period
         try:
-            await in_thread(getattr(self, f"_read_{name}"))
+            await in_thread(self._readings.read, self._queries, name)
             share = SHARE
         finally:
             now = time.monotonic()
             self.took_s = now - began
             self._next_at = max(now, began + max(self._period_s, share * self.took_s))
         if name == "counts" or self._tree.nodes:
-            self._tree = await in_thread(
-                grow, self._statuses, self._bases, self._scopes, time.monotonic(), self._dues
-            )
-
-    def _read_counts(self) -> None:
-        rows = self._queries.rows("counts", path=self._path, depth=None)
-        self._statuses = [Status(**row) for row in rows]
-
-    def _read_scopes(self) -> None:
-        rows = self._queries.rows("scopes", path=self._path)
-        self._scopes = {row["campaign_id"]: row["agents"] for row in rows}
-
-    def _read_paces(self) -> None:
-        rows = self._queries.rows("paces", path=self._path, minutes=PACE_MINUTES)
-        now = time.monotonic()
-        self._bases = {row["campaign_id"]: Base(row["ended"], now - row["age_s"]) for row in rows}
-
-    def _read_dues(self) -> None:
-        try:
-            rows = self._queries.rows("last_due", path=self._path)
-        except NotOverGateway:  # one of an older release
-            rows = []
-        now = time.monotonic()
-        self._dues = {row["campaign_id"]: now + row["due_s"] for row in rows}
+            self._tree = await in_thread(grow, self._readings, time.monotonic())

@@ -80,7 +80,7 @@ class Submitted:
                 callback(outcome)
             except Exception:
                 # The others that share the statement must not suffer.
-                log.exception("an answer could not be told")
+                log.exception("an answer could not be passed on")
 
 
 class Batcher(Closing):

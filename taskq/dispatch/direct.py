@@ -83,6 +83,7 @@ class DirectTransport:
         # The timeline of the server that knows the session, by the connection that asked it.
         self._known_on: dict[Connection, int] = {}
         self._exchanges = Exchanges()
+        self._found_nothing = self._look_again = False
         self._front = None if front is None else front(database, self._exchanges.campaign_cache)
 
     def open(self, hello: Hello) -> Welcome:
@@ -125,8 +126,8 @@ class DirectTransport:
         """Renew the session; raise `SessionLost` if it has ended."""
         with self._in_session(self._heartbeat_connection, beat.session) as statements:
             row = statements.row("beat", beats=f"[{heartbeats.encoded(beat)}]")
-            if told := heartbeats.encoded_updates(beat):
-                statements.rows("note_updates", updates=f"[{told}]")
+            if updates := heartbeats.encoded_updates(beat):
+                statements.rows("note_updates", updates=f"[{updates}]")
             why = None
             if (sessions := heartbeats.draining([row])) != heartbeats.NOBODY:
                 why = statements.row("drain_reasons", sessions=sessions)
@@ -152,9 +153,23 @@ class DirectTransport:
             if self._front is not None:
                 self._front.close()
 
+    def look_again(self) -> None:
+        """Forget that there was nothing to claim a moment ago. May be called from any thread."""
+        self._look_again = True
+
     def exchange(self, request: Request) -> Answer:
         """Report and claim; see `Exchanges.steps`."""
         scope = Scope(self._path, self._offers, request.lifetime_s, request.without)
+        if self._look_again:
+            self._look_again = False
+            if self._found_nothing:
+                self._exchanges.forget(scope)
+        answer = self._exchange(request, scope)
+        if request.want:
+            self._found_nothing = not answer.tasks
+        return answer
+
+    def _exchange(self, request: Request, scope: Scope) -> Answer:
         exchange = exchange_request(request, scope)
         front = self._front if request.ahead and request.want else None
         if front is None:

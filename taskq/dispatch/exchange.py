@@ -59,7 +59,7 @@ Steps: TypeAlias = Generator[Query, list[Row], list[Answer | SessionLost]]
 
 @dataclass(slots=True)
 class _Call:
-    """The content of one `exchange` statement: reports on a campaign and claims in it."""
+    """The content of one statement: reports on a campaign and claims in it."""
 
     campaign: int
     places: list[Place] = field(default_factory=list)
@@ -68,11 +68,18 @@ class _Call:
 
     def query(self) -> Query:
         claims = [one.exchange for one in self.claims]
+        reports = f"[{','.join(self.reports)}]" if self.reports else None
+        if len(self.places) == 1:
+            session = self.places[0][0]
+            if not claims or [(one.session, one.want) for one in claims] == [(session, 1)]:
+                lease = claims[0].lease if claims else None
+                values = {"campaign": self.campaign, "reports": reports}
+                return Query("exchange_one", values | {"session": session, "lease": lease})
         return Query(
             "exchange",
             {
                 "campaign": self.campaign,
-                "reports": f"[{','.join(self.reports)}]" if self.reports else None,
+                "reports": reports,
                 "sessions": array([one.session for one in claims]) if claims else None,
                 "leases": array([one.lease for one in claims]) if claims else None,
                 "wants": array([one.want for one in claims]) if claims else None,

@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -133,5 +132,5 @@ def session_values(hello: Hello, lease_s: float) -> dict[str, Any]:
 
     lease_s: silence after which the agent's tasks are handed out again, 1 to 86400 s.
     """
-    values = asdict(hello) | {"offers": list(hello.offers), "lease_s": lease_s}
+    values = vars(hello) | {"offers": list(hello.offers), "lease_s": lease_s}
     return values | {"path": values.pop("campaign"), "agent": values.pop("name")}

@@ -1,7 +1,7 @@
 """Queue of exchanges that limits what one client can cost the others of a batch.
 
 An exchange that claims in the same scope as many others adds little to a statement. Everything that
-costs the others something is bounded, whoever sends it:
+costs the others something is bounded, for each sender:
 
 - A session has one place in the queue. Its further exchanges wait behind that place, so that many
   requests of one client count as one.

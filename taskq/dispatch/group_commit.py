@@ -62,8 +62,9 @@ async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
         _, running = await asyncio.wait(running, timeout=_AGAIN_S)
 
 
-#: Requests in a statement at most.
+#: Requests in a statement at most, and seconds for which a statement with fewer waits for more.
 MOST_TOGETHER: Final = 64
+GATHER_S: Final = 0.02
 
 One = TypeVar("One")
 Outcome = TypeVar("Outcome")
@@ -96,19 +97,21 @@ async def in_halves(
 
 
 class GroupCommit(Generic[One, Outcome]):
-    """Runs requests in batches; for one asyncio loop.
+    """Runs requests in batches, one batch at a time; for one asyncio loop.
 
     run: runs a batch, and returns the outcomes in order. If it raises an error, each request gets
     it. After a `UsageError` the halves of the batch run apart, so that only the request at fault
-    gets it. rounds: batches at a time.
+    gets it.
+
+    A batch that is not full waits `GATHER_S`. Without that wait, a gateway that is busier than its
+    database would send nearly every request alone, which costs both of them most.
     """
 
-    def __init__(self, run: Run[One, Outcome], rounds: int) -> None:
+    def __init__(self, run: Run[One, Outcome]) -> None:
         self._run = run
-        self._most_rounds = rounds
         self._waiting: deque[tuple[One, asyncio.Future[Outcome]]] = deque()
         self._taken = 0
-        self._rounds: set[asyncio.Task[None]] = set()
+        self._serving: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         """Return how many requests wait for a batch."""
@@ -124,20 +127,21 @@ class GroupCommit(Generic[One, Outcome]):
         outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((one, outcome))
         self._taken += 1
-        if len(self._rounds) < self._most_rounds:
-            self._rounds.add(asyncio.create_task(self._serve()))
+        if self._serving is None:
+            self._serving = asyncio.create_task(self._serve())
         return await outcome
 
     async def _serve(self) -> None:
         """Run batches until nobody waits."""
         try:
             while self._waiting:
+                if len(self._waiting) < MOST_TOGETHER:
+                    await asyncio.sleep(GATHER_S)
                 most = min(MOST_TOGETHER, len(self._waiting))
                 batch = [self._waiting.popleft() for _ in range(most)]
                 await in_halves(batch, self._run_batch, _fail, _is_of_caller)
         finally:
-            # At once: otherwise the next request would wait for this round.
-            self._rounds = {one for one in self._rounds if one is not asyncio.current_task()}
+            self._serving = None
 
     async def _run_batch(self, batch: _Batch[One, Outcome]) -> None:
         outcomes = await self._run([one for one, _ in batch])

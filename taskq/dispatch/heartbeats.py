@@ -28,8 +28,8 @@ from taskq_agent.task_messages import (
     MAX_NOTE_CHARS,
     MAX_UPDATES,
     FollowingAnswer,
-    TellingHeartbeat,
     Update,
+    UpdatingHeartbeat,
 )
 from taskq_agent.text import clean
 
@@ -104,6 +104,7 @@ def members(session: int, heartbeat: Any) -> dict[str, Any]:
             "failures": heartbeat.trouble.failures,
             "error_class": clean(heartbeat.trouble.error_class)[:_MOST_CLASS_CHARS],
             "try_in_s": heartbeat.trouble.try_in_s,
+            "warnings": heartbeat.trouble.warnings,
         }
     if heartbeat.tally:
         found["tally"] = [(one.campaign, one.done, one.failed) for one in heartbeat.tally]
@@ -211,21 +212,21 @@ class HeartbeatBatcher(Closing):
         `SessionLost` if the session has ended, `TransportFailed` if the database does not answer
         (repeat it), `Refused` if there is no point in repeating.
         """
-        text, told = encoded(heartbeat), encoded_updates(heartbeat)
-        return await self.send(heartbeat.session, text, len(heartbeat.held), told)
+        text, updates = encoded(heartbeat), encoded_updates(heartbeat)
+        return await self.send(heartbeat.session, text, len(heartbeat.held), updates)
 
-    async def send(self, session: int, text: str, named: int, told: str = "") -> HeartbeatAnswer:
+    async def send(self, session: int, text: str, named: int, updates: str = "") -> HeartbeatAnswer:
         """Send a checked and encoded heartbeat; see `heartbeat`.
 
-        named: how many attempts it names. told: its updates, as `encoded_updates` returns them.
+        named: how many attempts it names. updates: its updates, as `encoded_updates` returns them.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[HeartbeatAnswer] = loop.create_future()
         waiting = self._waiting.get(session)
         if waiting is None:
-            self._waiting[session] = _Waiting(session, text, named, told, [answer])
+            self._waiting[session] = _Waiting(session, text, named, updates, [answer])
         else:
-            waiting.text, waiting.named, waiting.updates = text, named, told
+            waiting.text, waiting.named, waiting.updates = text, named, updates
             waiting.answers.append(answer)
         if self._round is None:
             if len(self._waiting) >= self._most:
@@ -313,19 +314,19 @@ class HeartbeatBatcher(Closing):
     async def _run_statement(self, batch: list[_Waiting]) -> tuple[list[Row], dict[int, str]]:
         """Return the rows of `beat()`, and why sessions among them are to drain."""
         beats = f"[{','.join(one.text for one in batch)}]"
-        told = ",".join(one.updates for one in batch if one.updates)
+        updates = ",".join(one.updates for one in batch if one.updates)
         with as_transport_errors():
             try:
-                return await asyncio.wait_for(self._beat(beats, told), timeout=self._answer_s)
+                return await asyncio.wait_for(self._beat(beats, updates), timeout=self._answer_s)
             except asyncio.TimeoutError:
                 raise TransportFailed(
                     f"the database has not answered a heartbeat in {self._answer_s:g} s; try again"
                 ) from None
 
-    async def _beat(self, beats: str, told: str) -> tuple[list[Row], dict[int, str]]:
+    async def _beat(self, beats: str, updates: str) -> tuple[list[Row], dict[int, str]]:
         rows = await self._connection.rows("beat", beats=beats)
-        if told:
-            await self._connection.rows("note_updates", updates=f"[{told}]")
+        if updates:
+            await self._connection.rows("note_updates", updates=f"[{updates}]")
         if (sessions := draining(rows)) == NOBODY:
             return rows, {}
         reasons = await self._connection.rows("drain_reasons", sessions=sessions)
@@ -338,7 +339,7 @@ def encoded_updates(heartbeat: Heartbeat) -> str:
     Empty if it has none, which is nearly always so. Raise `Refused` for values that would fail
     there.
     """
-    if not isinstance(heartbeat, TellingHeartbeat):
+    if not isinstance(heartbeat, UpdatingHeartbeat):
         return ""
     if len(heartbeat.updates) > MAX_UPDATES:
         raise Refused(f"a heartbeat has {MAX_UPDATES} updates at most")

@@ -31,9 +31,11 @@ POLL_S: Final = 0.8
 #: Jitter of a pause, as a share of it, so that the turns of several gateways drift apart.
 _JITTER: Final = 0.05
 #: Seconds until the next turn after this gateway has made tasks claimable, so that several changes
-#: share a turn; and the least time between such turns.
-_SOON_S: Final = 0.05
-_LEAST_PAUSE_S: Final = 0.25
+#: share a turn. After a turn, such turns rest for this many times its length, so that they never
+#: cost more than a tenth of a server's core; and for so long at most.
+_SOON_S: Final = 0.005
+_REST: Final = 10
+_MOST_REST_S: Final = 0.25
 #: Scopes that one statement asks about; if there are more, they take turns.
 _MOST_SCOPES: Final = 1_000
 #: Agents woken at a time, and the seconds between: each claims at once, so 10,000 a second.
@@ -72,7 +74,7 @@ class LongPoll(Closing):
         self._polling: asyncio.Task[None] | None = None
         self._due = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
-        self._asked_at = float("-inf")
+        self._rested_at = float("-inf")
         self._failures = 0
         self._passed = 0
         self._draining = False
@@ -83,7 +85,7 @@ class LongPoll(Closing):
         return len(self._queues)
 
     def has_waiting(self, scope: Scope) -> bool:
-        """Tell whether an agent waits in a scope: then there was nothing to claim a moment ago."""
+        """Return whether an agent waits in a scope; then it found nothing a moment ago."""
         return self._queues.queue_scope(scope) in self._queues
 
     async def wait(self, scope: Scope, seconds: float, unfinished: int | None = None) -> bool:
@@ -126,8 +128,8 @@ class LongPoll(Closing):
     def poll_soon(self) -> None:
         """Take a turn soon: tasks have become claimable through this gateway."""
         if self._polling is not None and not self._failures:
-            earliest_s = self._asked_at + _LEAST_PAUSE_S - asyncio.get_running_loop().time()
-            self._set_timer(max(_SOON_S, earliest_s))
+            rest_s = self._rested_at - asyncio.get_running_loop().time()
+            self._set_timer(max(_SOON_S, rest_s))
 
     def drain(self) -> None:
         """End all waits, now and from now on."""
@@ -198,12 +200,15 @@ class LongPoll(Closing):
 
     async def _poll(self) -> None:
         """Ask what can be claimed, and choose the agents to wake."""
-        self._asked_at = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        asked_at = loop.time()
         scopes = self._queues.next_scopes(_MOST_SCOPES)
         (row,) = await asyncio.wait_for(
             self._connection.rows("claimable", servings=_encoded(scopes), front=self._front),
             _ANSWER_S,
         )
+        answered_at = loop.time()
+        self._rested_at = answered_at + min(_MOST_REST_S, _REST * (answered_at - asked_at))
         groups, unfinished = row["claimable"], row["unfinished"]
         for number in {number for numbers, _ in groups for number in numbers}:
             self._found(scopes[number])

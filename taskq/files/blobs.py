@@ -12,15 +12,21 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from taskq.db.access import Queries
 from taskq.db.gateway_queries import GatewayQueries
-from taskq.files.blob_store import CHUNK_BYTES, BlobStore, check_digest, parts
+from taskq.files.blob_store import CHUNK_BYTES, MAX_INPUT_BYTES, BlobStore, check_digest, parts
 from taskq.files.folder_store import FolderBlobs
 from taskq.files.fsspec_store import FsspecBlobs
 from taskq.files.s3_store import S3Blobs
 from taskq.model.errors import NotFound, NotOverGateway, UsageError
 from taskq_agent.http.connections import chunks_of
+
+#: A blob that PostgreSQL takes with one statement.
+MAX_SHORT_BYTES: Final = 8_388_608
+#: Parts of a blob that it sends with one statement.
+PARTS_AT_ONCE: Final = 4
 
 
 class GatewayBlobs(BlobStore):
@@ -55,8 +61,8 @@ class GatewayBlobs(BlobStore):
 class DatabaseBlobs(BlobStore):
     """Keeps blobs in PostgreSQL, in parts of 1 MiB.
 
-    Each part commits alone, so that a slow upload keeps no transaction open; the blob becomes
-    visible with its last part.
+    A short blob is one statement. Of a longer one, each part commits alone, so that a slow upload
+    keeps no transaction open; the blob becomes visible with its last part.
     """
 
     def __init__(self, database: Queries) -> None:
@@ -71,22 +77,30 @@ class DatabaseBlobs(BlobStore):
 
     def read(self, digest: str, offset: int = 0, end: int | None = None) -> Iterator[bytes]:
         """Yield a blob from an offset on, in chunks of 1 MiB at most; see `BlobStore.read`."""
-        size = self.size(digest)
-        end = size if end is None else min(end, size)
-        while offset < end:
+        whole = bytes.fromhex(check_digest(digest))
+        end = MAX_INPUT_BYTES if end is None else end
+        size: int | None = None
+        while offset < (end if size is None else min(end, size)):
             part, skip = divmod(offset, CHUNK_BYTES)
-            place = {"part": part, "skip": skip, "most": min(CHUNK_BYTES, end - offset)}
-            chunk = self._database.value("blob_part", digest=bytes.fromhex(digest), **place)
-            if not chunk:
-                raise NotFound(f"blob {digest} has just been removed from the database")
-            yield chunk
-            offset += len(chunk)
+            place = {"part": part, "skip": skip, "most": PARTS_AT_ONCE, "end": end}
+            rows = self._database.rows("blob_parts", digest=whole, **place)
+            if not rows or (size is not None and rows[0]["data"] is None):
+                raise NotFound(f"the database has no blob {digest}, or no longer")
+            size = int(rows[0]["size"])
+            for row in rows:
+                if row["data"]:
+                    yield row["data"]
+                    offset += len(row["data"])
 
     def remove_archive(self, digest: str) -> None:
         """Remove a blob, unless it is no archive or in use: the database itself checks that."""
         self._database.value("drop_archive", digest=check_digest(digest))
 
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:
+        if size <= MAX_SHORT_BYTES:
+            data = b"".join(chunks)
+            self._database.rows("put_blob", digest=bytes.fromhex(digest), data=data)
+            return
         blob = self._database.value("begin_blob", digest=bytes.fromhex(digest), size=size)
         if blob is None:
             return

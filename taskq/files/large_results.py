@@ -13,12 +13,15 @@ from taskq.files.blob_store import BlobStore, check_digest
 from taskq.files.blobs import open_blobs
 from taskq.model.errors import NotFound, ResultLost, UsageError
 from taskq.model.words import as_json
+from taskq_agent.arrays import base64_of
+from taskq_agent.buffers import is_packed, json_of
 from taskq_agent.protocol import RESULT_REFERENCE
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 log = logging.getLogger(__name__)
 
 Result = Mapping[str, Any]
+OfPart = Callable[[memoryview], Any]
 
 
 class Fetching:
@@ -26,7 +29,7 @@ class Fetching:
 
     raw: leave the references. blobs: the store; by default see `open_blobs`. on_lost: called for
     each result that is missing or damaged, which then stays a reference; without it, raise that
-    `ResultLost`.
+    `ResultLost`. of_part: makes JSON of bytes in a result; by default Base64.
     """
 
     def __init__(
@@ -36,8 +39,10 @@ class Fetching:
         raw: bool = False,
         blobs: BlobStore | None = None,
         on_lost: Callable[[ResultLost], None] | None = None,
+        of_part: OfPart = base64_of,
     ) -> None:
         self.raw = raw
+        self._of_part = of_part
         self._database = database
         self._blobs = blobs
         self._on_lost = on_lost
@@ -52,7 +57,7 @@ class Fetching:
             return row
         self._blobs = self._blobs or open_blobs(self._database)
         try:
-            row = row | {"result": resolved(row["result"], self._blobs)}
+            row = row | {"result": resolved(row["result"], self._blobs, self._of_part)}
             self._look_at(row)
             return row
         except ResultLost as error:
@@ -82,8 +87,8 @@ def is_reference(result: Result | None) -> bool:
     return result is not None and result.keys() == {RESULT_REFERENCE}
 
 
-def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
-    """Return the result of a reference, at most 64 MiB as JSON.
+def resolved(result: Result, blobs: BlobStore, of_part: OfPart = base64_of) -> dict[str, Any]:
+    """Return the result of a reference, a blob of at most 64 MiB.
 
     Raise `ResultLost` if the store does not have it, or the blob is damaged or not a result.
     """
@@ -102,8 +107,12 @@ def resolved(result: Result, blobs: BlobStore) -> dict[str, Any]:
     if hashlib.sha256(data).hexdigest() != digest:
         raise ResultLost(f"blob {digest}, a result, is damaged where it is stored")
     try:
-        value = loads(data)
-        as_json(value).encode()  # checks that it can be exported
+        if is_packed(data):
+            as_json(json_of(data, lambda _: None)).encode()
+            value = json_of(data, of_part)
+        else:
+            value = loads(data)
+            as_json(value).encode()  # checks that it can be exported
     except (ValueError, RecursionError):  # no agent of taskq has stored it
         value = None
     if not isinstance(value, dict) or why_unreadable(value) is not None:

@@ -29,8 +29,11 @@ _MARK_CHARS: Final = 200
 class OutputPart:
     """The next part of a task's output; empty if only its state has changed.
 
-    status, attempt, host: of the task at this moment. skipped: bytes before `text` that were not
-    kept. ended: the attempt that ends with this part. text: without terminal escapes.
+    Attributes:
+        status: Of the task at this moment; so are `attempt` and `host`.
+        skipped: Bytes before `text` that were not kept.
+        text: Without terminal escapes.
+        ended: The attempt that ends with this part.
     """
 
     status: str

@@ -184,7 +184,7 @@ class RedisRoute:
         return nodes if self._named is None else [self._named, *nodes]
 
     def leads_on(self, refusal: str, node: RedisNode) -> bool:
-        """Tell whether to connect to another node after a refusal by this one."""
+        """Return whether to connect to another node after a refusal by this one."""
         moved = _MOVED.match(refusal)
         if moved is not None and self._address.kind == "cluster":
             self._named = RedisNode(moved[1].strip("[]") or node.host, int(moved[2]))

@@ -104,6 +104,16 @@ def flush(database: Database, address: FrontAddress) -> Flushed:
     return _linked(address, lambda link: _flush(database, link))
 
 
+def check_refilled(database: Database) -> None:
+    """Raise `Conflict` if no refiller is at work."""
+    (known,) = database.rows("front_status")
+    if not known["refilled"]:
+        raise Conflict(
+            "no refiller is at work: start `taskq keeper --redis` or `taskq gateway --redis`; "
+            "nothing was changed"
+        )
+
+
 def rebuild(
     database: Database, address: FrontAddress, *, within_s: float
 ) -> tuple[Flushed, Refilled]:
@@ -111,12 +121,7 @@ def rebuild(
 
     Raise as `flush`, and `Conflict` if no refiller is at work; then nothing is changed.
     """
-    (known,) = database.rows("front_status")
-    if not known["refilled"]:
-        raise Conflict(
-            "no refiller is at work: start `taskq keeper --redis` or `taskq gateway --redis`; "
-            "nothing was changed"
-        )
+    check_refilled(database)
 
     async def work(link: RedisLink) -> tuple[Flushed, Refilled]:
         return await _flush(database, link), await _wait_for_entries(database, link, within_s)

@@ -48,7 +48,7 @@ class Breaker:
         return max(0.0, self._due_at - now)
 
     def probe(self, now: float) -> bool:
-        """Tell whether the caller may probe now; if so, it must call `succeed` or `fail`."""
+        """Return whether the caller may probe now; if so, it must call `succeed` or `fail`."""
         if self.state is not State.OPEN or now < self._due_at:
             return False
         self.state = State.HALF_OPEN

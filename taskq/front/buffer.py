@@ -98,7 +98,7 @@ class Buffer:
         return taken
 
     def is_low(self) -> bool:
-        """Tell whether a pop should begin: a third of the target is gone."""
+        """Return whether a pop should begin: a third of the target is gone."""
         return len(self._entries) < self._low and not self.popping
 
     def learn(self, now: float) -> None:
@@ -124,7 +124,7 @@ class Buffer:
         return min(MAX_CLAIM, wanted + max(0, self.target - len(self)))
 
     def is_idle(self, since: float) -> bool:
-        """Tell whether no claim has come since then, and none waits."""
+        """Return whether no claim has come since then, and none waits."""
         return self.claimed_at < since and not (self.popping or self.claims)
 
 

@@ -64,7 +64,7 @@ class Health:
         self._wake = asyncio.Event()
 
     def offers(self, campaign: int, now: float) -> bool:
-        """Tell whether a campaign seems to have entries; if not, note that they are wanted."""
+        """Return whether a campaign seems to have entries; if not, note that they are wanted."""
         if not self.breaker.closed:
             return False
         if campaign in self.depths:

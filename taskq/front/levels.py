@@ -62,7 +62,7 @@ class Demand:
         self.rate = min(learned, _MOST_RATE)
 
     def lasts(self, now: float) -> bool:
-        """Tell whether anybody asked within `fresh_s`."""
+        """Return whether anybody asked within `fresh_s`."""
         return now - self._asked_at < self._fresh_s
 
     def target(self, now: float) -> int:

@@ -100,7 +100,7 @@ class Pool:
         await self._state_cache.close()
 
     def has_entries(self, scope: Scope) -> bool:
-        """Tell whether there seem to be entries for a scope; if not, note that they are wanted."""
+        """Return whether a scope seems to have entries; if not, note that they are wanted."""
         now = time.monotonic()
         order = self._state_cache.campaign_order(scope, now)
         if order is None:
@@ -175,7 +175,7 @@ class Pool:
         _run_callbacks(callbacks, [one.task for one in readable])
 
     def _is_readable(self, entry: Entry, session: int) -> bool:
-        """Tell whether agents can read a payload; if not, its task fails, as `Exchanges` has it."""
+        """Return whether agents can read a payload; if not, its task fails, as in `Exchanges`."""
         text = bytes(cast("Any", entry.task.payload))  # JSON text, see `open_entry`
         why = why_unreadable_text(text)
         if why is not None:

@@ -24,7 +24,7 @@ from taskq.gateway.auth import AgentSession, Identity, Manager
 from taskq.gateway.errors import Busy, ErrorAnswer
 from taskq.gateway.manager_queries import ManagerQueries, offered
 from taskq.gateway.openapi import Endpoint
-from taskq.gateway.pages import PagesProcess
+from taskq.gateway.pages_process import PagesProcess
 from taskq.gateway.requests import address_of, check_target, length_of, read_body
 from taskq.gateway.service import Service
 from taskq.model.errors import Forbidden, TaskqError, Unauthorized
@@ -94,9 +94,12 @@ class App:
     )
     async def open(self, request: Request) -> Response:
         """Open an agent's session."""
+        # Most hellos take the fast path instead.
         token = _token(request)
         hello = await self._message(request, messages.read_hello, messages.MAX_HELLO_BYTES)
-        return _json(await self._service.open(token, hello.to_protocol(), address_of(request)))
+        return _json(
+            await self._service.open(token, hello.to_protocol(), address_of(request.client))
+        )
 
     @_endpoint(
         "DELETE", "/v1/session", needs="session", takes=messages.SessionEndMessage, optional=True

@@ -20,7 +20,6 @@ from taskq.dispatch.fair_share import Scope, Without
 from taskq.gateway.errors import Busy
 from taskq.gateway.pace import StatementPool, TokenRate
 from taskq.model.errors import Unauthorized
-from taskq.model.seed import is_within
 from taskq_agent.errors import SessionLost
 
 #: Seconds for which a manager's token is cached; a revocation must work within 30 s.
@@ -64,10 +63,6 @@ class Manager:
 
     paths: tuple[str, ...]
     known_at: float
-
-    def may(self, path: str) -> bool:
-        """Tell whether the token is for a campaign."""
-        return any(is_within(path, one) for one in self.paths)
 
 
 Identity: TypeAlias = AgentSession | Manager

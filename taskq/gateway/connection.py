@@ -296,8 +296,8 @@ class ClientConnection(HttpToolsProtocol):
 
     def give_up(self) -> None:
         """Cut a client whose deadline has passed; send an error if it has begun a request."""
-        is_told = self._in_request and not self.flow.write_paused and self._final_error is None
-        if is_told and not self.is_closing():
+        can_answer = self._in_request and not self.flow.write_paused and self._final_error is None
+        if can_answer and not self.is_closing():
             self.refuse(failure(TooSlow()))
         else:
             self.transport.abort()
@@ -362,7 +362,7 @@ class ClientConnection(HttpToolsProtocol):
             self.transport.write(data)
 
     def is_closing(self) -> bool:
-        """Tell whether nothing more can be written."""
+        """Return whether nothing more can be written."""
         return self._linger_left is not None or self.transport.is_closing()
 
     def close(self) -> None:

@@ -18,10 +18,6 @@ from taskq.model.errors import BY_SQLSTATE
 from taskq_agent.protocol import Hello
 from taskq_agent.text import clean
 
-#: Connections for arriving agents alone, so that any number of them delays no known agent; and one
-#: for leaving agents, so that neither claims nor arrivals delay them.
-CONNECTIONS: Final = 2
-END_CONNECTIONS: Final = 1
 #: Hellos of one token that are answered at once, and a second in the long run. A site of 20,000
 #: nodes may arrive twice within a minute; but each hello leaves a row.
 OPENED_AT_ONCE: Final = 40_000
@@ -35,10 +31,11 @@ class Enrolments:
     """
 
     def __init__(self, database: Database, lease_s: float, clients: Callable[[], int]) -> None:
-        self._statements = StatementPool(database, CONNECTIONS)
+        # A connection for arriving agents alone, so that any number of them delays no known agent.
+        self._statements = StatementPool(database, 1)
         self._lease_s = lease_s
         self._clients = clients
-        self._hellos: GroupCommit[dict[str, Any], Row] = GroupCommit(self._open, CONNECTIONS)
+        self._hellos: GroupCommit[dict[str, Any], Row] = GroupCommit(self._open)
         self._pace = Pace(time.monotonic)
         self._answered = TokenRate(OPENED_AT_ONCE, OPENED_PER_S)
 
@@ -85,10 +82,9 @@ class Departures:
     """
 
     def __init__(self, database: Database) -> None:
-        self._statements = StatementPool(database, END_CONNECTIONS)
-        self._ends: GroupCommit[tuple[int, SessionEndMessage], None] = GroupCommit(
-            self._end, END_CONNECTIONS
-        )
+        # A connection for them alone, so that neither claims nor arrivals delay them.
+        self._statements = StatementPool(database, 1)
+        self._ends: GroupCommit[tuple[int, SessionEndMessage], None] = GroupCommit(self._end)
 
     async def end(self, session: int, why: SessionEndMessage) -> None:
         """End a session; its tasks are handed out again."""

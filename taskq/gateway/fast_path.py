@@ -1,9 +1,9 @@
-"""Fast path for exchanges, and for the ends of sessions: past ASGI.
+"""Fast path for exchanges, and for the begin and end of sessions: past ASGI.
 
 An exchange is a small request with a small answer, and there are many thousands a second. ASGI
 makes a task, an event and several dictionaries for each: twice what the exchange itself costs this
-process. The connection therefore serves exchanges directly. Agents end their sessions by the
-thousand within a second, when their batch jobs are killed. All other requests, and those that are
+process. The connection therefore serves exchanges directly. Agents come and leave by the thousand
+within a second, when their batch jobs begin or are killed. All other requests, and those that are
 unusual in any way, go to the application, which answers them in the same way.
 """
 
@@ -12,21 +12,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from taskq.dispatch.batching import Submitted
 from taskq.gateway.app import bearer
 from taskq.gateway.auth import AgentSession
 from taskq.gateway.connection import IDLE_S, ClientConnection
-from taskq.gateway.messages import Exchange, encode, read_exchange
-from taskq.gateway.requests import LARGE_BYTES
+from taskq.gateway.messages import Exchange, encode, read_exchange, read_hello
+from taskq.gateway.requests import LARGE_BYTES, address_of
 from taskq.gateway.service import NOTHING
 from taskq_agent.protocol import Answer
 
 _EXCHANGE: Final = (b"POST", b"/v1/exchange")
+_HELLO: Final = (b"POST", b"/v1/sessions")
 _END: Final = (b"DELETE", b"/v1/session")
-_SERVED: Final = (_EXCHANGE, _END)
+_SERVED: Final = (_EXCHANGE, _HELLO, _END)
 
 
 class _NoEvent:
@@ -36,32 +38,21 @@ class _NoEvent:
         """Do nothing."""
 
 
+@dataclass(slots=True, eq=False)
 class _Call:
     """A request being served; to uvicorn it is the request cycle of the connection."""
 
-    __slots__ = (
-        "began",
-        "disconnected",
-        "is_end",
-        "keep_alive",
-        "more_body",
-        "parts",
-        "response_complete",
-        "submitted",
-        "task",
-    )
-    message_event = _NoEvent()
+    message_event: ClassVar = _NoEvent()
 
-    def __init__(self, *, is_end: bool, keep_alive: bool) -> None:
-        self.began = time.perf_counter()
-        self.is_end = is_end
-        self.keep_alive = keep_alive
-        self.parts: list[bytes] = []
-        self.more_body = True
-        self.disconnected = False
-        self.response_complete = False
-        self.submitted: Submitted | None = None
-        self.task: asyncio.Task[None] | None = None
+    kind: tuple[bytes, bytes]  # one of `_SERVED`
+    keep_alive: bool
+    began: float = field(default_factory=time.perf_counter)
+    parts: list[bytes] = field(default_factory=list)
+    more_body: bool = True
+    disconnected: bool = False
+    response_complete: bool = False
+    submitted: Submitted | None = None
+    task: asyncio.Task[None] | None = None
 
     def body(self) -> bytes:
         """Return the body, and keep it no longer."""
@@ -93,10 +84,11 @@ class AgentConnection(ClientConnection):
             and not self.parser.should_upgrade()
             and not self.is_busy
             and self._is_small()
+            # Behind a proxy, the application finds out who the client is.
+            and not (request == _HELLO and self.config.proxy_headers)
         ):
             self.end_head()
-            keep_alive = self.parser.should_keep_alive()
-            call = _Call(is_end=request == _END, keep_alive=keep_alive)
+            call = _Call(request, keep_alive=self.parser.should_keep_alive())
             self._arriving = self._call = self.running = call
             self.cycle = self._call  # type: ignore[assignment]  # has all that uvicorn looks at
         else:
@@ -131,22 +123,23 @@ class AgentConnection(ClientConnection):
             self.service.metrics.abandoned += 1
             if call.submitted is not None:
                 call.submitted.abandon()
-            if call.task is not None and not call.is_end:
+            if call.task is not None and call.kind != _END:
                 call.task.cancel()
 
     def _is_small(self) -> bool:
-        """Tell whether the body may be read before the token is checked, and decoded at once."""
+        """Return whether the body may be read before the token is checked, and decoded at once."""
         headers = dict(reversed(self.headers))  # the first one counts, as for the application
         self._authorization = headers.get(b"authorization", b"")
         return int(headers.get(b"content-length", LARGE_BYTES + 1)) <= LARGE_BYTES
 
-    # Exchanges
+    # Requests
 
     def _begin(self, call: _Call) -> None:
         try:
             service = self.service
-            if call.is_end:
-                self._spawn(call, self._end(call, _token(self._authorization)))
+            if call.kind != _EXCHANGE:
+                serve = self._open if call.kind == _HELLO else self._end
+                self._spawn(call, serve(call, _token(self._authorization)))
                 return
             known = (
                 self._authorization == self._known_authorization
@@ -203,6 +196,11 @@ class AgentConnection(ClientConnection):
             error = task.exception()
             if isinstance(error, Exception):
                 self._fail(call, error)
+
+    async def _open(self, call: _Call, token: str) -> None:
+        hello = read_hello(call.body()).to_protocol()
+        welcome = await self.service.open(token, hello, address_of(self.client))
+        self._write(call, 200, encode(welcome))
 
     async def _end(self, call: _Call, token: str) -> None:
         await self.service.close_session(token, call.body())

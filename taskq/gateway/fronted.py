@@ -60,7 +60,7 @@ class Bindings:
         self._unnamed: dict[Fence, tuple[int, float]] = {}
 
     def has_ended(self, session: int) -> bool:
-        """Tell whether a session is known to have ended."""
+        """Return whether a session is known to have ended."""
         return session in self._ended
 
     def note(self, session: int, tasks: Iterable[Task]) -> None:

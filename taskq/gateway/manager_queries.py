@@ -189,7 +189,7 @@ class ManagerQueries:
                         columns, rows if found["within"] else iter(()), paged=how.paged
                     )
         except (ServerUnsuitable, Unavailable) as error:
-            raise _told(error, name, how) from error
+            raise _for_manager(error, name, how) from error
 
 
 @asynccontextmanager
@@ -248,7 +248,7 @@ def _permitted(
     )[0]
 
 
-def _told(error: ServerUnsuitable | Unavailable, name: str, how: Offer) -> Exception:
+def _for_manager(error: ServerUnsuitable | Unavailable, name: str, how: Offer) -> Exception:
     """Translate the error of a statement for a manager."""
     state = getattr(error.__cause__, "sqlstate", None)
     if state in _TAKES_TOO_LONG:

@@ -8,7 +8,8 @@ made from the same types.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Generic, Literal, TypeVar
+from collections.abc import Callable
+from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
@@ -116,12 +117,16 @@ class HeldMessage(Struct):
     lease: Lease
 
 
+MAX_WARNINGS: Final = 16
+
+
 class TroubleMessage(Struct):
-    """The failures because of which an agent is throttled; see `taskq_agent.protocol.Trouble`."""
+    """What is wrong with an agent; see `taskq_agent.protocol.Trouble`."""
 
     failures: Annotated[int, Meta(ge=0, le=2**31 - 1)]
     error_class: Name = ""
     try_in_s: Annotated[float, Meta(ge=0, le=1e6)] = 0.0
+    warnings: Annotated[tuple[Name, ...], Meta(max_length=MAX_WARNINGS)] = ()
 
 
 class OutcomesMessage(Struct):
@@ -184,36 +189,38 @@ Values = dict[str, Value | list[int | str]]
 Message = TypeVar("Message")
 
 
-class Reader(Generic[Message]):
-    """Decodes one kind of message. flat: its nested values are checked separately."""
+def _reader(kind: type[Message], *, flat: bool = False) -> Callable[[bytes], Message]:
+    """Return what decodes and checks one kind of message, and raises `BadRequest`.
 
-    def __init__(self, kind: type[Message], *, flat: bool = False) -> None:
-        self._decoder = msgspec.json.Decoder(kind)
-        self._flat = flat
+    flat: its nested values are checked separately.
+    """
+    decode = msgspec.json.Decoder(kind).decode
 
-    def read(self, body: bytes) -> Message:
-        """Decode and check a body; raise `BadRequest`."""
+    def read(body: bytes) -> Message:
         try:
-            message = self._decoder.decode(body)
+            message = decode(body)
         except RecursionError:
             raise BadRequest(_TOO_DEEP) from None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise BadRequest(str(error)) from None
-        if _is_unwritable(body):
+        # NUL and lone surrogates; the quick search may be a false alarm.
+        if _SUSPECT.search(body) is not None or b"\x00" in body:
             _check_storable(body)
-        if not self._flat and (fault := depth_fault(body, MAX_DEPTH)) is not None:
+        if not flat and (fault := depth_fault(body, MAX_DEPTH)) is not None:
             raise BadRequest(f"a body {fault}")
         return message
 
+    return read
 
-read_hello: Final = Reader(HelloMessage).read
+
+read_hello: Final = _reader(HelloMessage)
 # flat: many reports, or many attempts in a heartbeat, may have more brackets than `MAX_DEPTH`.
-read_exchange: Final = Reader(Exchange, flat=True).read
-read_heartbeat: Final = Reader(HeartbeatMessage, flat=True).read
-read_checkpoint: Final = Reader(CheckpointMessage).read
-read_farewell: Final = Reader(SessionEndMessage).read
+read_exchange: Final = _reader(Exchange, flat=True)
+read_heartbeat: Final = _reader(HeartbeatMessage, flat=True)
+read_checkpoint: Final = _reader(CheckpointMessage)
+read_farewell: Final = _reader(SessionEndMessage)
 # PostgreSQL itself refuses what it cannot store.
-read_values: Final = Reader(Values, flat=True).read
+read_values: Final = _reader(Values, flat=True)
 
 encode: Final = msgspec.json.Encoder().encode
 
@@ -248,11 +255,6 @@ def _check_result(report: ReportMessage) -> None:
         raise BadRequest("a result must be an object")
     elif (fault := json_fault(raw, most=protocol.MAX_RESULT_BYTES, deep=MAX_DEPTH)) is not None:
         raise BadRequest(f"a result {fault}; upload a large one as a blob")
-
-
-def _is_unwritable(body: bytes) -> bool:
-    """Tell quickly whether a body may hold what cannot be stored; may be a false alarm."""
-    return _SUSPECT.search(body) is not None or b"\x00" in body
 
 
 def _check_storable(body: bytes) -> None:

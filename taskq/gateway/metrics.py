@@ -10,10 +10,11 @@ import asyncio
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import (
@@ -25,14 +26,17 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from taskq.db.connections import Row
+from taskq.diagnosis.campaign_tree import STATEMENTS, TreeReadings, grow
 from taskq.gateway.errors import Busy
 from taskq.gateway.pace import StatementPool
 from taskq.model.counters import counted, counter
-from taskq.model.errors import TaskqError
+from taskq.model.errors import NotFound, TaskqError
 from taskq.model.seed import STATUSES
 
 if TYPE_CHECKING:
     from taskq.front.pool import Pool
+
+T = TypeVar("T")
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 #: Upper bounds of the latency histogram, in seconds.
@@ -160,7 +164,7 @@ def text(
         for (name, title), number in zip(_TROUBLES.items(), stored.troubles, strict=False)
     ]
     if stored.campaigns is not None:
-        families += of_campaigns(stored.campaigns)
+        families += of_campaigns(stored.campaigns, stored.ends)
     if stored.owners is not None:
         families += of_owners(stored.owners)
     return generate_latest(_Once(families))
@@ -171,6 +175,8 @@ MOST: Final = 200
 #: Seconds for which an answer serves all requests for the same campaigns.
 FRESH_S: Final = 5.0
 _MOST_SCOPES: Final = 64
+#: Paths of a token of which the ends of campaigns are read, each at the cost of its whole subtree.
+_MOST_ENDS: Final = 8
 #: Seconds for which metrics wait for what the database knows.
 _ANSWER_S: Final = 2.0
 
@@ -181,12 +187,13 @@ class StoredNumbers:
 
     troubles: the numbers of silent agents whose tasks are held, and of campaigns that paused
     themselves; empty if the database did not answer. campaigns, owners: the rows for their metrics;
-    None if the database did not answer.
+    None if the database did not answer. ends: in how many seconds campaigns end, with all below.
     """
 
     troubles: Sequence[int] = ()
     campaigns: Sequence[Row] | None = None
     owners: Sequence[Row] | None = None
+    ends: Mapping[str, float] = field(default_factory=dict)
 
 
 class MetricReader:
@@ -194,8 +201,9 @@ class MetricReader:
 
     def __init__(self, statements: StatementPool) -> None:
         self._statements = statements
-        self._campaigns = _Rows(statements, "campaign_metrics")
-        self._owners = _Rows(statements, "owner_metrics")
+        self._campaigns = _Kept(partial(self._rows, "campaign_metrics"))
+        self._owners = _Kept(partial(self._rows, "owner_metrics"))
+        self._ends = _Kept(self._read_ends)
 
     async def read(self, paths: tuple[str, ...]) -> StoredNumbers:
         """Return the numbers for some campaigns; fewer if the database does not answer soon."""
@@ -203,31 +211,49 @@ class MetricReader:
         with suppress(TaskqError, Busy, asyncio.TimeoutError):
             (row,) = await asyncio.wait_for(self._statements.rows("troubles"), _ANSWER_S)
             found.troubles = (row["held"], row["paused"])
-            found.campaigns = await asyncio.wait_for(self._campaigns.rows(paths), _ANSWER_S)
-            found.owners = await asyncio.wait_for(self._owners.rows(paths), _ANSWER_S)
+            found.campaigns = await asyncio.wait_for(self._campaigns.get(paths), _ANSWER_S)
+            found.owners = await asyncio.wait_for(self._owners.get(paths), _ANSWER_S)
+            found.ends = await asyncio.wait_for(self._ends.get(paths), _ANSWER_S)
+        return found
+
+    async def _rows(self, name: str, paths: tuple[str, ...]) -> list[Row]:
+        return await self._statements.rows(name, paths=list(paths), limit=MOST)
+
+    async def _read_ends(self, paths: tuple[str, ...]) -> dict[str, float]:
+        """Return in how many seconds campaigns end, of those of which that is known."""
+        found: dict[str, float] = {}
+        for path in paths[:_MOST_ENDS]:
+            read = TreeReadings(path)
+            with suppress(NotFound):
+                for name in ("counts", "paces", "standstills", "dues"):
+                    rows = await self._statements.rows(STATEMENTS[name], **read.values(name))
+                    read.take(name, rows)
+                tree = await asyncio.to_thread(grow, read, time.monotonic())
+                for node in tree.nodes.values():
+                    if node.status.unfinished and (ends_s := node.forecast.eta_s) is not None:
+                        found[node.status.path] = ends_s
         return found
 
 
-class _Rows:
-    """The latest rows of a statement, by the paths of tokens. One statement at a time."""
+class _Kept(Generic[T]):
+    """The latest results of a reading, by the paths of tokens. One reading at a time."""
 
-    def __init__(self, statements: StatementPool, name: str) -> None:
-        self._statements = statements
-        self._name = name
+    def __init__(self, read: Callable[[tuple[str, ...]], Awaitable[T]]) -> None:
+        self._read = read
         self._turn = asyncio.Lock()
-        self._known: dict[tuple[str, ...], tuple[float, list[Row]]] = {}
+        self._known: dict[tuple[str, ...], tuple[float, T]] = {}
 
-    async def rows(self, paths: tuple[str, ...]) -> list[Row]:
-        """Return the rows of the campaigns at and below some paths; raise as the statement does."""
+    async def get(self, paths: tuple[str, ...]) -> T:
+        """Return the result for the campaigns of some paths; raise as the reading does."""
         async with self._turn:
-            at, rows = self._known.get(paths, (0.0, []))
-            if time.monotonic() - at < FRESH_S and at:
-                return rows
-            rows = await self._statements.rows(self._name, paths=list(paths), limit=MOST)
+            known = self._known.get(paths)
+            if known is not None and time.monotonic() - known[0] < FRESH_S:
+                return known[1]
+            found = await self._read(paths)
             if len(self._known) >= _MOST_SCOPES:
                 self._known.clear()
-            self._known[paths] = (time.monotonic(), rows)
-            return rows
+            self._known[paths] = (time.monotonic(), found)
+            return found
 
 
 _GAUGES: Final = {
@@ -237,7 +263,7 @@ _GAUGES: Final = {
 }
 
 
-def of_campaigns(rows: Sequence[Row]) -> Iterator[Metric]:
+def of_campaigns(rows: Sequence[Row], ends: Mapping[str, float]) -> Iterator[Metric]:
     """Yield the metrics of campaigns."""
     number = rows[0]["campaigns"] if rows else 0
     title = f"Campaigns with tasks, of which {MOST} have series of their own"
@@ -248,13 +274,20 @@ def of_campaigns(rows: Sequence[Row]) -> Iterator[Metric]:
     gauges = {
         name: GaugeMetricFamily(name, title, labels=["campaign"]) for name, title in _GAUGES.items()
     }
+    left = GaugeMetricFamily(
+        "taskq_campaign_eta_seconds",
+        "Until all tasks of a campaign and below have ended that will; only while that is known",
+        labels=["campaign"],
+    )
     for row in rows:
+        if row["path"] in ends:
+            left.add_metric([row["path"]], ends[row["path"]])
         for status in STATUSES:
             tasks.add_metric([row["path"], status], row[status])
         values = (row["state"] != "open", row["failures"], row["losses"])
         for gauge, value in zip(gauges.values(), values, strict=True):
             gauge.add_metric([row["path"]], value)
-    yield tasks
+    yield from (tasks, left)
     yield from gauges.values()
 
 

@@ -38,32 +38,28 @@ class Failed(Struct):
     error: Error
 
 
-DIGEST: Final = {
-    "name": "digest",
-    "in": "path",
-    "required": True,
-    "description": "SHA-256 in lower-case hex.",
-    "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
-}
-RANGE: Final = {
-    "name": "Range",
-    "in": "header",
-    "description": "`bytes=N-`: from that place on; `bytes=N-M`: to that one, which is included.",
-    "schema": {"type": "string", "pattern": "^bytes=[0-9]{1,12}-[0-9]{0,12}$"},
-}
-QUERY: Final = {
-    "name": "query",
-    "in": "path",
-    "required": True,
-    "description": "The name of a statement; docs/gateway.md lists them.",
-    "schema": {"type": "string", "pattern": "^[a-z_]{1,60}$"},
-}
-REST: Final = {
-    "name": "rest",
-    "in": "query",
-    "description": "The parameter that follows after the first line of the body, as it is.",
-    "schema": {"type": "string", "pattern": "^[a-z_]{1,60}$"},
-}
+def _parameter(name: str, place: str, pattern: str, text: str) -> dict[str, Any]:
+    required = {"required": True} if place == "path" else {}
+    schema = {"type": "string", "pattern": pattern}
+    return {"name": name, "in": place, **required, "description": text, "schema": schema}
+
+
+DIGEST: Final = _parameter("digest", "path", "^[0-9a-f]{64}$", "SHA-256 in lower-case hex.")
+RANGE: Final = _parameter(
+    "Range",
+    "header",
+    "^bytes=[0-9]{1,12}-[0-9]{0,12}$",
+    "`bytes=N-`: from that place on; `bytes=N-M`: to that one, which is included.",
+)
+QUERY: Final = _parameter(
+    "query", "path", "^[a-z_]{1,60}$", "The name of a statement; docs/gateway.md lists them."
+)
+REST: Final = _parameter(
+    "rest",
+    "query",
+    "^[a-z_]{1,60}$",
+    "The parameter that follows after the first line of the body, as it is.",
+)
 VALUES: Final = {
     "application/json": {
         "schema": {"type": "object", "description": "The parameters of the statement."}
@@ -78,9 +74,9 @@ BYTES: Final = {"application/octet-stream": {"schema": {"type": "string", "forma
 TEXT: Final = {"text/plain": {"schema": {"type": "string"}}}
 ZIP: Final = {"application/zip": {"schema": {"type": "string", "format": "binary"}}}
 _TOKENS: Final = {
-    "site": "A site's token, from `taskq token create --site`.",
+    "site": "A site's token, from `taskq token create --kind site`.",
     "session": "The token in the answer to POST /v1/sessions.",
-    "manager": "A manager's token, from `taskq token create --manager`.",
+    "manager": "A manager's token, from `taskq token create --kind manager`.",
 }
 
 
@@ -121,12 +117,9 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         responses: dict[str, Any] = {
             "4XX": {"description": "Refused.", "content": refused},
             "503": {"description": "Not now; `Retry-After` says when.", "content": refused},
-            **(
-                {"504": {"description": "It takes too long.", "content": refused}}
-                if one.takes is VALUES
-                else {}
-            ),
         }
+        if one.takes is VALUES:
+            responses["504"] = {"description": "It takes too long.", "content": refused}
         if one.gives is None:
             responses["204"] = {"description": "Done."}
         else:

@@ -38,14 +38,16 @@ def check_target(request: Request) -> None:
                 raise BadRequest("a control character in path or query")
 
 
-def address_of(request: Request) -> str:
-    """Return the client's IP address; raise `Forbidden` if a proxy does not pass it on."""
+def address_of(client: tuple[str, int] | None) -> str:
+    """Return the IP address of a client; raise `Forbidden` if a proxy does not pass it on."""
     # Without the zone of a link-local address, which means nothing elsewhere.
-    address = request.client.host.partition("%")[0] if request.client else ""
+    text = client[0].partition("%")[0] if client else ""
     try:
-        return str(ip_address(address))
+        address = ip_address(text)
     except ValueError:
-        raise Forbidden(f"{address!r:.80}, where this comes from, is no address") from None
+        raise Forbidden(f"{text!r:.80}, where this comes from, is no address") from None
+    # A socket for both families gives an IPv4 address within one of IPv6.
+    return str(getattr(address, "ipv4_mapped", None) or address)
 
 
 async def read_body(request: Request, most: int) -> bytes:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-import uvicorn
 import uvloop
 
 from taskq.api.client import Client
@@ -28,12 +27,13 @@ from taskq.gateway.connection import IDLE_S, sweep
 from taskq.gateway.errors import Busy
 from taskq.gateway.fast_path import AgentConnection
 from taskq.gateway.handshakes import Handshakes
+from taskq.gateway.listening import Listening, ListeningServer
 from taskq.gateway.manager_queries import ManagerQueries
 from taskq.gateway.manager_turns import MOST_AT_ONCE
-from taskq.gateway.pages import PagesProcess
+from taskq.gateway.pages_process import PagesProcess
 from taskq.gateway.service import Service
-from taskq.gateway.settings import ServerCertificate, Settings
-from taskq.model.errors import TaskqError, Unavailable
+from taskq.gateway.settings import Settings
+from taskq.model.errors import TaskqError
 from taskq.model.version import VERSION
 from taskq.upkeep.keeper import keeping
 
@@ -73,7 +73,7 @@ class GatewayPresence:
         self._exchanges, self._at = exchanges, now
         front = self._service.front
         try:
-            await self._service.statements.rows(
+            (row,) = await self._service.statements.rows(
                 "note_gateway",
                 holder=self._holder,
                 name=self._name,
@@ -82,56 +82,16 @@ class GatewayPresence:
                 per_s=per_s,
                 front=None if front is None else front.pool.breaker.closed,
             )
+            if row["note_gateway"] is not None:
+                self._service.clock_ahead_s = row["note_gateway"] - time.time()
         except (TaskqError, Busy) as error:
             log.debug("the presence of this gateway cannot be recorded: %s", error)
 
 
-BACKLOG: Final = 4_096
 LOOK_S: Final = 2.0
 #: Seconds that requests under way may go on at the end; requests still arriving are dropped.
 LAST_ANSWERS_S: Final = 10
 _OBJECTS_BETWEEN_GC: Final = 50_000
-_ENDING: Final = (signal.SIGTERM, signal.SIGINT)
-
-
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """The address at which a gateway listens.
-
-    port 0: any free port. shared: other processes may listen there too (SO_REUSEPORT), and the
-    kernel spreads the connections. proxies: addresses of proxies that are trusted to name a
-    request's client.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8443
-    shared: bool = False
-    certificate: ServerCertificate | None = None
-    proxies: tuple[str, ...] = ()
-
-    def bind(self) -> socket.socket:
-        """Return a listening socket; raise `Unavailable` if the address cannot be used."""
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if self.shared:
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            listener.bind((self.host, self.port))
-            listener.listen(BACKLOG)
-        except OSError as error:
-            listener.close()
-            raise Unavailable(
-                f"cannot listen at {self.host} port {self.port}: {error.strerror}"
-            ) from None
-        listener.setblocking(False)
-        return listener
-
-    def address(self, listener: socket.socket) -> str:
-        """Return the URL of a listening socket."""
-        scheme = "https" if self.certificate else "http"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{scheme}://{host}:{listener.getsockname()[1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,26 +156,11 @@ class Gateway:
         queries: ManagerQueries,
         pages: PagesProcess | None,
     ) -> None:
-        server = _Server(self.listening.certificate, self.duties)
         service = Service(self.client.database, self.settings, lambda: len(server.connections))
-        proxies = list(self.listening.proxies)
-        config = uvicorn.Config(
-            App(service, self.client.database, self.blobs, queries, pages).asgi,
-            http=partial(AgentConnection, service),  # type: ignore[arg-type]  # makes one
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=bool(proxies),
-            forwarded_allow_ips=proxies,
-            backlog=BACKLOG,  # or uvicorn would make it smaller
-            timeout_keep_alive=round(IDLE_S),
-            timeout_graceful_shutdown=LAST_ANSWERS_S,
-        )
+        app = App(service, self.client.database, self.blobs, queries, pages)
+        server = _Server(self, service, app, partial(self._ready, listener, announce))
         # Data that are not HTTP are counted, not logged: anybody can send any amount.
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
-        server.prepare(config, service, partial(self._ready, listener, announce))
         await service.start()
         # Connections and sessions live long; scanning them for garbage again and again would take a
         # tenth of the time of an exchange.
@@ -251,25 +196,28 @@ class Gateway:
         yield asyncio.create_task(Refiller(upkeep, front).run())
 
 
-class _Server(uvicorn.Server):
-    """uvicorn with an end in two steps: agents are sent elsewhere, then everything is closed."""
+class _Server(ListeningServer):
+    """A server with an end in two steps: agents are sent elsewhere, then everything is closed."""
 
-    service: Service
-
-    def __init__(self, certificate: ServerCertificate | None, duties: Duties) -> None:
-        self._certificate = certificate
+    def __init__(
+        self, gateway: Gateway, service: Service, app: App, ready: Callable[[], None]
+    ) -> None:
+        self._certificate = certificate = gateway.listening.certificate
         self._stamp = certificate.stamp() if certificate else None
-        self._duties = duties
+        self._drain_s = gateway.duties.drain_s
         self._ends_at = math.inf
-
-    def prepare(self, config: uvicorn.Config, service: Service, ready: Callable[[], None]) -> None:
-        """Set the application. ready: called when clients and signals are accepted."""
-        super().__init__(config)
-        self._ready = ready
-        config.load()
-        if self._certificate is not None:
-            config.ssl = self._certificate.context()
         self.service = service
+        proxies = list(gateway.listening.proxies)
+        super().__init__(
+            app.asgi,
+            ready,
+            certificate,
+            http=partial(AgentConnection, service),  # makes one
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=proxies,
+            timeout_keep_alive=round(IDLE_S),
+            timeout_graceful_shutdown=LAST_ANSWERS_S,
+        )
 
     @property
     def connections(self) -> set[Any]:
@@ -305,27 +253,25 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle signals in place of uvicorn, which would raise them again at its end."""
+        """Handle signals, and watch clients and the certificate."""
         loop = asyncio.get_running_loop()
-        for number in _ENDING:
-            loop.add_signal_handler(number, self._leave)
         loop.add_signal_handler(signal.SIGHUP, self._renew)
         watching = loop.create_task(self._watch_clients())
         try:
-            self._ready()  # only now: a process that learns the address may send a signal
-            yield
+            with super().capture_signals():
+                yield
         finally:
             watching.cancel()
-            for number in (*_ENDING, signal.SIGHUP):
-                loop.remove_signal_handler(number)
+            loop.remove_signal_handler(signal.SIGHUP)
 
-    def _leave(self) -> None:
+    def end(self) -> None:
+        """Send agents elsewhere, then end; end at once when called again."""
         if self.service.draining:
             self.should_exit = self.force_exit = True
             return
         log.info("no more tasks are handed out; agents go elsewhere")
         self.service.drain()
-        self._ends_at = time.monotonic() + self._duties.drain_s
+        self._ends_at = time.monotonic() + self._drain_s
 
     async def on_tick(self, counter: int) -> bool:
         """Return whether to end: clients have left, or had time to. Runs ten times a second."""

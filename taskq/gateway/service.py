@@ -73,6 +73,8 @@ class Service:
         self._departures = Departures(database)
         self.identities = TokenCache(self.statements, self.takeovers)
         self.draining = False
+        #: Seconds that the database's clock is ahead of this process's.
+        self.clock_ahead_s = 0.0
         #: Limits the large bodies that are in memory at the same time.
         self.uploads = asyncio.Semaphore(MOST_UPLOADS)
         self.large_bodies = LargeBodies()
@@ -146,7 +148,8 @@ class Service:
         heartbeat_s = lease_s / 4
         if self.front is not None:  # a heartbeat must name pooled tasks before their deadline
             heartbeat_s = min(heartbeat_s, self.front.heartbeat_s)
-        return Welcome(row["session_id"], heartbeat_s, lease_s, session)
+        now = time.time() + self.clock_ahead_s
+        return Welcome(row["session_id"], heartbeat_s, lease_s, session, now)
 
     async def close_session(self, token: str, body: bytes) -> None:
         """End a session; its tasks are handed out again. body: why, in JSON; or empty.
@@ -213,7 +216,7 @@ class Service:
         return self._pace.wait_s(waiting, self.metrics.exchanges - waiting, self._connections())
 
     def _has_tasks_for(self, agent: AgentSession, message: messages.Exchange) -> bool:
-        """Tell whether the front has tasks for a claim, however busy the database is."""
+        """Return whether the front has tasks for a claim, however busy the database is."""
         return (
             self.front is not None
             and message.ahead
@@ -222,7 +225,7 @@ class Service:
         )
 
     def is_final(self, message: messages.Exchange, answer: Answer) -> bool:
-        """Tell whether an answer needs only its orders, and `finish` would not wait."""
+        """Return whether an answer needs only its orders, and `finish` would not wait."""
         return not (self.may_wait(message, answer) or _is_unchecked(message, answer))
 
     async def finish(
@@ -240,7 +243,7 @@ class Service:
         return self.with_orders(message, answer)
 
     def would_wait(self, agent: AgentSession, message: messages.Exchange) -> bool:
-        """Tell whether a new claim need not be tried, since others wait in the same scope."""
+        """Return whether a new claim need not be tried, since others wait in the same scope."""
         return (
             message.wait_s > 0
             and not message.reports
@@ -249,7 +252,7 @@ class Service:
         )
 
     def may_wait(self, message: messages.Exchange, answer: Answer) -> bool:
-        """Tell whether an answer is kept back: it has no tasks, and the agent would wait."""
+        """Return whether an answer is kept back: it has no tasks, and the agent would wait."""
         return (
             not answer.tasks
             and message.wait_s > 0
@@ -360,7 +363,8 @@ class Service:
         """Renew a session; heartbeats of some seconds are batched and answered together."""
         if self._heartbeats.waiting >= MOST_BEATS:
             raise Busy
-        self.metrics.note_heartbeat(agent.session, throttled=bool(message.trouble))
+        throttled = message.trouble is not None and message.trouble.failures > 0
+        self.metrics.note_heartbeat(agent.session, throttled=throttled)
         parts = messages.heartbeat_parts(message, agent.session)
         answer = await self._heartbeats.send(agent.session, *parts)
         if self.draining or self.settings.gateways:
@@ -372,7 +376,7 @@ class Service:
 
 
 def _is_unchecked(message: messages.Exchange, answer: Answer) -> bool:
-    """Tell whether an answer was made without a check that the session still lives.
+    """Return whether an answer was made without a check that the session still lives.
 
     Statements that report or claim check it, and so does the heartbeat of a wait.
     """
@@ -386,7 +390,7 @@ def _timeline_of(heartbeat: asyncio.Task[HeartbeatAnswer]) -> int:
 
 
 def _ends_wait(heartbeat: asyncio.Task[HeartbeatAnswer]) -> bool:
-    """Tell whether a heartbeat has found that its session has ended or has to drain."""
+    """Return whether a heartbeat has found that its session has ended or has to drain."""
     error = heartbeat.exception()
     if error is None:
         return heartbeat.result().orders.drain

@@ -56,10 +56,15 @@ Numbered: TypeAlias = tuple[int, Encoded]
 
 @dataclass(slots=True)
 class SeedCount:
-    """Progress of seeding: records read, tasks added, records known before, bad records skipped.
+    """Progress of seeding.
 
-    conflicts: records whose key is stored with another payload: skipped, or added under numbered
-    keys, in which case `added` counts them too.
+    Attributes:
+        read: Records read.
+        added: Tasks added.
+        known: Records that the campaign had before.
+        bad: Bad records, skipped.
+        conflicts: Records whose key is stored with another payload: skipped, or added under
+            numbered keys, in which case `added` counts them too.
     """
 
     read: int = 0

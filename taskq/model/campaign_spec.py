@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, Final
 
+from typing_extensions import TypedDict
+
 from taskq.model.errors import InvalidCampaign
 from taskq.model.handler import Handler
 from taskq.model.requirements import MEMORY, check_requires, memory_sizes
@@ -103,14 +105,18 @@ class RetryPolicy:
         metavar="CLASS",
     )
     max_lost_nodes: int = _attempts(
-        "different nodes on which a task's agents were lost after which it is failed, as poison", 3
+        "different nodes on which agents were lost with a task before it is failed, as poison", 3
     )
     max_out_of_time: int = _attempts(
-        "attempts in a row, without progress, that were handed back since their agents had no time "
-        "left after which a task is failed, as "
-        "[too-long](task-life.md#when-the-time-is-too-short)",
+        "attempts in a row that make no progress before their agent's time is over, until the task "
+        "is failed, as [too-long](task-life.md#when-the-time-is-too-short)",
         5,
     )
+
+    @classmethod
+    def from_settings(cls, kept: Mapping[str, Any]) -> RetryPolicy:
+        """Return the rules among the settings of a campaign that the database keeps."""
+        return cls(**{name: kept[name] for name in settings(cls)})
 
     def __post_init__(self) -> None:
         keep_checked(self)
@@ -125,8 +131,8 @@ class RetryPolicy:
 class CampaignSpec:
     """Settings of a campaign, checked on construction.
 
-    handler: None for a campaign that only holds others, or whose agents need no handler.
-    params: shared by all tasks: any JSON object of 256 KiB at most.
+    The handler is None for a campaign that only holds others, or whose agents need no handler. The
+    parameters `params` are shared by all tasks: any JSON object of 256 KiB at most.
     """
 
     path: str = setting(
@@ -193,8 +199,8 @@ class CampaignSpec:
     )
     memory: tuple[int, ...] = _resource(
         MEMORY,
-        "memory that an attempt may occupy, as `4G`; or up to 8 growing sizes, the next one for a "
-        "task that has run out of memory",
+        "memory that an attempt may occupy, such as `4G`; or up to 8 growing sizes, the next one "
+        "for a task that has run out of memory",
         (),
         check=memory_sizes,
         kept=lambda sizes: list(map(size_text, sizes)),
@@ -217,7 +223,7 @@ class CampaignSpec:
     )
     requires: tuple[str, ...] = setting(
         TEXTS,
-        "tags that an agent must offer: `NAME`, `NAME=VALUE` or `NAME>=NUMBER`, as `mem>=16`",
+        "tags that an agent must offer: `NAME`, `NAME=VALUE` or `NAME>=NUMBER`, such as `mem>=16`",
         (),
         check=lambda _, tags: check_requires(tags),
         metavar="TAG",
@@ -317,17 +323,21 @@ class CampaignSpec:
 
     @classmethod
     def from_settings(cls, path: str, kept: Mapping[str, Any]) -> CampaignSpec:
-        """Return the campaign at a path whose settings the database keeps."""
-        own, retry = dict(kept), {}
-        for name in settings(RetryPolicy):
-            retry[name] = own.pop(name)
-        handler = own.pop("handler")
-        return cls(
-            path,
-            handler=None if handler is None else Handler.from_json(handler),
-            retry=RetryPolicy(**retry),
-            **own,
-        )
+        """Return the campaign at a path whose settings the database keeps.
+
+        Raise `InvalidCampaign` if its handler, which a login can store by SQL, is none.
+        """
+        of_retry = settings(RetryPolicy)
+        own = {name: value for name, value in kept.items() if name not in of_retry}
+        stored = own.pop("handler")
+        try:
+            handler = None if stored is None else Handler.from_json(stored)
+        except InvalidCampaign as error:
+            raise InvalidCampaign(
+                f"the handler that is stored for {path} cannot be read: {error}; replace it by "
+                f"`taskq campaign change {path} --campaign-file FILE` or `Campaign.change`"
+            ) from None
+        return cls(path, handler=handler, retry=RetryPolicy.from_settings(kept), **own)
 
     def differences(self, other: CampaignSpec) -> list[str]:
         """Return the names of the fields that differ in another spec."""
@@ -351,6 +361,34 @@ class CampaignSpec:
             retry=RetryPolicy(**known_only("retry", retry, settings(RetryPolicy))),
             **table,
         )
+
+
+class CallSettings(TypedDict, total=False):
+    """The fields of `CampaignSpec` that `Client.map` takes as keywords, for type checkers.
+
+    A test compares names and types with the fields.
+    """
+
+    description: str
+    retry: RetryPolicy
+    time_limit_s: float | None
+    max_running: int | None
+    max_running_per_site: int | None
+    max_failure_share: float | None
+    checkpoint_bytes: int | None
+    checkpoint_every_s: float
+    output_bytes: int | None
+    output_total_bytes: int
+    cores: int | None
+    memory: tuple[int, ...]
+    gpus: int | None
+    weight: float
+    requires: tuple[str, ...]
+    on_disconnect: str
+    late_results: str
+    hedge: float | None
+    front: bool
+    best: str | None
 
 
 for _kind in (RetryPolicy, CampaignSpec):

@@ -87,9 +87,12 @@ class InvalidTask(UsageError):
 class Clash:
     """A record whose key is stored with another payload.
 
-    stored, offered: excerpts of both payloads as JSON text from where they first differ: at most
-    200 characters, with unprintable characters escaped. number: position of the record among the
-    seeded ones, from 1; in a file, the number of its last line.
+    Attributes:
+        stored: Excerpt of the payload as JSON text from where both first differ: at most 200
+            characters, with unprintable characters escaped.
+        offered: The same of the record's payload.
+        number: Position of the record among the seeded ones, from 1; in a file, the number of its
+            last line.
     """
 
     key: str
@@ -101,9 +104,11 @@ class Clash:
 class KeyConflict(InvalidTask):
     """Keys are stored with other payloads; nothing of the call or chunk was added.
 
-    count: number of such records. clashes: some of them, in order. too_long: whether a key is too
-    long for the number that the call asked for. added: tasks that the same seeding added in
-    earlier chunks, which stay.
+    Attributes:
+        count: Number of such records.
+        clashes: Some of them, in order.
+        too_long: Whether a key is too long for the number that the call asked for.
+        added: Tasks that the same seeding added in earlier chunks, which stay.
     """
 
     def __init__(
@@ -127,9 +132,12 @@ class InvalidCampaign(UsageError):
 
 
 class InvalidFilter(UsageError):
-    """A filter is not well formed. reason: why. excerpt: the place, with a caret below it.
+    """A filter is not well formed.
 
-    column: of the place, from 0.
+    Attributes:
+        reason: Why.
+        excerpt: The place, with a caret below it.
+        column: Of the place, from 0.
     """
 
     def __init__(self, reason: str, text: str, column: int) -> None:
@@ -155,7 +163,11 @@ class ValueRefused(UsageError):
 
 
 class NotOverGateway(UsageError):
-    """The call needs PostgreSQL, and the connection is to a gateway. call: its name."""
+    """The call needs PostgreSQL, and the connection is to a gateway.
+
+    Attributes:
+        call: Its name.
+    """
 
     def __init__(self, call: str) -> None:
         super().__init__(
@@ -171,7 +183,11 @@ class NotFound(TaskqError):
 
 
 class UnknownCampaign(NotFound):
-    """No such campaign. path: of the call."""
+    """No such campaign.
+
+    Attributes:
+        path: The campaign's.
+    """
 
     def __init__(self, path: str) -> None:
         super().__init__(f"no campaign {path}; `taskq tree` shows what there is")
@@ -191,7 +207,8 @@ class Conflict(TaskqError):
 class FunctionChanged(Conflict):
     """A campaign holds the results of another function, or of other parameters or inputs.
 
-    differs: which of "function", "params" and "inputs".
+    Attributes:
+        differs: Which of "function", "params" and "inputs".
     """
 
     def __init__(self, message: str, differs: Sequence[str]) -> None:
@@ -200,7 +217,11 @@ class FunctionChanged(Conflict):
 
 
 class CampaignPaused(Conflict):
-    """A campaign has paused itself while somebody waits for its results. why: its reason."""
+    """A campaign has paused itself while somebody waits for its results.
+
+    Attributes:
+        why: Its reason.
+    """
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path} has paused itself: {why}")
@@ -210,7 +231,9 @@ class CampaignPaused(Conflict):
 class TaskFailed(TaskqError):
     """A task has failed, and not by an exception that can be raised here.
 
-    error_class, error: as `taskq failures` shows them. tail: the end of its output.
+    Attributes:
+        error_class: As `taskq failures` shows it; so is `error`.
+        tail: The end of its output.
     """
 
     def __init__(self, key: str, error_class: str, error: str, tail: str = "") -> None:
@@ -222,7 +245,11 @@ class TaskFailed(TaskqError):
 
 
 class ResultNotTrusted(TaskqError):
-    """A result is a pickle of a class that the reader does not trust. name: of the class."""
+    """A result is a pickle of a class that the reader does not trust.
+
+    Attributes:
+        name: Of the class.
+    """
 
     def __init__(self, message: str, name: str = "") -> None:
         super().__init__(message)

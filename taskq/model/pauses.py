@@ -1,11 +1,21 @@
-"""Pauses of a waiting thread, which another thread can end."""
+"""Threads that work for a caller who may give up waiting, and pauses that this ends."""
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
-from typing import Final
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from typing_extensions import ParamSpec
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: Set in a thread that works for a caller who may give up waiting; giving up sets the event.
 GIVEN_UP: Final[ContextVar[threading.Event | None]] = ContextVar("GIVEN_UP", default=None)
@@ -22,3 +32,42 @@ def sleep(seconds: float) -> None:
         time.sleep(seconds)
     elif given_up.wait(seconds):
         raise GaveUp
+
+
+async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function in a thread of its own, which does not hold up the end of this program.
+
+    The threads of `asyncio.to_thread` are few, and a program waits for them at its end.
+    """
+    loop, given_up = asyncio.get_running_loop(), threading.Event()
+    future: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+    context.run(GIVEN_UP.set, given_up)
+
+    def settle(how: Callable[[asyncio.Future[Any], Any], None], what: Any) -> None:
+        if not future.done():  # it is cancelled when nobody waits any more
+            how(future, what)
+
+    def work() -> None:
+        try:
+            result = context.run(function, *args, **kwargs)
+        except BaseException as error:  # noqa: BLE001  # the waiting coroutine gets it
+            outcome = partial(settle, fail, error)
+        else:
+            outcome = partial(settle, asyncio.Future.set_result, result)
+        with suppress(RuntimeError):  # nobody waits any more, not even the loop
+            loop.call_soon_threadsafe(outcome)
+
+    threading.Thread(target=work, name="taskq-aio", daemon=True).start()
+    try:
+        return await future
+    finally:
+        given_up.set()
+
+
+def fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    """Set an exception as a coroutine would raise it: a bare `StopIteration` ends the awaiter."""
+    if isinstance(error, StopIteration):
+        known, error = error, RuntimeError("the call raised StopIteration")
+        error.__cause__ = known
+    future.set_exception(error)

@@ -20,7 +20,10 @@ MAX_TAGS: Final = 32
 MAX_SIZES: Final = 8
 #: Sizes of memory, one or several, as `memory_sizes` takes them.
 MEMORY: Final = ValueKind(
-    "a size as `4G`, or a list of up to 8", "SIZES", "sizes, as 4G,8G", lambda text: text.split(",")
+    "a size such as `4G`, or a list of up to 8",
+    "SIZE",
+    "sizes, such as 4G,8G",
+    lambda text: text.split(","),
 )
 
 _NAME = r"[A-Za-z][A-Za-z0-9_.-]{0,62}"
@@ -52,7 +55,7 @@ def _meets(tag: str, offer: str) -> bool:
 
 def check_requires(tags: object) -> tuple[str, ...]:
     """Return the requirements as a tuple; raise `InvalidCampaign`, which names a wrong tag."""
-    form = "NAME, NAME=VALUE or NAME>=NUMBER, as gpu, arch=a100 or mem>=16"
+    form = "NAME, NAME=VALUE or NAME>=NUMBER, such as gpu, arch=a100 or mem>=16"
     try:
         return _checked("requires", tags, _REQUIREMENT, form)
     except UsageError as error:

@@ -27,6 +27,7 @@ NOT_BEGUN: Final = ("waiting", "delayed")
 UNFINISHED: Final = (*NOT_BEGUN, "working")
 FINAL: Final = ("done", "failed", "cancelled")
 STATUSES: Final = (*UNFINISHED, *FINAL)
+RETRIABLE: Final = ("failed", "cancelled", "delayed", "done")
 
 
 class NamedCampaign(Protocol):
@@ -111,9 +112,10 @@ class Seed:
     _kept: Encoded | None = field(default=None, init=False, repr=False, compare=False)
 
     def checked(self) -> Self:
-        """Return this seed if it keeps the limits, else raise `InvalidTask`.
+        """Return this seed with its encoded payload, which must not change afterwards.
 
-        It keeps the encoded payload, so the payload must not change afterwards.
+        Raises:
+            InvalidTask: It breaks a limit.
         """
         object.__setattr__(self, "_kept", self.encoded())
         return self
@@ -164,8 +166,17 @@ def _check_payload(text: str) -> None:
 
 def derived_key(payload: Mapping[str, Any]) -> str:
     """Return the key for a payload without one: a digest of its canonical JSON."""
-    canonical = _encode_canonical(payload)
-    return "sha256:" + hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+    return key_of(canonical(payload))
+
+
+def canonical(payload: Mapping[str, Any]) -> str:
+    """Return the JSON of a payload, the same for equal payloads, in ASCII."""
+    return _encode_canonical(payload)
+
+
+def key_of(text: str) -> str:
+    """Return the key that is a digest of text."""
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
 def is_within(path: str, scope: str) -> bool:

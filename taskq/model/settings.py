@@ -175,9 +175,10 @@ def keep_checked(of: Any) -> None:
 
 
 def described(of: type) -> str:
-    """Return the settings of a dataclass for its docstring, one a line."""
-    return "".join(
-        f"\n    {name}: {one.plain}" + (f"; {one.values}" if one.choices or one.range else "")
+    """Return the settings of a dataclass as a section of its docstring, one a line."""
+    return "\n    Attributes:" + "".join(
+        f"\n        {name}: {one.plain[0].upper()}{one.plain[1:]}"
+        f"{f'; {one.values}' if one.choices or one.range else ''}."
         for name, one in settings(of).items()
     )
 

@@ -1,6 +1,6 @@
 """Rows that the queue returns, as frozen dataclasses.
 
-Instants are aware datetimes; names that end in `_s` are seconds.
+Instants are aware datetimes; names that end in `_s` are seconds. `campaign` is the path of one.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from typing import Any
 class Status:
     """Counts of a campaign's tasks by status.
 
-    state: open, paused or cancelled, by the campaign itself or one above it. paused_why: why the
-    campaign paused itself; None if it did not. children: number of campaigns directly below.
-    failures, losses: attempts that failed, or whose agent was lost, since the campaign exists.
+    Attributes:
+        state: Open, paused or cancelled, by the campaign itself or one above it.
+        paused_why: Why the campaign paused itself; None if it did not.
+        children: Number of campaigns directly below.
+        failures: Attempts that failed, in all.
+        losses: Attempts whose agent was lost, in all.
     """
 
     campaign_id: int
@@ -51,7 +54,7 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class SecondAttempt:
-    """A task that was hedged, and is at work again. campaign: its path.
+    """A task that was hedged, and is at work again.
 
     host, run_s: of the attempt at work. first_host, first_run_s: of the attempt that was slow,
     which may have ended.
@@ -79,11 +82,14 @@ class Hedges:
 
 @dataclass(frozen=True, slots=True)
 class TaskView:
-    """State of a task. claimed_at, host: of the agent that works on it; None without an agent.
+    """State of a task.
 
-    progress, progress_note: how far it is, from 0 to 1 and in words, as reported with its agent's
-    heartbeats; None if it reports none. campaign: its path. failures, losses: since it was last
-    retried; for a task that is done, of all its attempts.
+    Attributes:
+        failures: Since it was last retried; for a task that is done, of all its attempts.
+        losses: The same for attempts whose agent was lost.
+        claimed_at: When the agent that works on it claimed it; None without an agent.
+        host: Of that agent.
+        progress: From 0 to 1, as its agent's heartbeats report; with `progress_note` in words.
     """
 
     campaign: str
@@ -104,7 +110,7 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An accepted result and its attempt. campaign: its path. phases: seconds by phase."""
+    """An accepted result and its attempt, with seconds by phase."""
 
     campaign: str
     task_id: int
@@ -122,7 +128,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed task with its last attempt, if recorded. campaign: its path."""
+    """A failed task with its last attempt, whose fields are None if it was not recorded."""
 
     campaign: str
     task_id: int
@@ -143,12 +149,13 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class FailureCause:
-    """A group of failed, lost or refused attempts with one cause; the latest is the example.
+    """One of `causes` groups of failed, lost or refused attempts; the latest is the example.
 
-    campaign: its path. cause: the common message, with numbers replaced by `#`; if it only says
-    how the program ended, the last line of its output follows. causes: number of such groups.
-    hosts: number of hosts; some_hosts: attempts by host, for the five hosts with most attempts.
-    example_line: the last line of output.
+    Attributes:
+        cause: The common message, with numbers replaced by `#`; if it only says how the program
+            ended, the last line of its output follows.
+        some_hosts: Attempts by host, for the five hosts with most attempts.
+        example_line: The last line of output.
     """
 
     campaign: str
@@ -168,7 +175,7 @@ class FailureCause:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt that has ended. tail: the end of the payload's output."""
+    """An attempt that has ended, with seconds by phase and the end of its output as `tail`."""
 
     attempt: int
     outcome: str
@@ -190,12 +197,11 @@ class AgentView:
     """An open session. silent_s: since its last heartbeat. working: attempts that it holds.
 
     offers: the tags of its node. draining: whether it leaves when its attempts have ended. token:
-    the name of the token that opened it; None for a direct agent. trouble: from its last heartbeat:
-    `failures` in a row, all fast, the last with `error_class`, so that the agent makes one attempt
-    at a time, the next `try_in_s` after that heartbeat; None if there is no trouble. suspect: why
-    its host is suspicious, so that the agent is slowed as well; None if it is not. lease_s: seconds
-    of silence after which it counts as lost; expires_at: when it does, without another heartbeat.
-    banned: why it drains, if its host or site is banned.
+    the name of the token that opened it; None for a direct agent. trouble: why it makes one attempt
+    at a time: `failures` in a row, all fast, the last with `error_class`; the next `try_in_s` after
+    its last heartbeat; None if it does not. warnings: words, see `taskq_agent.protocol`. suspect:
+    why its host is suspicious, which slows it too; None if it is not. lease_s: seconds of silence
+    after which it counts as lost; expires_at: when, if none comes. banned: why a ban drains it.
     """
 
     session_id: int
@@ -213,6 +219,7 @@ class AgentView:
     draining: bool
     token: str | None
     trouble: dict[str, Any] | None
+    warnings: list[str]
     suspect: str | None
     lease_s: float
     expires_at: datetime

@@ -34,6 +34,10 @@ import sys
 if sys.version_info < (3, 9):
     sys.exit("taskq-agent needs Python 3.9 or later, this is " + sys.version.split()[0])
 
+import taskq_agent_bytecode
+
+sys.path[0] = taskq_agent_bytecode.importable(sys.path[0])
+
 from taskq_agent.__main__ import main
 
 sys.exit(main())
@@ -71,7 +75,10 @@ def _members() -> Iterator[tuple[str, bytes]]:
     yield f"{DISTRIBUTION.replace('-', '_')}-{VERSION}.dist-info/METADATA", _METADATA.encode()
     package = Path(taskq_agent.__file__).parent
     for path in package.rglob("*.py"):
-        yield f"taskq_agent/{path.relative_to(package).as_posix()}", path.read_bytes()
+        name = path.relative_to(package).as_posix()
+        # It runs before the package is imported.
+        place = f"taskq_agent_{name}" if name == "bytecode.py" else f"taskq_agent/{name}"
+        yield place, path.read_bytes()
 
 
 def main() -> None:

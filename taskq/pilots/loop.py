@@ -28,13 +28,13 @@ from taskq.model.views import PilotJob, PilotView
 from taskq.pilots.drivers import (
     Driver,
     MakeDriver,
-    job_name,
     make_driver,
-    script_of,
+    program,
     with_exit_codes,
 )
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import PartialAnswer
+from taskq.pilots.pilot_file import pilot_settings
 from taskq.pilots.planner import Plan
 from taskq.pilots.reconcile import (
     Change,
@@ -45,7 +45,7 @@ from taskq.pilots.reconcile import (
     looked_at,
     reconcile,
 )
-from taskq.pilots.settings import PilotSettings, pilot_settings
+from taskq.pilots.settings import PilotSettings
 from taskq.pilots.store import Pilots
 
 #: Seconds between the rounds of a loop.
@@ -266,19 +266,19 @@ class PilotLoop:
     def _submit(
         self, case: _Case, jobs: Sequence[PilotJob], made: Plan, stop: threading.Event
     ) -> tuple[int, str | None]:
-        """Submit jobs one by one; the first failure ends the round's submissions."""
+        """Submit jobs, as many together as the pilot says; the first failure ends that."""
         places = Counter(job.place for job in jobs if job.status != "ended" and job.place)
-        done, trouble = 0, None
+        pilot_id, done, trouble = case.pilot.pilot_id, 0, None
         try:
-            for _ in range(made.submit):
-                if stop.is_set() or not self._hold(case.pilot.pilot_id, TERM_S):
-                    break
+            while done < made.submit and not stop.is_set() and self._hold(pilot_id, TERM_S):
                 place = case.driver.prepare(places)
-                if not self._submit_one(case, place):
+                wanted = min(made.submit - done, case.settings.array)
+                submitted = self._submit_together(case, place, wanted)
+                done += submitted
+                if submitted < wanted:
                     break
-                done += 1
                 if place is not None:
-                    places[place] += 1
+                    places[place] += submitted
         except BatchSystemError as error:
             trouble = str(error)
             live = done + sum(job.status != "ended" for job in jobs)
@@ -286,53 +286,52 @@ class PilotLoop:
             self._note(case, [], after)
         return done, trouble
 
-    def _submit_one(self, case: _Case, place: str | None) -> bool:
-        """Submit a job; return whether another one is allowed."""
+    def _submit_together(self, case: _Case, place: str | None, wanted: int) -> int:
+        """Submit jobs together; return how many, fewer than wanted if no more are allowed."""
         begun = time.monotonic()
-        number = self._database.value(
-            "begin_pilot_job",
+        rows = self._database.rows(
+            "begin_pilot_jobs",
             pilot=case.pilot.pilot_id,
             holder=self._holder,
             place=place,
             most=case.settings.most,
+            wanted=wanted,
         )
-        if number is None:
-            return False
-        name = job_name(case.pilot, number)
-        script = script_of(case.pilot, number, case.driver)
+        if not rows:
+            return 0
+        names = [row["name"] for row in rows]
+        script = case.driver.script(names, case.pilot.path, program())
         if time.monotonic() - begun > _SUBMIT_WITHIN_S:
             raise BatchSystemError("this machine stood still for too long to submit a job")
+        refusal: BatchSystemError | None = None
         try:
-            seen = case.driver.submit(name, script, place)
+            seen = dict(zip(names, case.driver.submit(names, script, place), strict=True))
         except BatchSystemError as error:
-            # It may have come through. If nobody can say now, a later round sees it by its name.
-            known = self._known(case.driver, name)
-            if known is None:
-                raise
-            if known.state == "ended":
-                refused = Change(number, name, "ended", outcome="refused", why=str(error))
-                self._note(case, [refused], None)
-                raise
-            seen = known
-        self._note(case, [Change(number, name, seen.state, seen.native_id or None, place)], None)
-        return True
-
-    def _known(self, driver: Driver, name: str) -> SeenJob | None:
-        """Return a job whose submission failed, ended if it is not there; None if unknown."""
-        try:
-            seen = with_exit_codes(driver, [name], driver.jobs([name]))
-            return seen.get(name, SeenJob("", "ended"))
-        except BatchSystemError:
-            return None
+            refusal = error
+            # They may have come through. If nobody can say now, a later round sees them by name.
+            try:
+                seen = with_exit_codes(case.driver, names, case.driver.jobs(names))
+            except BatchSystemError:
+                raise error from None
+        live = {name: job for name, job in seen.items() if job.state != "ended"}
+        changes = [
+            Change(row["number"], row["name"], job.state, job.native_id or None, place)
+            if (job := live.get(row["name"])) is not None
+            else Change(row["number"], row["name"], "ended", outcome="refused", why=str(refusal))
+            for row in rows
+        ]
+        self._note(case, changes, None)
+        if refusal is not None and not live:
+            raise refusal
+        return len(live)
 
     def _cancel(self, case: _Case, jobs: Sequence[PilotJob], made: Plan) -> int:
         """Cancel queued jobs, the latest submissions first."""
         queued = [job for job in jobs if job.status == "queued" and job.cancelled_at is None]
         chosen = queued[: made.cancel]
         if chosen:
-            case.driver.cancel(
-                [SeenJob(job.native_id or "", "queued", place=job.place) for job in chosen]
-            )
+            seen = [SeenJob(one.native_id or "", "queued", place=one.place) for one in chosen]
+            case.driver.cancel(seen)
             asked = [
                 Change(job.number, job.name, "queued", why=job.why, cancelled=True)
                 for job in chosen

@@ -50,15 +50,17 @@ class PilotJobs:
     """The pilot's live jobs, and all agents that serve its campaigns.
 
     queued: for how many seconds each has waited in the batch system; waits: its words for that, of
-    the jobs for which it has any. serving: for how many seconds
-    each job whose agent was heard has run. settling: jobs whose agent was first heard a moment ago
-    and may not have claimed yet. started_lately: jobs that began within the last minute. slots: of
-    all agents that serve the campaigns and offer at least what this pilot's agents do.
+    the jobs for which it has any. missing: live jobs that its latest answer lacked. serving: for
+    how many seconds each job whose agent was heard has run. settling: jobs whose agent was first
+    heard a moment ago and may not have claimed yet. started_lately: jobs that began within the last
+    minute. slots: of all agents that serve the campaigns and offer at least what this pilot's
+    agents do.
     """
 
     submitting: int = 0
     queued: tuple[float, ...] = ()
     waits: tuple[str, ...] = ()
+    missing: int = 0
     starting: int = 0
     serving: tuple[float, ...] = ()
     settling: int = 0
@@ -115,6 +117,11 @@ def plan(
     made.why.append(_about_fleet(settings, fleet))
     if fleet.waits:
         made.why.append(_sentence(f"The queue says: {_most_common(fleet.waits)}"))
+    if fleet.missing:
+        made.why.append(
+            f"{counted(fleet.missing, 'job')} not in the batch system's latest answer: still "
+            "counted, until several answers in a row lack them."
+        )
     if state.trouble is not None and not (state.retry_in_s or state.paused_why):
         made.why.append(_sentence(f"The last trouble: {state.trouble}"))
     if state.status == "removed":
@@ -209,8 +216,9 @@ def _plan_more(
     at_hand = math.floor(_at_hand(settings, work, fleet, made.why))
     wanted = max(0, min(by_number, by_time - at_hand))
     made.why.append(
-        f"Besides the {at_hand:,} at work, {counted(wanted, 'job')} wanted: {by_number:,} could be "
-        f"filled, and {by_time:,} in all would each have {_time(_least_work_s(settings))} of work "
+        f"In addition to the {at_hand:,} at work, {counted(wanted, 'job')} wanted: {by_number:,} "
+        f"could be filled, and {by_time:,} in all would each have "
+        f"{_time(_least_work_s(settings))} of work "
         f"a {'core' if slots == settings.cores else 'slot'}."
     )
     need = wanted - fleet.coming

@@ -196,11 +196,11 @@ def health(
     before: the failures in a row so far. heard: whether an agent was heard for the first time since
     the last failure. refusal: the batch system's words, if a submission has failed. alone: whether
     no job is live. If some are, a refusal may be a limit of the site, so the pilot only waits. Jobs
-    that vanish together, unheard, count as one failure: the batch system's rather than each job's.
+    that vanish or never come together, unheard, count as one failure: the batch system's rather
+    than each job's.
     """
-    died = [change for change in changes if change.outcome in ("died", "refused")]
-    vanished = [one for one in changes if one.outcome == "vanished" and not one.heard][:1]
-    died += vanished
+    died = [change for change in changes if change.outcome == "died"]
+    died += [one for one in changes if one.outcome in UNPROVEN and not one.heard][:1]
     if not died and refusal is None:
         return SubmissionHealth(0, "") if heard and before else None
     failures = (0 if heard else before) + len(died) + (refusal is not None)

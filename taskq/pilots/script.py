@@ -37,18 +37,21 @@ def job_script(
     settings: PilotSettings,
     *,
     path: str,
-    name: str,
+    names: Sequence[str],
     program: Sequence[str],
     head: Sequence[str] = (),
     day: str = "",
+    index: str = "",
 ) -> str:
-    """Return the script of one job.
+    """Return the script of one job, or of several that are the elements of an array.
 
     settings: with folder, token_file and ca as they are where the job runs. path: the campaign to
-    serve. name: of the job and the agent. program: words that start `taskq`, for a direct agent.
-    head: first lines, for the batch system. day: the folder for the job's files, below its own.
+    serve. names: of the jobs and their agents. program: words that start `taskq`, for a direct
+    agent. head: first lines, for the batch system. day: the folder for the job's files, below its
+    own. index: what the shell expands to the index of an element.
     """
-    argv = _agent(settings, path, name, program)
+    name = names[0] if len(names) == 1 else f'{shared_name(names[0])}_"{index}"'
+    argv = _agent(settings, path, program)
     text = _HEAD.format(
         head="".join(f"{line}\n" for line in head),
         folder=shlex.quote(settings.folder),
@@ -57,13 +60,17 @@ def job_script(
     if settings.setup:
         text += settings.setup.rstrip("\n") + "\n"
     return text + _RUN.format(
-        agent=" \\\n    ".join(map(shlex.join, argv)), stem=f"{day}/{name}" if day else name
+        agent=" \\\n    ".join([*map(shlex.join, argv), f"--name {name}"]),
+        stem=f"{day}/{name}" if day else name,
     )
 
 
-def _agent(
-    settings: PilotSettings, path: str, name: str, program: Sequence[str]
-) -> list[list[str]]:
+def shared_name(name: str) -> str:
+    """Return the name that the batch system has for a job; elements of an array share it."""
+    return name.partition("_")[0]
+
+
+def _agent(settings: PilotSettings, path: str, program: Sequence[str]) -> list[list[str]]:
     """Return the command that starts the agent, grouped for display.
 
     taskq's own options come last, so that they win over further options.
@@ -77,7 +84,7 @@ def _agent(
         argv += [["--insecure-http"]] if settings.insecure_http else []
     else:
         argv = [[*program, "agent", "run"], *further]
-    argv += [["--campaign", path], ["--name", name], ["--slots", str(settings.slot_count)]]
+    argv += [["--campaign", path], ["--slots", str(settings.slot_count)]]
     argv += [["--idle-timeout", f"{settings.idle_timeout:g}"]]
     argv += [["--offer", tag] for tag in settings.all_offers if tag != PROTOCOL_TAG]
     argv += [["--site", settings.site]] if settings.site else []

@@ -5,16 +5,14 @@ They become lines of a job script and arguments of programs, so each value must 
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from taskq.model.errors import UsageError
-from taskq.model.requirements import check_offers
 from taskq.model.settings import (
     FLAG,
     TEXT,
@@ -23,37 +21,25 @@ from taskq.model.settings import (
     WHOLE,
     ValueKind,
     described,
-    known_only,
     setting,
     settings,
 )
-from taskq_agent import arguments
 from taskq_agent.resources import Resources, offers, with_protocol
 from taskq_agent.text import size_in_bytes
 
 DRIVERS: Final = ("slurm", "pbs", "htcondor", "kubernetes", "local", "ssh")
 MAX_JOBS: Final = 100_000
+#: Slurm's own limit is 1,001 unless a site sets another.
+MAX_ARRAY: Final = 1_000
 MAX_CORES: Final = 4_096
 #: The part of its time that an agent keeps to hand back unfinished tasks.
 RESERVE_S: Final = 30.0
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _WORD = re.compile(r"[A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200}")
-# No quotes, so that a value with spaces can be put between quotes.
-_OPTION = re.compile(
-    r"--[a-z][a-z0-9-]{0,40}"
-    r"(=[A-Za-z0-9_.,:/@%+=\[\]&|*()-][A-Za-z0-9_.,:/@%+=\[\]&|*() -]{0,199})?"
-)
-_PBS_OPTION = re.compile(
-    r"(-[A-Za-z]( [A-Za-z0-9_.,:/@%+=\[\]&|*()-]{1,200})?"
-    r"|[A-Za-z][A-Za-z0-9_]{0,60}=[A-Za-z0-9_.,/@%-]{1,200})"
-)
-_HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")
-_COMMAND = re.compile(r"(\+|My\.)?[A-Za-z][A-Za-z0-9_]{0,60} *= *[ -~]{0,1000}(?<!\\)")
 _IMAGE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.:/@-]{0,300}")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _CONTEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+-]{0,252}")
-_FOLDER = re.compile(r"/[A-Za-z0-9_.,+=@/-]{1,200}")
+FOLDER_FORM = re.compile(r"/[A-Za-z0-9_.,+=@/-]{1,200}")
 _MAX_CHARS: Final = 20_000
 _MAX_LINE_CHARS: Final = 4_096
 _MOST_TEXTS: Final = 1_000
@@ -62,33 +48,6 @@ _NOTHING: Final = (None, (), "", False)
 LINES: Final = ValueKind("text of several lines", "FILE")
 #: The kind of a setting that is the path of a file.
 FILE: Final = ValueKind("text", "FILE")
-#: Drivers whose jobs must get no secret from this machine's environment.
-_FAR: Final = ("pbs", "htcondor", "kubernetes", "ssh")
-#: Of the drivers with `options`: their form, in a pattern and in words, and those that taskq sets.
-_OPTIONS: Final = {
-    "slurm": (
-        _OPTION,
-        "--name=value, without quotes",
-        re.compile("--(job-name|output|error|time|array|wrap|requeue|parsable)(=|$)"),
-    ),
-    "pbs": (
-        _PBS_OPTION,
-        "`-P wisdom`, an option of qsub, or model=bro, a resource of the chunk",
-        re.compile(r"-[CIJNSejkorz]|-l (select|walltime)=|(ncpus|mem|ngpus)="),
-    ),
-    "htcondor": (
-        _COMMAND,
-        "NAME = VALUE, one line of a submit description",
-        re.compile(
-            "(arguments|batch_name|encrypt_input_files|error|executable|leave_in_queue|output"
-            "|periodic_remove|queue|should_transfer_files|transfer_input_files"
-            "|transfer_output_files|universe|when_to_transfer_output) *=",
-            re.IGNORECASE,
-        ),
-    ),
-}
-# Fields of a pod that taskq sets itself.
-_OURS_OF_A_POD: Final = ("activeDeadlineSeconds", "initContainers", "restartPolicy")
 
 
 def _line(name: str, value: object, most: int = _MAX_LINE_CHARS) -> str:
@@ -112,7 +71,7 @@ def _lines(name: str, value: object) -> tuple[str, ...]:
     return tuple(_line(name, one) for one in value)
 
 
-def _of_form(form: re.Pattern[str], what: str) -> Callable[[str, object], str]:
+def of_form(form: re.Pattern[str], what: str) -> Callable[[str, object], str]:
     """Return a check that a value is a line of this form."""
 
     def check(name: str, value: object) -> str:
@@ -124,13 +83,13 @@ def _of_form(form: re.Pattern[str], what: str) -> Callable[[str, object], str]:
     return check
 
 
-_check_host: Final = _of_form(_HOST, "names of hosts, as node7 or me@node7.example.org")
 _count: Final = partial(setting, WHOLE, low=1)
 _time: Final = partial(setting, TIME, high=31_536_000)
 _several: Final = partial(setting, TEXTS, default=(), check=_lines)
-_word: Final = partial(setting, TEXT, default=None, check=_of_form(_WORD, "one word"))
+_word: Final = partial(setting, TEXT, default=None, check=of_form(_WORD, "one word"))
 _path: Final = partial(setting, FILE, default=None, check=_line)
 _batch: Final = ("slurm", "pbs", "htcondor")
+_sized: Final = partial(_word, drivers=(*_batch, "kubernetes"))
 _kubernetes: Final = partial(setting, default=None, drivers=("kubernetes",))
 
 
@@ -142,7 +101,7 @@ class PilotSettings:
         TEXT,
         "where jobs write and find the agent, which Slurm's and PBS's nodes must see; with ssh, on "
         "each host; `~/taskq-pilots/NAME` if it is left out",
-        check=_of_form(_FOLDER, "an absolute path of letters, digits and ._,+=@-"),
+        check=of_form(FOLDER_FORM, "an absolute path of letters, digits and ._,+=@-"),
         metavar="FOLDER",
     )
     cores: int = _count("cores of a job", 1, high=MAX_CORES)
@@ -157,6 +116,12 @@ class PilotSettings:
     backlog: int = _count(
         "most jobs that wait in the batch system, while it lets few through", 2, high=MAX_JOBS
     )
+    array: int = _count(
+        "most jobs that are submitted together, as one job array; `backlog` says how many may wait",
+        1,
+        high=MAX_ARRAY,
+        drivers=("slurm", "htcondor"),
+    )
     least_work: float = _time(
         "work for each slot that justifies another job, as far as a job can do it",
         300.0,
@@ -168,7 +133,9 @@ class PilotSettings:
         option="--offer",
         metavar="TAG",
     )
-    site: str = setting(TEXT, "site of the agents; none: their token's name", "", check=_line)
+    site: str = setting(
+        TEXT, "site of the agents; none: their token's name", "", check=_line, metavar="SITE"
+    )
     gateways: tuple[str, ...] = _several(
         "gateway of the agents; none: they connect to the loop's database",
         option="--gateway",
@@ -199,29 +166,27 @@ class PilotSettings:
     partition: str | None = _word("partition of Slurm, queue of PBS", drivers=("slurm", "pbs"))
     account: str | None = _word("account; of HTCondor, accounting group", drivers=_batch)
     qos: str | None = _word("quality of service", drivers=("slurm",))
-    memory: str | None = _word(
-        "memory of a job, as the batch system spells it: `64G`, `64Gi`",
-        drivers=(*_batch, "kubernetes"),
+    memory: str | None = _sized(
+        "memory of a job, as the batch system spells it: `64G`, `64Gi`", metavar="SIZE"
     )
-    gpus: str | None = _word(
-        "GPUs of a job: `2`, of Slurm also `a100:2`, of Kubernetes `amd.com/gpu:2`",
-        drivers=(*_batch, "kubernetes"),
+    gpus: str | None = _sized(
+        "GPUs of a job: `2`, of Slurm also `a100:2`, of Kubernetes `amd.com/gpu:2`", metavar="N"
     )
     image: str | None = _kubernetes(
         TEXT,
         "image of the container, with Python or that of `--interpreter`",
-        check=_of_form(_IMAGE, "the name of an image"),
+        check=of_form(_IMAGE, "the name of an image"),
     )
     namespace: str | None = _kubernetes(
         TEXT,
         "namespace of the jobs; none: kubectl's",
-        check=_of_form(_LABEL, "the name of a namespace"),
+        check=of_form(_LABEL, "the name of a namespace"),
         metavar="NAME",
     )
     context: str | None = _kubernetes(
         TEXT,
         "cluster, as kubectl knows it; none: its own",
-        check=_of_form(_CONTEXT, "the name of a context"),
+        check=of_form(_CONTEXT, "the name of a context"),
         metavar="NAME",
     )
     pod: str | None = _kubernetes(
@@ -283,118 +248,3 @@ def _size(memory: str | None) -> int | None:
     """Return bytes, if batch systems agree on the notation: 64G, 64GB, 64Gi."""
     found = re.fullmatch(r"(\d{1,9}(\.\d{1,3})?[KMGT])(B|i|iB)?", memory or "")
     return size_in_bytes(found[1]) if found else None
-
-
-def check_name(name: str) -> str:
-    """Return a pilot's name if it is well formed; raise `UsageError`."""
-    if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r:.80} cannot be a pilot's name; use letters, digits and hyphens in lower "
-            "case, 40 at most"
-        )
-    return name
-
-
-def pilot_settings(driver: str, table: Mapping[str, Any]) -> PilotSettings:
-    """Return the settings in a table of a TOML file; raise `UsageError` that names the fault.
-
-    Times are numbers of seconds, or texts such as "12h".
-    """
-    if driver not in DRIVERS:
-        raise UsageError(f"no driver {driver!r:.40}; there are {', '.join(DRIVERS)}")
-    known = known_only("pilot", table, SETTINGS)
-    values = {name: _typed(name, value) for name, value in known.items() if value is not None}
-    if "folder" not in values:
-        raise UsageError("folder is missing: where the jobs' output goes")
-    made = PilotSettings(**values)
-    check_offers(made.offers)
-    for host in made.hosts:
-        _check_host("hosts", host)
-    for option in made.options:
-        _check_option(driver, option)
-    _check_gateways(made)
-    _check_driver(driver, made)
-    return made
-
-
-def _typed(name: str, value: Any) -> Any:
-    one = SETTINGS[name]
-    if one.kind is TIME and isinstance(value, str):
-        try:
-            value = one.parsed(value)
-        except ValueError:
-            raise UsageError(f"{name} is {value!r:.40}; it must be {TIME.form}") from None
-    return one.checked(value)
-
-
-def _check_option(driver: str, option: str) -> None:
-    form, words, ours = _OPTIONS.get(driver, _OPTIONS["slurm"])
-    if not form.fullmatch(option):
-        raise UsageError(f"the option {option!r:.80} must read {words}")
-    if ours.match(option):
-        raise UsageError(f"the option {option:.80} is set by taskq itself")
-
-
-def _check_kubernetes(settings: PilotSettings) -> None:
-    if settings.image is None:
-        raise UsageError("the driver kubernetes needs the image of a container (--image)")
-    if settings.pod is not None:
-        _check_pod(settings.pod)
-    if settings.memory is not None and not re.fullmatch(r"\d{1,9}[KMGT]i", settings.memory):
-        raise UsageError(f"memory is {settings.memory!r:.80}; it must read 512Mi or 64Gi")
-
-
-def _check_pod(text: str) -> None:
-    try:
-        pod = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"pod: not JSON: {error}") from None
-    if not isinstance(pod, dict):
-        raise UsageError("pod must be a JSON object: fields of a pod's specification")
-    for name in _OURS_OF_A_POD:
-        if name in pod:
-            raise UsageError(f"pod.{name} is set by taskq itself")
-    containers = pod.get("containers", [{}])
-    if not isinstance(containers, list) or len(containers) != 1 or type(containers[0]) is not dict:
-        raise UsageError("pod.containers must have one container, that of the agent")
-    for holder, name in ((pod, "volumes"), (containers[0], "volumeMounts")):
-        if not isinstance(holder.get(name, []), list):
-            raise UsageError(f"pod: {name} must be a list")
-
-
-def _check_gateways(settings: PilotSettings) -> None:
-    try:
-        for url in settings.gateways:
-            arguments.gateway(url)
-    except argparse.ArgumentTypeError as error:
-        raise UsageError(str(error)) from None
-    if settings.gateways and settings.token_file is None:
-        raise UsageError("agents show a gateway a site's token: give token_file (--token-file)")
-    if not settings.gateways and (settings.token_file or settings.ca or settings.insecure_http):
-        raise UsageError("token_file, ca and insecure_http go with gateways: give one (--gateway)")
-
-
-def _check_driver(driver: str, settings: PilotSettings) -> None:
-    for name, one in SETTINGS.items():
-        if one.drivers and driver not in one.drivers and getattr(settings, name) != one.default:
-            raise UsageError(
-                f"{name} goes with the driver {' or '.join(one.drivers)}, not with {driver}"
-            )
-    if driver == "ssh" and not settings.hosts:
-        raise UsageError("the driver ssh needs hosts (--host)")
-    if driver == "kubernetes":
-        _check_kubernetes(settings)
-    if driver == "pbs" and not re.fullmatch(r"\d{1,4}", settings.gpus or "1"):
-        raise UsageError(f"gpus is {settings.gpus!r:.80}; PBS takes a number, of a chunk's ngpus")
-    if driver in _FAR and not settings.gateways:
-        raise UsageError(
-            "agents on other hosts work through a gateway: give its URL (--gateway) and a site's "
-            "token (--token-file)"
-        )
-    if driver == "htcondor":  # a list in its submit description
-        for name in ("folder", "token_file", "ca"):
-            value = getattr(settings, name)
-            if value is not None and (not _FOLDER.fullmatch(value) or "," in value):
-                raise UsageError(
-                    f"{name} is {value!r:.80}; HTCondor takes letters, digits and ._+=@-"
-                )

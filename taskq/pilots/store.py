@@ -9,8 +9,9 @@ from taskq.db.access import Queries
 from taskq.model.errors import NotFound
 from taskq.model.seed import check_path
 from taskq.model.views import PilotJob, PilotView
+from taskq.pilots.pilot_file import check_name, pilot_settings
 from taskq.pilots.planner import PilotJobs, PilotState, Plan, Waiting, plan
-from taskq.pilots.settings import PilotSettings, check_name, pilot_settings
+from taskq.pilots.settings import PilotSettings
 
 PilotStatus: TypeAlias = Literal["active", "paused", "removed"]
 
@@ -38,7 +39,7 @@ class Pilots:
     ) -> bool:
         """Store a pilot, which a loop (`taskq pilot run`) acts on; return whether it is new.
 
-        settings: as `taskq.pilots.settings.pilot_settings` takes or returns them. replace: change
+        settings: as `pilot_file.pilot_settings` takes or returns them. replace: change
         the pilot of this name; its existing jobs go on as they were submitted.
 
         Raise `UsageError` for an invalid value, `NotFound` if there is no such campaign, `Conflict`
@@ -122,6 +123,7 @@ def fleet(jobs: Sequence[PilotJob], slots: int) -> PilotJobs:
         submitting=sum(job.status == "submitting" for job in jobs),
         queued=tuple(job.age_s for job in jobs if job.status == "queued"),
         waits=tuple(job.why for job in jobs if job.status == "queued" and job.why is not None),
+        missing=sum(job.missing_polls > 0 for job in jobs if job.status != "ended"),
         starting=sum(job.heard_at is None for job in running),
         serving=tuple(job.running_s or 0.0 for job in settled),
         settling=len(serving) - len(settled),

@@ -14,6 +14,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +24,7 @@ from taskq.db.address import Row
 from taskq.files.destination import opened
 from taskq.model.errors import Conflict, UsageError
 from taskq.model.pauses import sleep
-from taskq.model.views import Status
+from taskq.model.views import Result, Status
 
 #: The largest possible id.
 LAST_ID: Final = 2**63 - 1
@@ -92,6 +93,25 @@ class IdSet:
             place += 1
         return found
 
+    def remove(self, some: Iterable[int]) -> None:
+        """Remove ids, in time linear in the number of ranges."""
+        self.settle()
+        gone = sorted(set(some))
+        place, firsts, lasts = 0, array("q"), array("q")
+        for first, last in zip(self._firsts, self._lasts, strict=True):
+            begin = first
+            place = bisect_left(gone, first, place)
+            while place < len(gone) and gone[place] <= last:
+                if begin < gone[place]:
+                    firsts.append(begin)
+                    lasts.append(gone[place] - 1)
+                begin = gone[place] + 1
+                place += 1
+            if begin <= last:
+                firsts.append(begin)
+                lasts.append(last)
+        self._firsts, self._lasts = firsts, lasts
+
     def settle(self) -> None:
         """Merge added ids into the ranges, in time linear in the number of ranges."""
         if not self._new:
@@ -124,6 +144,7 @@ class Cursor:
     def __init__(self) -> None:
         self._of: tuple[str, datetime] | None = None
         self._given: defaultdict[int, IdSet] = defaultdict(IdSet)
+        self._withdrawn: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
 
     def __len__(self) -> int:
         """Return how many results were given."""
@@ -170,6 +191,10 @@ class Cursor:
             if not all(type(one) is int for one in steps):
                 raise TypeError(steps)
             cursor._given[int(campaign)] = IdSet.of_steps(steps)
+        for campaign, pairs in value.get("withdrawn", {}).items():
+            cursor._withdrawn[int(campaign)] = {
+                (int(task), int(attempt)) for task, attempt in pairs
+            }
         if value["campaign"]:
             cursor._of = str(value["campaign"]), datetime.fromisoformat(value["created_at"])
         return cursor
@@ -179,7 +204,7 @@ class Cursor:
         """The cursor as one line of JSON.
 
         For each campaign, by its id, the numbers give alternately how many ids of tasks were left
-        out, and how many were given.
+        out, and how many were given. Withdrawn results that it knows are pairs of task and attempt.
         """
         path, created_at = "", ""
         if self._of:
@@ -187,6 +212,8 @@ class Cursor:
         given = {str(key): list(one.steps()) for key, one in sorted(self._given.items())}
         value: dict[str, Any] = {"taskq_cursor": _VERSION, "campaign": path}
         value |= {"created_at": created_at, "given": given}
+        if withdrawn := {str(key): sorted(some) for key, some in sorted(self._withdrawn.items())}:
+            value["withdrawn"] = withdrawn
         return json.dumps(value, separators=(",", ":"))
 
     def write(self, path: str | Path) -> None:
@@ -195,7 +222,11 @@ class Cursor:
             stream.write(f"{self.text}\n".encode())
 
     def begin(self, path: str, created_at: datetime) -> None:
-        """Begin to give results of a campaign; raise `Conflict` if the cursor is of another."""
+        """Begin to give results of a campaign.
+
+        Raises:
+            Conflict: The cursor is of another campaign.
+        """
         its = path, created_at.astimezone(timezone.utc)  # servers return any time zone
         self._of = self._of or its
         if self._of[0] != path:
@@ -209,6 +240,20 @@ class Cursor:
     def given(self, campaign_id: int) -> IdSet:
         """Return the set of tasks whose results were given; callers add further ones to it."""
         return self._given[campaign_id]
+
+    def withdrawn(self, campaign_id: int) -> set[tuple[int, int]]:
+        """Return the withdrawn results that it knows: tasks and attempts; callers add others."""
+        return self._withdrawn[campaign_id]
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawnResult(Result):
+    """A result that a cursor has given and an operator has withdrawn since; `result` is None.
+
+    The task's next result follows when there is one.
+    """
+
+    withdrawn: bool = True
 
 
 #: Limits of one statement: gaps that it looks into, and attempts that it reads.
@@ -227,10 +272,14 @@ def look(
 ) -> Iterator[Row]:
     """Yield results that the cursor does not have, campaign by campaign and ordered by task.
 
-    Each counts as given when the next is requested. on_page: called when all so far are given.
+    Of each campaign, the results come first that the cursor has and that are withdrawn since, with
+    `withdrawn` and without the result. Results count as given when the next is requested, and
+    withdrawn ones a page at a time. on_page: called when all so far are given.
     """
     for campaign, path in campaigns:
         given = cursor.given(campaign)
+        for row in _withdrawn(database, campaign, cursor):
+            yield {"campaign": path, **row, "withdrawn": True}
         for tasks in _new_tasks(database, campaign, given):
             for start in range(0, len(tasks), PAGE):
                 page = tasks[start : start + PAGE]
@@ -271,6 +320,26 @@ def follow(
         if ended:
             return
         sleep(POLL_S)
+
+
+def _withdrawn(database: Queries, campaign: int, cursor: Cursor) -> Iterator[Row]:
+    """Yield withdrawn results that were given; then they count as not given."""
+    given, known = cursor.given(campaign), cursor.withdrawn(campaign)
+    given.settle()
+    last = {"task": 0, "attempt": 0}
+    while page := database.rows("withdrawals", campaign=campaign, limit=PAGE, **last):
+        last = {"task": page[-1]["task_id"], "attempt": page[-1]["attempt"]}
+        gone = [pair for row in page if (pair := (row["task_id"], row["attempt"])) not in known]
+        told = [pair for pair in gone if pair[0] in given]
+        words = {"tasks": [task for task, _ in told], "attempts": [attempt for _, attempt in told]}
+        rows = database.rows("withdrawn_results", campaign=campaign, **words) if told else []
+        try:
+            yield from rows
+        finally:
+            # Together, so that no task is left out that a reader lets go of.
+            if gone:
+                given.remove(task for task, _ in gone)
+                known.update(gone)
 
 
 def _new_tasks(database: Queries, campaign: int, given: IdSet) -> Iterator[list[int]]:

@@ -44,11 +44,17 @@ Put: TypeAlias = Callable[[Iterator[Result], bool], "array[int]"]
 class Fed:
     """How far a feeder has come.
 
-    done, unfinished: tasks of the first stage. paused: campaigns of it that hold unfinished tasks
-    and are not open. chosen: how many results, or groups, were chosen of `ranked`. left_out:
-    results without the value. complete: whether the first stage has ended; then cancelled: its
-    tasks in the next stage that do not belong to the best; begun: such tasks that an agent already
-    had, some_begun: keys of some of them; tasks: ids of the chosen ones, best first.
+    Attributes:
+        done: Tasks of the first stage that are done.
+        unfinished: Tasks of the first stage that are not final.
+        paused: Campaigns of it that hold unfinished tasks and are not open.
+        chosen: How many results, or groups, were chosen.
+        ranked: Of how many.
+        left_out: Results without the value.
+        cancelled: At the end: its tasks in the next stage that do not belong to the best.
+        begun: At the end: such tasks that an agent already had.
+        some_begun: Keys of some of them.
+        tasks: At the end: ids of the chosen ones, best first.
     """
 
     done: int

@@ -43,10 +43,16 @@ _Place: TypeAlias = tuple[Decimal, int, int]
 class Best:
     """The best results: `n` of them, or `percent` of those with a number in `by`, rounded up.
 
-    by: a dotted name, such as `result.score`. lowest: whether the lowest number is best. group: a
-    dotted name, such as `payload.smiles`: of results with the same value there only the best
-    counts, and percent is of these groups. Equal numbers are in the order of campaigns, by path,
-    then of seeding: so the choice has exactly this size, and is always the same.
+    Equal numbers are in the order of campaigns, by path, then of seeding: so the choice has exactly
+    this size, and is always the same.
+
+    Attributes:
+        by: A dotted name, such as `result.score`.
+        n: How many; None with `percent`.
+        percent: The share, from 0 to 100; None with `n`.
+        lowest: Whether the lowest number is best.
+        group: A dotted name, such as `payload.smiles`: of results with the same value there only
+            the best counts, and percent is of these groups.
     """
 
     by: str
@@ -77,7 +83,11 @@ class Best:
         return self if self.n is None else replace(self, n=max(1, math.ceil(self.n * done / of)))
 
     def number(self, ranked: int) -> int:
-        """Return how many of `ranked` to choose; raise `UsageError` for more than a million."""
+        """Return how many of `ranked` to choose.
+
+        Raises:
+            UsageError: It is more than a million.
+        """
         if self.percent is None:
             return min(ranked, self.n or 0)
         wanted = math.ceil(Fraction(str(self.percent)) * ranked / ALL)

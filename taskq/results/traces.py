@@ -247,6 +247,8 @@ class TraceExport:
 
     def _add(self, rows: Iterable[Row]) -> None:
         for row in rows:
+            if "withdrawn" in row:
+                continue  # the trace of the next attempt has this one too
             path, task = row["campaign"], row["task_id"]
             if row["attempt"] == 1:
                 attempts = [_only(row)]

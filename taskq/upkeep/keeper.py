@@ -110,19 +110,25 @@ class Keeper:
     def run(self, stop: threading.Event) -> None:
         """Do rounds until `stop` is set: each second while acting, each 5 to 10 s otherwise.
 
-        If PostgreSQL does not answer, it keeps trying.
+        If PostgreSQL does not answer, it keeps trying; the first failure is a warning.
         """
-        held = 0
+        held, failing = 0, False
         while not stop.is_set():
             pause_s = TAKE_OVER_S * random.uniform(1.0, 2.0)  # noqa: S311  # spreads the keepers
             try:
                 done = self.round()
+                if failing:
+                    log.info("upkeep goes on")
+                failing = False
                 if done.acting:
                     pause_s = PERIOD_S
                     _log_round(done, held)
                     held = done.held
             except TaskqError as error:
-                log.warning("upkeep must wait: %s", error)
+                log.log(
+                    logging.DEBUG if failing else logging.WARNING, "upkeep must wait: %s", error
+                )
+                failing = True
             stop.wait(pause_s)
         self.close()
 

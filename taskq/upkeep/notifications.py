@@ -11,8 +11,9 @@ from taskq.db.access import Queries
 from taskq.model.errors import NotFound, UsageError
 from taskq.model.seed import check_path
 from taskq.upkeep.channels import Target
+from taskq.upkeep.texts import TROUBLE
 
-EVENTS: Final = ("finished", "paused", "no-agents", "failing", "slow", "disk")
+EVENTS: Final = ("finished", "paused", "no-agents", "failing", "slow", TROUBLE, "disk")
 LATEST: Final = 100
 
 
@@ -47,7 +48,7 @@ class NotifyRule:
 class NotifyEvent:
     """An event that a rule reports.
 
-    subject: the campaign, or the disk. status: waiting, sent or given up.
+    subject: the campaign, the disk, or the trouble. status: waiting, sent or given up.
     """
 
     event_id: Any

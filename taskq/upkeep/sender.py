@@ -25,6 +25,7 @@ from taskq.upkeep.channels import Channels
 from taskq.upkeep.delivery import MessageDelivery
 from taskq.upkeep.keeper import in_background
 from taskq.upkeep.texts import harmless, message
+from taskq.upkeep.troubles import TroubleWatch
 
 #: Messages under way at a time.
 MOST: Final = 8
@@ -56,6 +57,7 @@ class Sender:
         self._connection: Connection = database.dedicated_connection()
         self._channels = channels
         self._disks = disks
+        self._troubles = TroubleWatch(database)
         self._holder = str(uuid.uuid4())
         self._host = socket.gethostname()[:200]
         self._under_way: list[MessageDelivery] = []
@@ -64,6 +66,7 @@ class Sender:
     def round(self) -> None:
         """Do one round: store outcomes, take and send messages, find events."""
         self._collect()
+        troubles = self._troubles.found()
         with self._connection.connected() as statements:
             self._write_down(statements)
             taken = statements.rows(
@@ -75,7 +78,8 @@ class Sender:
             )
             for row in taken:
                 self._start(row)
-            statements.value("note_events", disks=json.dumps(nearly_full(self._disks)))
+            disks = json.dumps(nearly_full(self._disks))
+            statements.value("note_events", disks=disks, troubles=troubles)
 
     def run(self, stop: threading.Event) -> None:
         """Do rounds until `stop` is set; messages under way then get 5 s to end."""

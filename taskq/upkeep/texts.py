@@ -9,6 +9,7 @@ from typing import Any, Final
 from taskq.model.seed import FINAL
 from taskq.model.words import command, counted
 
+TROUBLE: Final = "trouble"
 GB: Final = 10**9
 _MAX_SAID: Final = 300
 _IDS: Final = uuid.UUID("8f7c6e0c-4d1b-5f0e-9a55-0f6f9a3b1d27")
@@ -50,6 +51,8 @@ def _sentence(event: str, subject: str, figures: Mapping[str, Any]) -> str:
     if event == "slow":
         ended, usual = counted(figures["ended"], "task"), figures["usual"]
         return f"{subject} has become slow: {ended} ended in 15 minutes, {usual:,} were usual."
+    if event == TROUBLE:
+        return harmless(figures["text"])
     if event == "disk":
         free, size = figures["free"] / GB, figures["size"] / GB
         disk = harmless(subject)
@@ -72,7 +75,7 @@ def commands(event: str, subject: str, figures: Mapping[str, Any]) -> list[str]:
         return [command("failures", subject), command("campaign", "pause", subject)]
     if event == "slow":
         return [command("explain", subject), command("site", "list", subject)]
-    return []
+    return [harmless(one) for one in figures.get("commands", ())]
 
 
 def message(
@@ -86,7 +89,7 @@ def message(
         {
             "id": one["event_id"],
             "event": one["event"],
-            "campaign": path if one["event"] == "disk" else one["subject"],
+            "campaign": path if one["event"] in {"disk", TROUBLE} else one["subject"],
             "at": one["noted_at"],
             "text": sentence(one["event"], one["subject"], one["figures"]),
             "commands": commands(one["event"], one["subject"], one["figures"]),

@@ -52,7 +52,7 @@ def first(gateway: HttpGateway, count: int, reply: Reply) -> None:
     ],
 )
 def test_agents_ask_again_after_trouble(gateway: HttpGateway, reply: Reply, kind: str) -> None:
-    """Each is served in the end, and the trouble is told."""
+    """Each is served in the end, and the trouble is reported."""
     first(gateway, WORK.agents, reply)
     with AgentLoad(WORK, [LoadTarget("127.0.0.1", gateway.port)]) as load:
         load.wait(lambda totals: totals.served == WORK.agents, SOON_S)

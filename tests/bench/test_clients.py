@@ -36,7 +36,7 @@ def test_clients_that_run_out_of_tasks_give_no_figure(stage: Stage) -> None:
 
 
 def test_a_client_that_fails_is_heard_of(stage: Stage) -> None:
-    """What went wrong in another process is said in this one, at once."""
+    """What went wrong in another process is reported in this one, at once."""
     with pytest.raises(Unavailable, match="no campaign /absent"):
         clients.rate(stage.database, Load(2, 2, 1, "/absent"), 0.1)
     assert multiprocessing.active_children() == []

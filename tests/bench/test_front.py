@@ -141,7 +141,7 @@ def test_redis_can_be_flushed_killed_and_started_again(redis: Redis) -> None:
 
 
 def test_a_redis_that_does_not_start_says_why(tmp_path: Path) -> None:
-    """It is told what the server has said."""
+    """It gets the server's answers."""
     (tmp_path / "redis.sock").mkdir()
     with pytest.raises(Unavailable, match=r"(?s)does not answer: .*socket"):
         Redis(tmp_path)

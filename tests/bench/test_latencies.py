@@ -1,4 +1,4 @@
-"""Latencies kept as counts are told with the precision that is promised."""
+"""Latencies kept as counts have the precision that is promised."""
 
 from __future__ import annotations
 

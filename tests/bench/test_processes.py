@@ -29,7 +29,7 @@ def test_time_of_a_child_that_has_ended_is_counted() -> None:
 
 
 def test_processes_that_contain_each_other_are_counted_once() -> None:
-    """A gateway that is named beside its parent adds nothing."""
+    """A gateway that is named next to its parent adds nothing."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", HOLDING], **pipes) as outer:
         assert outer.stdout is not None
@@ -46,7 +46,7 @@ def children(pid: int) -> list[int]:
 
 
 def test_the_server_is_the_parent_of_its_connections(database: Database) -> None:
-    """So the time of all its processes is told, not that of one connection."""
+    """So it reports the time of all its processes, not that of one connection."""
     root = processes.server_process(database)
     assert root is not None
     (backend,) = database.rows("backend")

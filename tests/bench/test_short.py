@@ -62,7 +62,7 @@ def test_each_case_says_in_a_line_what_it_does() -> None:
 
 
 def test_an_exchange_touches_what_it_must_and_no_more(bench: Bench) -> None:
-    """Two rows of tasks, one of a span, an attempt, a delta; no more beside 100 times as many."""
+    """Two rows of tasks, one of a span, an attempt, a delta; no more next to 100 times as many."""
     found = {one.what: one for one in cases.run(bench, ["touched"])}
     rewritten, moved, recorded, counted, scans = [one.ours for one in found.values()][:5]
     assert (rewritten, recorded, scans) == (2, 1, 0)

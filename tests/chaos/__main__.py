@@ -44,7 +44,7 @@ def main() -> int:
     parser.add_argument("--pilots", action="store_true", help="farms whose agents a pilot submits")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     options = parser.parse_args()
-    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # it is told what we know
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # our kills are no news
     trials = []
     with own_server() as server:
         for seed in range(options.seed, options.seed + options.runs):

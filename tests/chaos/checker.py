@@ -263,7 +263,7 @@ class _Looked:
                 yield Anomaly(VANISHED, key, f"it was retried, and is {task.status} since before")
 
     def _swept(self, order: Order) -> bool:
-        """Tell whether a task may have been cancelled with others after an order."""
+        """Return whether a task may have been cancelled with others after an order."""
         return any(
             one.verb == "cancel" and one.word in order.key and one.ended > order.began
             for one in self._history.sweeps
@@ -295,7 +295,7 @@ class _Looked:
                     yield Anomaly(VANISHED, task.key, text)
 
     def _retried(self, key: str, sweep: Sweep) -> bool:
-        """Tell whether a task may have been retried since a sweep began."""
+        """Return whether a task may have been retried since a sweep began."""
         retries = [one for one in self._history.orders if one.key == key]
         others = [one for one in self._history.sweeps if one.word in key]
         return any(one.verb == "retry" and one.ended > sweep.began for one in (*retries, *others))

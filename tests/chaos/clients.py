@@ -59,7 +59,7 @@ _SORTS: tuple[tuple[int, dict[str, Any], float], ...] = (
 
 
 class Seeder:
-    """Sees to it that some tasks wait, until it is told to stop.
+    """Sees to it that some tasks wait, until it gets the order to stop.
 
     chunk: tasks that it adds at a time; backlog: of fewer that wait, it adds more.
     """
@@ -116,7 +116,7 @@ class Seeder:
 
 
 class Operator:
-    """Cancels tasks, and retries some of those and some that failed, until it is told to stop."""
+    """Cancels tasks, and retries some of those and some that failed, until its stop."""
 
     def __init__(self, farm: Farm, seed: int, seeder: Seeder, stop: threading.Event) -> None:
         self._campaign = farm.clients_campaign
@@ -156,7 +156,7 @@ class Operator:
 
 
 class Manager:
-    """Changes priorities, and cancels and retries sets of tasks, until it is told to stop.
+    """Changes priorities, and cancels and retries sets of tasks, until it gets the order to stop.
 
     changed: of how many tasks it has changed the priority. swept: how many sets it has moved.
     """
@@ -197,9 +197,9 @@ class Manager:
 
 
 class Warden:
-    """Bans a host or a site, and lifts the ban, until it is told to stop. banned: how often.
+    """Bans a host or a site, and lifts the ban, until it gets the order to stop. banned: how often.
 
-    The last ban may stay: at the end all agents there must have been told to leave. It is beside
+    The last ban may stay: at the end all agents there must have the order to leave. It is next to
     the database, so that no order of its own is carried out after it was given up.
     """
 
@@ -234,7 +234,7 @@ class Warden:
 
 
 class Hedger:
-    """Hedges attempts, whether they are slow or not, until it is told to stop. hedged: how many."""
+    """Hedges attempts, whether they are slow or not, until its stop. hedged: how many."""
 
     def __init__(self, farm: Farm, stop: threading.Event) -> None:
         self._dsn = farm.dsn("hedger")

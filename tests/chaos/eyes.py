@@ -35,6 +35,7 @@ _UNTOLD = """
       from taskq.session s
       join taskq.ban b on b.name = case b.kind when 'host' then s.host else s.site end
      where s.ended_at is null and not s.drain
+       and (b.until > statement_timestamp()) is not false
 """
 _TASKS = """
     select t.task_id, s.key, t.status::text, t.attempt

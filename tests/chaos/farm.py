@@ -6,7 +6,7 @@ agents over HTTP --- way ---> gateway ----------- way -------> PostgreSQL
                                  |                               ^    ^
                                  +----> Redis <--- keeper -------+    |
                                           ^                           |
-                                          +------ agents beside the database
+                                          +------ agents next to the database
 """
 
 from __future__ import annotations
@@ -155,7 +155,15 @@ class Farm(Ground):
     def _add_gateway(self, number: int, redis: str) -> None:
         name = f"gateway-{number}"
         port, door = free_port(), free_port()
-        words = ["gateway", "--port", str(port), "--lease", f"{LEASE_S:g}", "--drain", "0"]
+        words = [
+            "gateway",
+            "--listen",
+            f"127.0.0.1:{port}",
+            "--lease",
+            f"{LEASE_S:g}",
+            "--drain",
+            "0",
+        ]
         words += ["--no-keeper", "--redis", redis]
         self.gateways.append(self._part(name, words, self._dsn_on_a_way(name)))
         self.agent_ways.append(self._way(("127.0.0.1", door), ("127.0.0.1", port)))

@@ -203,8 +203,12 @@ class History:
 
 
 def read(folder: Path) -> History:
-    """Return the clients' part of a history; ValueError if it is damaged."""
-    lines = (line for path in folder.glob(f"*{SUFFIX}") for line in path.read_text().splitlines())
+    """Return the clients' part of a history; ValueError if it is damaged.
+
+    A line without an end is being written: its client has not gone on.
+    """
+    whole = (path.read_text().rpartition("\n")[0] for path in folder.glob(f"*{SUFFIX}"))
+    lines = (line for text in whole for line in text.splitlines())
     history = History()
     pending: dict[tuple[str, str], float] = {}
     for event in sorted(map(json.loads, lines), key=lambda event: event["at"]):

@@ -3,7 +3,7 @@
 A fault counts only if its target held a lease or had a transaction open, as PostgreSQL says right
 before the blow. What was seen is written into the history. Where no such target is found for a
 while, one is struck all the same, and that does not count. Of a way some answer must have been
-withheld besides.
+withheld too.
 """
 
 from __future__ import annotations

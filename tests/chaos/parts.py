@@ -19,8 +19,8 @@ from tests.fixtures.redis_servers import RedisServer
 _AGAIN_S = 0.5
 _END_S = 20.0
 _ROOM_BYTES = 64
-#: How a part may end by itself: as it was told, or because the server is away, or its host is
-#: banned, while it starts. An agent that is told to leave while its way is cut leaves its reports
+#: How a part may end on its own: by an order, or because the server is away, or its host is
+#: banned, while it starts. An agent that must leave while its way is cut leaves its reports
 #: in the spool, for its next start.
 _IN_GOOD_ORDER = frozenset({os.EX_OK, os.EX_UNAVAILABLE, os.EX_NOPERM, os.EX_TEMPFAIL})
 

@@ -38,7 +38,7 @@ class Walks(Seeder):
 
 
 class PilotNemesis(Nemesis):
-    """Strikes jobs and loops besides.
+    """Strikes jobs and loops too.
 
     A job that is cancelled gets SIGTERM and, when the fault ends, SIGKILL, as from a batch system.
     """

@@ -32,7 +32,7 @@ _LOOK_S = 0.1
 _WALKER = ROOT / "tests" / "payloads" / "walker.py"
 _RETRY = RetryPolicy(max_attempts=3, max_losses=50, max_out_of_time=50, backoff_s=0.2)
 _AGENT = ("--stop=2", "--payload-grace=1", "--farewell=2", "--grace=1")
-# The agent of taskq as it is, with somebody beside it, instead of the file that the job names.
+# The agent of taskq as it is, with somebody next to it, instead of the file that the job names.
 _PYTHON = """\
 #!/bin/sh
 shift
@@ -107,7 +107,15 @@ class PilotedFarm(Ground):
         )
         self.client.pilots.create(PILOT, "local", CAMPAIGN, settings)
         self.keeper = self._part("keeper", ["keeper"], self.dsn("keeper"))
-        words = ["gateway", "--port", str(port), "--lease", f"{LEASE_S:g}", "--drain", "0"]
+        words = [
+            "gateway",
+            "--listen",
+            f"127.0.0.1:{port}",
+            "--lease",
+            f"{LEASE_S:g}",
+            "--drain",
+            "0",
+        ]
         gateway = self._part("gateway", [*words, "--no-keeper"], self.dsn("gateway"))
         self.gateways = [gateway]
         self.loops = [self._loop(f"loop-{number}") for number in range(LOOPS)]
@@ -138,7 +146,7 @@ class PilotedFarm(Ground):
     def _loop(self, name: str) -> object:
         return self._part(
             name,
-            ["pilots", "run", PILOT, "--period", "0.3"],
+            ["pilots", "run", PILOT, "--interval", "0.3"],
             self.dsn(name),
             program=(sys.executable, "-m", "tests.chaos.pilot_loop"),
             PYTHONPATH=str(ROOT),
@@ -166,7 +174,7 @@ class Census(threading.Thread):
         self.most = 0
 
     def run(self) -> None:
-        """Count until it is told to stop.
+        """Count until it gets the order to stop.
 
         Between two looks all those ran that were seen by both.
         """

@@ -42,7 +42,7 @@ def clean() -> History:
 
     Task 1 is done at once; 2 after a failure; 3 after its agent was lost, whose execution comes to
     its end too late; 4 fails for good; 5 is cancelled while it runs; 6 was seeded without an answer
-    and is there, 7 likewise and is not; 8 is cancelled, retried and done; 9 is lost and salvaged
+    and is there, 7 too and is not; 8 is cancelled, retried and done; 9 is lost and salvaged
     while another agent works on it. The first attempt of 3 keeps a fourth step and saves its third,
     from which the second goes on. All with a 5 in their keys are cancelled at 4, and all that had
     failed with a 2 are retried then, which has no answer. Host a is banned from 2 to 5; an agent

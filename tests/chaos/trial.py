@@ -42,7 +42,7 @@ _LEAST_FAULTS = 3
 class Trial:
     """What a run has shown.
 
-    hedged: attempts beside which a second one was let. jobs: of a pilot. kept: where history and
+    hedged: attempts next to which a second one was let. jobs: of a pilot. kept: where history and
     logs are, if something is wrong.
     """
 
@@ -132,7 +132,7 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
 
 
 def at_rest(at_work: Ground, eyes: Eyes, trial: Trial, slow_s: float = _SLOW_S) -> None:
-    """Wait until all tasks are final, and all agents where it is banned are told.
+    """Wait until all tasks are final, and all agents on banned places have the order to leave.
 
     A further keeper stands by: whichever was killed last, its term ends within ten seconds.
     """

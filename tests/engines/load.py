@@ -50,7 +50,7 @@ def configured(name: str, changes: Mapping[str, str]) -> str:
 
 
 def is_master(server: RedisServer) -> bool:
-    """Tell whether a server has been promoted; Sentinels then cut its connections."""
+    """Return whether a server has been promoted; Sentinels then cut its connections."""
     try:
         return bool(server.admin.info("replication")["role"] == "master")
     except redis.ConnectionError:

@@ -35,7 +35,7 @@ from tests.helpers.waiting import free_port, wait_until
 from tests.helpers.worker_node import AgentResult
 from tests.integration.gateway.site import Site
 
-TASKS = 100_000
+TASKS = 60_000
 #: One result in so many goes to S3.
 LARGE_EACH = 250
 #: What the input says, which is in S3.
@@ -122,7 +122,7 @@ class Grid:
         self.gateways = [other, self._gateway(dead.port)]
 
     def _gateway(self, port: int) -> GatewayProcess:
-        words = ("--port", port, "--redis", self._cluster.url)
+        words = ("--listen", f"127.0.0.1:{port}", "--redis", self._cluster.url)
         return self._start_gateway(*words, on=self.dsn, keeper=True, expected=SAID)
 
     def _patroni_has(self, condition: Callable[[], bool]) -> None:

@@ -126,7 +126,7 @@ class Patroni:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def is_whole(self) -> bool:
-        """Tell whether there is a leader with two standbys that follow, one of them synchronous."""
+        """Return whether a leader has two standbys that follow, one of them synchronous."""
         roles = [one["role"] for one in self.cluster() if one["state"] in {"running", "streaming"}]
         return sorted(roles) == ["leader", "replica", "sync_standby"]
 
@@ -205,7 +205,7 @@ def change_leaders(patroni: Patroni, load: Load) -> None:
 def test_leader_that_is_killed_costs_no_task(
     patroni: Patroni, start_gateway: StartGateway, tmp_path: Path
 ) -> None:
-    """Nor does one that hands over: with a synchronous standby nothing runs twice either."""
+    """A leader that hands over loses none either: with a synchronous standby nothing runs twice."""
     gateway = start_gateway(on=patroni.dsn, expected=SAID)
     with opened(patroni.dsn) as queue, upkeep(patroni.dsn):
         load = Load(queue, gateway, tmp_path)

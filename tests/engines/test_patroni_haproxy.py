@@ -51,7 +51,7 @@ class Proxy:
         self._process.wait(LATER_S)
 
     def leads(self) -> bool:
-        """Tell whether the server that takes writes is reached through it."""
+        """Return whether the server that takes writes is reached through it."""
         database = Database(self.leader)
         try:
             database.open()
@@ -82,7 +82,7 @@ def test_leader_that_is_killed_behind_haproxy_costs_no_task(
     start_gateway: StartGateway,
     tmp_path: Path,
 ) -> None:
-    """Nor does one that hands over; and a standby is read through it."""
+    """A leader that hands over loses none either; and a standby is read through it."""
     with proxied(patroni, tmp_path) as proxy:
         gateway = start_gateway(on=proxy.leader, expected=SAID)
         with opened(proxy.leader) as queue, upkeep(proxy.leader):

@@ -35,7 +35,7 @@ def rows(cluster: Patroni, query: str) -> int:
 
 
 def both_follow(cluster: Patroni) -> bool:
-    """Tell whether both standbys get what the leader writes, one of them synchronously."""
+    """Return whether both standbys get what the leader writes, one of them synchronously."""
     return cluster.is_whole() and rows(cluster, FOLLOWING) == MEMBERS - 1
 
 

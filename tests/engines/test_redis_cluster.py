@@ -68,12 +68,12 @@ def replicates(node: RedisServer, master: RedisServer) -> bool:
 
 
 def is_copied(node: RedisServer) -> bool:
-    """Tell whether a replica is up to date."""
+    """Return whether a replica is up to date."""
     return bool(node.admin.info("replication")["master_link_status"] == "up")
 
 
 def is_whole(node: RedisServer) -> bool:
-    """Tell whether a node knows all others, and that all slots are served."""
+    """Return whether a node knows all others, and that all slots are served."""
     info = node.admin.cluster("INFO")
     known = info["cluster_known_nodes"] == str(2 * MASTERS)
     return known and info["cluster_state"] == "ok"

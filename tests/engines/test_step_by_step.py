@@ -145,7 +145,7 @@ def site() -> Iterator[Site]:
 
 
 def leads(dsn: str) -> bool:
-    """Tell whether there is a server that takes writes."""
+    """Return whether there is a server that takes writes."""
     try:
         psycopg.connect(dsn, target_session_attrs="read-write", connect_timeout=3).close()
     except psycopg.OperationalError:

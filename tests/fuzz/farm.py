@@ -263,7 +263,7 @@ class Farm:
         assert (found, found > 0) == (done, True)
 
     def check(self) -> None:
-        """Check what must hold however much was said."""
+        """Check what must hold after any number of reports."""
         if self._grown_from is not None:
             assert self._gateway.memory_mb() - self._grown_from < MOST_MIB
         assert self._look(self._idle) == self._as_it_was

@@ -34,7 +34,7 @@ def farm(dsn: str, tmp_path: Path) -> Iterator[Farm]:
         gateway.kill()
 
 
-def test_whatever_is_said_costs_little_and_nobody_else(farm: Farm) -> None:
+def test_no_request_costs_much_or_anybody_else(farm: Farm) -> None:
     """Each answer is documented and in time, the queue stays right, and others get on."""
     soak = settings.get_current_profile_name() == "soak"
     how = settings.default if soak else settings(max_examples=EXAMPLES, database=None)

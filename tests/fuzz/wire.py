@@ -201,7 +201,7 @@ class Drawn:
         self._risk = risk
 
     def goes_wrong(self) -> bool:
-        """Tell whether to do something else than is right here."""
+        """Return whether to do something else than is right here."""
         # Not an end of the range: these are drawn more often.
         return self._risk > 0 and self.draw(st.integers(0, self._risk)) == self._risk // 2
 

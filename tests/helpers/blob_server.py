@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,11 @@ from taskq_agent.protocol import Input
 
 
 class BlobSource:
-    """Reads and writes blobs. break_at: the offset at which transfers break; None: they do not."""
+    """Reads and writes blobs.
+
+    break_at: the offset at which transfers break; None: they do not. delay_s: how long a transfer
+    takes to begin.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -23,6 +28,7 @@ class BlobSource:
         self.store = FolderBlobs(folder / "store")
         self.log = folder / "log"
         self.break_at: int | None = None
+        self.delay_s = 0.0
         self.broken_writes = 0
 
     def add(self, data: bytes) -> Input:
@@ -32,6 +38,7 @@ class BlobSource:
 
     def read_blob(self, digest: str, offset: int) -> Iterator[bytes]:
         """Yield a blob in small chunks; log the offset and length of each."""
+        time.sleep(self.delay_s)
         with as_transport_errors():
             for large in self.store.read(digest, offset):
                 for start in range(0, len(large), 10_000):

@@ -1,4 +1,4 @@
-"""How each statement that names a campaign is asked, beside a larger campaign, and its cost."""
+"""How each statement that names a campaign is asked, next to a larger campaign, and its cost."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Case:
 
 
 class Scene:
-    """A campaign of 1,200 tasks beside an older one of 10,000, and some agents."""
+    """A campaign of 1,200 tasks next to an older one of 10,000, and some agents."""
 
     def __init__(self, queue: Client, postgres: Postgres) -> None:
         self.postgres = postgres
@@ -151,25 +151,22 @@ class Scene:
         plans: tuple[tuple[str, dict[str, Any]], ...] = (("audit_plans", {}),)
         claim = {"sessions": [agent], "leases": [lease], "wants": [3]}
         report = {"outcome": "done", "task": failed, "lease": lease}
+        told = {**one, "reports": json.dumps([report])}
         retried = [
             Case(
-                PAGE,
-                {
-                    **page,
-                    "status": "failed",
-                    "error_class": name,
-                    "tasks": tasks,
-                    "dry_run": dry_run,
-                },
+                PAGE if status == "failed" else 2 * PAGE,  # every third attempt failed
+                {**page, "status": status, "error_class": name, "tasks": tasks, "dry_run": dry},
                 several=True,
             )
-            for dry_run in (False, True)
+            for dry in (False, True)
+            for status in ("failed", "done")
             for name, tasks in ((None, None), ("exit-1", None), (None, some))
+            if name is None or status == "failed"
         ]
         return {
+            "add_argument": [Case(0, {name: blob[name] for name in ("path", "digest", "size")})],
             "add_input": [Case(0, blob)],
             "agent_slots": [Case(SESSIONS + 1, {**it, "offers": []})],
-            "agents": [Case(SESSIONS + 1, {**it, "limit": 10})],
             "attempts": [Case(4, {**one, "task": failed})],
             "audit_evidence": [Case(4, {**one, "tasks": some}, plans)],
             "audit_page": [Case(PAGE, {**one, "after": failed, "most": PAGE}, plans)],
@@ -274,15 +271,13 @@ class Scene:
             "enrol_many": [Case(1, {"hellos": json.dumps([opened | site]), "lease_s": 60})],
             "exchange": [
                 Case(4, {**one, **claim, "reports": None}, several=True),
-                Case(
-                    4,
-                    {**one, "reports": json.dumps([report]), **dict.fromkeys(claim)},
-                    several=True,
-                ),
+                Case(4, {**told, **dict.fromkeys(claim)}, several=True),
             ],
+            "exchange_one": [Case(4, {**told, "session": agent, "lease": lease})],
             **{key: [Case(0, some_of_it)] for key in ("explain_campaigns", "explain_closed")},
             "explain_due": [Case(2_000, it)],
             "explain_failed": [Case(PAGE, {**it, "limit": PAGE})],
+            "explain_lost": [Case(2 * SESSIONS + 2, some_of_it)],
             "explain_others": [Case(0, {**some_of_it, "scope": "/"})],
             "explain_refusals": [Case(0, some_of_it)],
             "explain_tokens": [Case(0, some_of_it)],
@@ -321,11 +316,12 @@ class Scene:
             "last_attempts": [Case(4, {**one, "tasks": some})],
             "last_due": [Case(1_000, it)],
             "latest_attempts": [Case(PAGE, {**it, "most": PAGE})],
+            "latest_results": [Case(PAGE, {**it, "most": PAGE})],
             "latest_failure": [
                 Case(PAGE, {**it, "host": host, "error_class": "exit-1", "most": PAGE})
                 for host in ("h1", "nobody")
             ],
-            "left_agents": [Case(SESSIONS + 1, {**it, "limit": 10})],
+            **{key: [Case(SESSIONS + 1, {**it, "limit": 10})] for key in ("agents", "left_agents")},
             "left_over": [Case(0, {**it, "offers": None})],
             "lease_ahead": [Case(PAGE, {**one, "epoch": 1, "most": 10, "before": None})],
             "name_ahead": [Case(4, {**named, "sessions": [agent]})],
@@ -334,7 +330,7 @@ class Scene:
             "owner_metrics": [Case(0, {"paths": ["/new"], "limit": 200})],
             "overdue": [Case(SESSIONS + PAGE, {**it, "most": PAGE})],
             "owners": [Case(0, it)],
-            "paces": [Case(0, {**it, "minutes": 15})],
+            "paces": [Case(0, it)],
             **{key: [Case(SESSIONS + 1, some_of_it)] for key in ("explain_agents", "places")},
             "permit": [Case(0, permitted)],
             "pilot_demand": [Case(PAGE, {**it, "offers": [], "lifetime_s": 60.0})],
@@ -349,7 +345,7 @@ class Scene:
             "remove_campaign": [Case(4, it, cancelled)],
             "remove_input": [Case(0, {**it, "name": "x"})],
             "remove_tasks": [Case(PAGE, page, cancelled)],
-            "scopes": [Case(SESSIONS + 1, it)],
+            **{key: [Case(SESSIONS + 1, it)] for key in ("scopes", "standstill")},
             "result_indexes": [Case(0, it)],
             "result_sample": [
                 Case(PAGE, {**one, "stretches": 10, "each": PAGE // 10, "name": name})
@@ -382,6 +378,7 @@ class Scene:
                     several=True,
                 )
             ],
+            "shorten_delays": [Case(NEW // 2, page)],
             "submit": [Case(2, {**it, "tasks": task, "on_conflict": "skip"})],
             "task_ids": [Case(3, {**one, "keys": ["n=1", "n=7", "n=1500"]})],
             "hedges": [Case(0, {**it, "below": True, "most": PAGE})],
@@ -393,6 +390,8 @@ class Scene:
                 Case(1, {**page, "limit": 1, "status": None}),
             ],
             "trend": [Case(0, {**one, "minutes": None})],
+            "withdrawals": [Case(0, {**one, "task": 0, "attempt": 0, "limit": PAGE})],
+            "withdrawn_results": [Case(4, {**one, "tasks": some, "attempts": [1] * len(some)})],
             "usual_run": [Case(PAGE, {**one, "most": PAGE})],
         }
 

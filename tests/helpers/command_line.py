@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -47,6 +48,7 @@ class CommandLine:
 
     def __call__(self, *words: object, input: str | bytes | None = None) -> Result:  # noqa: A002  # click's name
         """Run a command in this process; unexpected exceptions are raised."""
+        on_ctrl_c = signal.getsignal(signal.SIGINT)
         result = CliRunner().invoke(
             self.program,
             [str(word) for word in words],
@@ -55,6 +57,7 @@ class CommandLine:
         )
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
+        assert signal.getsignal(signal.SIGINT) is on_ctrl_c
         return result
 
     def out(self, *words: object, input: str | bytes | None = None) -> str:  # noqa: A002  # click's name

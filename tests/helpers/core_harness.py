@@ -63,7 +63,9 @@ class CoreHarness:
         self.settings = AgentSettings(campaign="/test", **settings)
         self.in_flight: ev.Call | None = None
         self.running: dict[int, tuple[Task, CampaignTerms]] = {}
+        self.behind: dict[int, list[Task]] = {}
         self.stopped_slots: list[int] = []
+        self.asked_back: list[int] = []
         self.started: list[Held] = []
         self.spool: dict[Held, Report] = {fence(report): report for report in inherited}
         self.reported: list[Report] = []
@@ -120,6 +122,21 @@ class CoreHarness:
         del self.running[slot]
         self.feed(ev.TaskEnded(slot, ended or Ended(DONE, result={})))
 
+    def end_calls(
+        self, slot: int, count: int, *, unbegun: int = 0, run_s: float = 0.001, apart: bool = False
+    ) -> None:
+        """End so many calls of a slot with success; the last ones have not begun."""
+        _, campaign = self.running.pop(slot)
+        behind = self.behind.pop(slot)
+        for task in behind[: count - 1]:
+            self._begun(task)
+        left = behind[max(0, count - 1) : len(behind) - unbegun]
+        if left:
+            self._begun(left[0])
+            self.running[slot], self.behind[slot] = (left[0], campaign), left[1:]
+        ends = tuple(Ended(DONE, result={}, phases={"run_s": run_s}) for _ in range(count))
+        self.feed(ev.CallsEnded(slot, ends, unbegun, apart))
+
     def heartbeat(self) -> Heartbeat:
         """Return the heartbeat that would be sent now."""
         beat = self.core.heartbeat()
@@ -144,19 +161,17 @@ class CoreHarness:
 
     def request(self) -> Request:
         """Return the exchange in flight."""
-        assert isinstance(self.in_flight, ev.SendExchange), self.in_flight
-        return self.in_flight.request
+        assert isinstance(self.in_flight, Request), self.in_flight
+        return self.in_flight
 
     def is_cancelled(self) -> bool:
-        """Tell whether the exchange in flight was cancelled."""
-        return (
-            isinstance(self.in_flight, ev.SendExchange) and self.in_flight.request in self.cancelled
-        )
+        """Return whether the exchange in flight was cancelled."""
+        return isinstance(self.in_flight, Request) and self.in_flight in self.cancelled
 
     def reports_something_new(self) -> bool:
-        """Tell whether the call in flight reports more than that a report was refused."""
-        return isinstance(self.in_flight, ev.SendExchange) and any(
-            report.error_class != "report-refused" for report in self.in_flight.request.reports
+        """Return whether the call in flight reports more than that a report was refused."""
+        return isinstance(self.in_flight, Request) and any(
+            report.error_class != "report-refused" for report in self.in_flight.reports
         )
 
     def held(self) -> set[Held]:
@@ -171,20 +186,22 @@ class CoreHarness:
         self.feed(event)
 
     def _outcome(self, call: ev.Call) -> ev.Event:
-        if isinstance(call, ev.OpenSession):
-            return ev.Opened(self.queue.open(call.hello))
-        if isinstance(call, ev.SendExchange):
-            return ev.AnswerArrived(self.queue.exchange(call.request))
+        if isinstance(call, Hello):
+            return self.queue.open(call)
+        if isinstance(call, Request):
+            return self.queue.exchange(call)
         self.queue.close(call.session, call.reason, call.exit_code)
         return ev.Closed()
 
     def _perform(self, action: ev.Action) -> None:
-        if isinstance(action, (ev.OpenSession, ev.SendExchange, ev.CloseSession)):
+        if isinstance(action, (Hello, Request, ev.CloseSession)):
             self._send(action)
         elif isinstance(action, ev.CancelExchange):
-            assert isinstance(self.in_flight, ev.SendExchange), "only a call in flight is cancelled"
-            assert self.in_flight.request == action.request
+            assert isinstance(self.in_flight, Request), "only a call in flight is cancelled"
+            assert self.in_flight == action.request
             self.cancelled.append(action.request)
+        elif isinstance(action, ev.TakeBack):
+            self.asked_back.append(action.slot)
         elif isinstance(action, (ev.StartTask, ev.StopTask)):
             self._instruct(action)
         elif isinstance(action, ev.SpoolReport):
@@ -204,8 +221,8 @@ class CoreHarness:
     def _send(self, call: ev.Call) -> None:
         assert self.in_flight is None, "one call at most is in flight"
         failed, self._failed, beat = self._failed, None, self.core.heartbeat()
-        if isinstance(failed, ev.SendExchange) and beat is not None:
-            claim = failed.request
+        if isinstance(failed, Request) and beat is not None:
+            claim = failed
             same = beat.session == claim.session and claim.want > 0 and claim.wait_s == 0
             assert call == failed or not same, "a claim that failed is repeated as it is"
         self.in_flight = call
@@ -215,8 +232,11 @@ class CoreHarness:
             assert action.slot in self.running, "only what runs is told to stop"
             self.stopped_slots.append(action.slot)
             return
-        held = fence(action.task)
         assert action.slot not in self.running, "a slot runs one task at a time"
-        assert held not in self.started, "an attempt runs once"
         self.running[action.slot] = action.task, action.campaign
-        self.started.append(held)
+        self.behind[action.slot] = list(action.behind)
+        self._begun(action.task)
+
+    def _begun(self, task: Task) -> None:
+        assert fence(task) not in self.started, "an attempt runs once"
+        self.started.append(fence(task))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ import pytest
 
 from taskq.pilots.drivers import DRIVERS_BY_NAME, Driver, with_exit_codes
 from taskq.pilots.drivers.commands import BatchSystemError
+from taskq.pilots.pilot_file import pilot_settings
 from taskq.pilots.reconcile import SeenJob
-from taskq.pilots.settings import pilot_settings
+from taskq.pilots.settings import SETTINGS
 from tests.helpers.waiting import wait_until
 
 SECRET = "tqe_" + "x" * 43
@@ -64,7 +65,8 @@ class BatchScene:
             "token_file": str(self.token),
             # It is made in the job's folder, before it is called as an interpreter would be.
             "python": f"./{file}",
-            "setup": f"cat > {file} <<'END'\n#!/bin/sh\n{agent}\nEND\nchmod 700 {file}\n",
+            "setup": f"cat > {file}-$$ <<'END'\n#!/bin/sh\n{agent}\nEND\n"
+            f"chmod 700 {file}-$$; mv {file}-$$ {file}\n",
             **self.table,
             **more,
         }
@@ -74,9 +76,13 @@ class BatchScene:
     def submit(self, driver: Driver, number: int = 1) -> str:
         """Submit a job as a loop does, and return its name."""
         name = f"{self.prefix}-{number}"
-        place = driver.prepare({})
-        driver.submit(name, driver.script(name, "/c", ["taskq"]), place)
+        self.submit_together(driver, [name])
         return name
+
+    def submit_together(self, driver: Driver, names: Sequence[str]) -> list[SeenJob]:
+        """Submit jobs of these names as a loop does."""
+        place = driver.prepare({})
+        return driver.submit(names, driver.script(names, "/c", ["taskq"]), place)
 
     def wait(self, condition: Callable[[], object]) -> None:
         """Wait until a condition holds."""
@@ -163,11 +169,36 @@ class DriverContract:
         scene.end(name, running)
         scene.wait_for(driver, name, "ended", "gone")
 
+    def test_jobs_submitted_together_are_told_apart(self, scene: BatchScene) -> None:
+        """Each has its own name, output and end, and is cancelled alone."""
+        drivers = SETTINGS["array"].drivers
+        if scene.kind not in drivers or scene.stuck is None:
+            return
+        shared = f"{scene.prefix}-1"
+        names = [f"{shared}_{n}" for n in range(3)]
+        ends = scene.driver('while [ "$1" != --name ]; do shift; done; echo "$2"; exit "${2##*_}"')
+        scene.submit_together(ends, names)
+        for n, name in enumerate(names):
+            ended = scene.wait_for(ends, name, "ended")
+            assert (ended.exit_code, ended.reason) == (n, None), ended
+            wait_until(lambda name=name: ends.tail(name, None) == name, timeout_s=60)  # type: ignore[misc]
+        waits = scene.driver(**scene.stuck)
+        names = [f"{scene.prefix}-4_{n}" for n in range(3)]
+        known = [job.native_id for job in scene.submit_together(waits, names)]
+        waiting = [scene.wait_for(scene.driver(), name, "queued") for name in names]
+        assert [job.native_id for job in waiting] == known
+        waits.cancel(waiting[:2])
+        for name in names[:2]:
+            scene.wait_for(waits, name, "ended", "gone")
+        assert waits.jobs(names)[names[2]].state == "queued"
+        waits.cancel(waiting)
+        scene.wait_for(waits, names[2], "ended", "gone")
+
     def test_the_agent_finds_its_file_token_and_end(self, scene: BatchScene) -> None:
         """And no other user finds the token, nor is it in what is shown of a job."""
         words = 'head -c 11 "$1"; echo; while [ "$1" != --token-file ]; do shift; done; cat "$2"'
         driver = scene.driver(f'{words}; echo; echo "$TASKQ_END_TIME"')
-        assert SECRET not in driver.script(f"{scene.prefix}-1", "/c", ["taskq"])
+        assert SECRET not in driver.script([f"{scene.prefix}-1"], "/c", ["taskq"])
         name = scene.submit(driver)
         place = scene.wait_for(driver, name, "ended").place
         wait_until(lambda: driver.tail(name, place), timeout_s=60)

@@ -6,7 +6,6 @@ process whose memory and time are bounded; a pickle that did any harm there is a
 
 from __future__ import annotations
 
-import base64
 import json
 import struct
 from typing import Final
@@ -18,7 +17,7 @@ MARK, TUPLE, STOP = b"(", b"t", b"."
 REDUCE, BUILD, NEWOBJ, NEWOBJ_EX = b"R", b"b", b"\x81", b"\x92"
 EMPTY_TUPLE, EMPTY_LIST, EMPTY_DICT, EMPTY_SET = b")", b"]", b"}", b"\x8f"
 MEMOIZE, APPEND, SETITEM, ADDITEMS = b"\x94", b"a", b"s", b"\x90"
-NONE, TRUE, ONE = b"N", b"\x88", b"K\x01"
+NONE, TRUE, ONE, BUFFER = b"N", b"\x88", b"K\x01", b"\x97"
 
 
 def text(words: str) -> bytes:
@@ -70,9 +69,20 @@ def get(place: int) -> bytes:
 
 def typed_json(value: object) -> bytes:
     """Call what makes values of JSON, with some of it."""
-    honest = base64.b64decode(pickled(json.loads(json.dumps(value)))[0])
+    honest = bytes(pickled(json.loads(json.dumps(value)))[0].view)
     inner = honest[honest.index(b"\x95") + 9 : -1] if b"\x95" in honest[:3] else honest[2:-1]
     return name("taskq_agent.typed", "decode") + inner + b"\x85" + REDUCE
+
+
+def array(kind: object, length: int) -> bytes:
+    """Say an array whose memory is a buffer."""
+    described = (
+        name("taskq_agent.typed", "decode") + EMPTY_DICT + text("$array") + EMPTY_LIST + MARK
+    )
+    inner = bytes(pickled(kind)[0].view)
+    inner = inner[inner.index(b"\x95") + 9 : -1] if b"\x95" in inner[:3] else inner[2:-1]
+    shape = EMPTY_LIST + whole(length) + APPEND
+    return described + inner + shape + BUFFER + b"e" + SETITEM + b"\x85" + REDUCE
 
 
 def doubled(outermost: bytes, times: int) -> bytes:
@@ -146,6 +156,34 @@ CHANGES: Final = {
     "a property": mine("Slotted") + EMPTY_TUPLE + NEWOBJ + several(NONE, mapping(loud=ONE)) + BUILD,
 }
 
+#: What is made of a buffer next to the pickle: `hostile_reading` gives some.
+BUFFERS: Final = {
+    "objects": array("|O", 2),
+    "a record with objects": array([["a", "|O"]], 2),
+    "characters that are none": array("<U1", 4),
+    "truth values that are none": array("|b1", 16),
+    "a shape beyond it": array("<f8", 1 << 40),
+    "elements without bytes": array("<V0", 1 << 40),
+    "more than there are": BUFFER * 20,
+    "a name": EMPTY_DICT + BUFFER + ONE + SETITEM,
+    "an element of a set": EMPTY_SET + MARK + BUFFER + ADDITEMS,
+    "its attributes": BUFFER + mapping(obj=ONE) + BUILD,
+    "its items": BUFFER + ONE + ONE + SETITEM,
+    "its end": BUFFER + ONE + APPEND,
+    "numpy's dtype": call(
+        "numpy._core.numeric", "_frombuffer", BUFFER, name("numpy", "dtype"), several(ONE), NONE
+    ),
+    "a pickle": name("taskq_agent.typed", "decode")
+    + several(mapping(**{"$pickle": several(BUFFER)}))
+    + REDUCE,
+    "a view of it": call("builtins", "memoryview", BUFFER),
+    "text": call("builtins", "str", BUFFER, text("utf-8")),
+    "memory of a table": call("pyarrow.lib", "py_buffer", BUFFER),
+    "a module": call("types", "ModuleType", BUFFER),
+    "code": call("builtins", "compile", BUFFER, text("x"), text("exec")),
+    "an attribute of a class": mine("Ligand") + mapping(dock=BUFFER) + BUILD,
+}
+
 #: What would crash the interpreter, or read memory that is none of its own.
 CRASHES: Final = {
     "numpy's dtype of a buffer": call(
@@ -215,6 +253,7 @@ BOMBS: Final = {
     "a list of a range": call("builtins", "list", call("builtins", "range", whole(1 << 40))),
     "a power": call("builtins", "pow", whole(1 << 40), whole(1 << 40)),
     "text that is repeated": call("operator", "mul", text("x"), whole(1 << 40)),
+    "a bytearray that is not there": b"\x96" + struct.pack("<Q", 1 << 62),
     "bytes that are not there": b"\x8e" + struct.pack("<Q", 1 << 62),
     "text that is not there": b"\x8d" + struct.pack("<Q", 1 << 40),
     "a frame that is not there": b"\x95" + struct.pack("<Q", 1 << 62) + NONE,
@@ -254,7 +293,7 @@ STEPS: Final = {
     "a global by lines": b"cos\nsystem\n(S'true'\ntR",
     "an instance": b"(S'true'\nios\nsystem\n",
     "an object of a mark": b"(cos\nsystem\nS'true'\no",
-    "a buffer out of band": b"\x97",
+    "a read-only buffer that is none": NONE + b"\x98",
     "text that is evaluated": b"S'\\x41'\n",
     "a stack that is empty": b"0000000",
     "an end without a value": b"",
@@ -266,4 +305,4 @@ EVERY: Final = {
     what: PROTO + steps + STOP
     for group in (CALLS, CHANGES, CRASHES, BOMBS, STEPS)
     for what, steps in group.items()
-}
+} | {f"a buffer as {what}": PROTO + steps + STOP for what, steps in BUFFERS.items()}

@@ -108,7 +108,11 @@ HONEST: Final = [
     {"a": [1, 2.5, None, True, "x", b"y"], "b": {(1, 2): {3, 4}}},
     Ligand("CCO"),
     [Colour.RED, Point(1, (2, 3)), {Point(1, 2)}],
-    {"array": np.arange(6.0), "object": np.array([1, "a"], dtype=object)},
+    {
+        "array": np.arange(6.0),
+        "large": np.arange(6_000.0),
+        "object": np.array([1, "a"], dtype=object),
+    },
     ValueError("x"),
     pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}),
 ]
@@ -132,10 +136,10 @@ def read(data: bytes, trust: Any = ()) -> str:
     """Read one pickle; return what came of it. AssertionError if it did harm."""
     global watching  # noqa: PLW0603  # hooks cannot be removed
     before = [dict(vars(one)) for one in WATCHED]
-    words = [base64.b64encode(data).decode()]
+    parts = [base64.b64encode(data).decode(), *(bytearray(b"\xff" * 16) for _ in range(4))]
     watching = True
     try:
-        value = ResultReader(trust).decoded({"value": {"$pickle": words}})
+        value = ResultReader(trust).decoded({"value": {"$pickle": parts}})
         result = f"value {value!r:.80}" if type(value) is not str else "text"
     except ResultNotTrusted as error:
         result = f"refused: {error!s:.200}"
@@ -166,7 +170,7 @@ programs = st.lists(st.sampled_from(_PARTS) | st.sampled_from(_OPCODES), max_siz
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
     """Draw an honest or hostile pickle of which some bytes are others."""
-    honest = [base64.b64decode(pickled(one)[0]) for one in HONEST]
+    honest = [bytes(pickled(one)[0].view) for one in HONEST]
     whole = draw(
         st.sampled_from([*honest, *(one for one in hostile.EVERY.values() if len(one) < 2_000)])
     )
@@ -181,11 +185,9 @@ def main(how: str, number: str = "0") -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     for one in HONEST:
-        data = base64.b64decode(pickled(one)[0])
+        parts = [part.view for part in pickled(one)]
         trust = ["pandas"] if isinstance(one, pd.DataFrame) else ()
-        assert repr(
-            ResultReader(trust).decoded({"value": {"$pickle": [base64.b64encode(data).decode()]}})
-        )
+        assert repr(ResultReader(trust).decoded({"value": {"$pickle": parts}}))
     sys.addaudithook(note)
     if how == "corpus":
         for what, data in hostile.EVERY.items():

@@ -40,7 +40,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_NEVER_RETRY", "classes of errors that are not retried", "`InvalidCampaign`"),
     ),
     "taskq.ingest.campaign_file": (("MAX_FILE_BYTES", "campaign file", "`UsageError`"),),
-    "taskq.ingest.sources.lines": (("MAX_LINE_BYTES", "line of a seed file", "it is refused"),),
+    "taskq.ingest.sources.lines": (("MAX_LINE_BYTES", "line of a seed file", "a bad line"),),
     "taskq.ingest.sources.sweep": (
         ("MAX_COMBINATIONS", "combinations of a sweep", "`UsageError`"),
         ("MAX_PARAMETERS", "parameters of a sweep", "`UsageError`"),
@@ -61,10 +61,24 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_ARCHIVE_BYTES", "function by value, pickled", "`UsageError`"),
         ("MAX_ARGUMENT_BYTES", "argument of a function, pickled", "`InvalidTask`"),
     ),
+    "taskq.compute.outbox": (
+        ("MOST_UNSENT", "calls that wait to be stored", "`submit` waits"),
+        ("MOST_UNSENT_CHARS", "payloads of calls that wait to be stored", "`submit` waits"),
+    ),
     "taskq.compute.pickle_steps": (
         ("MOST_STEPS", "steps of a result's pickles", "`TooExtensive`"),
     ),
-    "taskq.compute.extent": (
+    "taskq.files.blobs": (
+        ("MAX_SHORT_BYTES", "blob that PostgreSQL takes with one statement", "parts of 1 MiB"),
+    ),
+    "taskq_agent.buffers": (
+        (
+            "MOST_PARTS",
+            "buffers in the blob of a large result",
+            "the writer uses Base64; no result",
+        ),
+    ),
+    "taskq.compute.data_objects": (
         ("MOST_ITEMS", "items of a result, each shared part counted again", "`TooExtensive`"),
         ("MOST_DEPTH", "depth of a result of a function", "`TooExtensive`"),
     ),
@@ -89,7 +103,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
     ),
     "taskq_agent.http.transport": (
         ("_MAX_ANSWER_BYTES", "answer that an agent reads", "not read to its end"),
-        ("_MAX_ERROR_BYTES", "answer that an agent reads, if an error", "not read to its end"),
+        ("_MAX_ERROR_BYTES", "error that an agent reads", "not read to its end"),
     ),
     "taskq_agent.archive": (
         (
@@ -97,7 +111,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
             "files and folders of a checkpoint or of output files",
             "not kept; `output-refused`",
         ),
-        ("_MAX_DEPTH", "depth of these folders", "not kept; `output-refused`"),
+        ("_MAX_DEPTH", "depth of folders in these", "not kept; `output-refused`"),
     ),
     "taskq_agent.handlers.results": (
         ("_MAX_EXCEPTION_BYTES", "exception that is kept of an attempt", "not kept; its text is"),
@@ -117,16 +131,17 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MAX_OFFERS", "tags that an agent offers", "400"),
         ("MAX_PHASES", "phases of a report", "400"),
         ("MAX_PENDING", "claims under way in a heartbeat", "400"),
+        ("MAX_WARNINGS", "warnings in a heartbeat, of which the known ones are kept", "400"),
         ("MAX_TALLY", "campaigns whose outcomes a heartbeat counts", "400"),
     ),
     "taskq.dispatch.heartbeats": (
         ("MOST_NAMED", "attempts that a heartbeat names", "400"),
-        ("LARGE_NAMED", "attempts that a heartbeat names among others", "goes apart"),
+        ("LARGE_NAMED", "attempts that a heartbeat names in a shared statement", "runs apart"),
     ),
     "taskq.dispatch.fair_queue": (
-        ("LARGE_TASKS", "reports and tasks of an exchange among others", "goes apart"),
-        ("LARGE_CAMPAIGNS", "campaigns of an exchange among others", "goes apart"),
-        ("LARGE_CHARS", "reports of an exchange among others", "goes apart"),
+        ("LARGE_TASKS", "reports and tasks of an exchange in a shared statement", "runs apart"),
+        ("LARGE_CAMPAIGNS", "campaigns of an exchange in a shared statement", "runs apart"),
+        ("LARGE_CHARS", "reports of an exchange in a shared statement", "runs apart"),
         ("MOST_KINDS", "kinds of agents that share a statement", "wait for the next"),
         ("MOST_TASKS", "reports, and tasks claimed, that share a statement", "wait for the next"),
         ("MOST_CHARS", "reports that share a statement", "wait for the next"),
@@ -150,7 +165,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("OPENED_PER_S", "sessions that a token opens at a gateway in the long run", "503"),
     ),
     "taskq.gateway.requests": (
-        ("LARGE_BYTES", "body that is decoded next to others", "waits for its turn"),
+        ("LARGE_BYTES", "body that is decoded at once", "waits for its turn"),
         ("MOST_BYTES", "larger bodies that wait", "503"),
     ),
     "taskq.gateway.manager_turns": (
@@ -159,7 +174,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MOST_AT_ONCE", "managers' statements at work", "more wait"),
         ("MOST_AT_ONCE_OF_TOKEN", "managers' statements at work of one token", "more wait"),
         ("MOST_KEPT_BYTES", "answers that managers have not taken yet", "no other begins; 503"),
-        ("MOST_KEPT_BYTES_OF_TOKEN", "such answers of one token", "no other begins; 503"),
+        ("MOST_KEPT_BYTES_OF_TOKEN", "the same, for one token", "no other begins; 503"),
     ),
     "taskq.gateway.manager_queries": (
         ("MAX_BYTES", "body of a manager's statement, before and after gzip", "413"),
@@ -170,8 +185,8 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("REFUSED_REST_S", "rest of a token whose large statement is refused", "it ends"),
     ),
     "taskq.db.catalogue": (
-        ("MOST", "rows that a manager's statement asks for, if its file says no other", "400"),
-        ("MOST_S", "manager's statement, if its file says no less", "504"),
+        ("MOST", "rows that a manager's statement asks for, unless its file says otherwise", "400"),
+        ("MOST_S", "manager's statement, unless its file says less", "504"),
     ),
     "taskq.gateway.connection": (
         ("MAX_HEAD_BYTES", "head of a request", "431"),
@@ -188,7 +203,7 @@ LIMITS: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
         ("MOST_OF_ADDRESS", "TLS handshakes under way of one address", "its oldest ends"),
         ("HANDSHAKE_S", "TLS handshake", "the connection ends"),
     ),
-    "taskq.gateway.pages": (
+    "taskq.gateway.pages_process": (
         ("MOST", "requests to pages at a gateway at a time", "503"),
         ("MAX_FORM_BYTES", "form of a page", "413"),
     ),
@@ -208,6 +223,13 @@ OTHERWISE: Final[tuple[tuple[str, str, str, str, str], ...]] = (
         "_BYTES",
         "payloads of a claim",
         "fewer tasks",
+    ),
+    (
+        "sql/functions/add_argument.sql",
+        r"between 0 and (\d+) then",
+        "_BYTES",
+        "argument of a function as a blob",
+        "`InvalidTask`; TQ400",
     ),
     ("sql/functions/add_input.sql", r" >= (\d+) then", "", "inputs of a campaign", "TQ400"),
     ("sql/functions/filter_path.sql", r"filter\) > (\d+)", "_BYTES", "compiled filter", "TQ400"),

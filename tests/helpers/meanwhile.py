@@ -1,4 +1,4 @@
-"""Threads that do something beside a block of a test."""
+"""Threads that do something next to a block of a test."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class MemoryQueue:
             return number
 
     def cancel(self, task: int) -> None:
-        """Make a task final, whoever holds it."""
+        """Make a task final, anyone who holds it."""
         with self._lock:
             self.tasks[task].final = True
             self._leave(self.tasks[task])

@@ -46,7 +46,9 @@ class PilotSite:
         self.taskq.environment |= {**environment, "TASKQ_DSN": dsn}
         self.taskq.out("campaign", "create", "/c", "--", "sh", "-c", TASK, "sh", "{n}")
         token = folder / "site.token"
-        self.taskq.out("token", "create", "hpc", "--site", "--campaign", "/c", "--to", token)
+        self.taskq.out(
+            "token", "create", "hpc", "--kind", "site", "--campaign", "/c", "--to", token
+        )
         self._gateway = ("--gateway", url, "--token-file", token)
 
     def add(self, *words: object, gateway: bool = True) -> None:
@@ -88,7 +90,7 @@ class PilotSite:
 
     def run_to_the_end(self, count: int) -> None:
         """Let a loop act until all tasks are done and all jobs have ended."""
-        with self.taskq.process("pilots", "run", "--period", "0.5") as loop:
+        with self.taskq.process("pilots", "run", "--interval", "0.5") as loop:
             self.wait(lambda: self.done() == count, 240)
             self.wait(lambda: all(job.status == "ended" for job in self.jobs().values()))
             loop.terminate()
@@ -98,7 +100,7 @@ class PilotSite:
         """Let three jobs work, end the first in the midst of it; return all when all is done."""
         self.seed(count)
         self.add("--max-jobs", 3, "--time-limit", "10m")
-        with self.taskq.process("pilots", "run", "--period", "0.5") as loop:
+        with self.taskq.process("pilots", "run", "--interval", "0.5") as loop:
             self.wait(lambda: self.pilot()["serving"] == 3)
             self.wait(lambda: self.done() > 6)
             end(self.jobs()[1].native_id or "")
@@ -116,8 +118,8 @@ class PilotSite:
         """Return a loop of this process."""
         return PilotLoop(self.queue.database, self.taskq.environment, **more)
 
-    def find_after_death(self) -> PilotJob:
-        """Let a loop die when it has submitted a job, and the next one find it."""
+    def find_after_death(self, count: int = 1) -> list[PilotJob]:
+        """Let a loop die when it has submitted so many jobs, and the next one find them."""
 
         class Killed(BaseException):
             pass
@@ -130,15 +132,17 @@ class PilotSite:
         first = self.loop(make=lambda _, *given: DiesAfterSubmission(*given))
         with pytest.raises(Killed):
             first.round()
-        assert [job.status for job in self.jobs().values()] == ["submitting"]
+        assert [job.status for job in self.jobs().values()] == ["submitting"] * count
         first.leave()
         second = self.loop()
         (done,) = second.round()
         second.leave()
         assert (done.acted, done.submitted, done.trouble) == (True, 0, None)
-        (job,) = self.jobs().values()
-        assert (job.status, job.native_id is not None) == ("queued", True)
-        return job
+        jobs = [*self.jobs().values()]
+        assert [(job.status, job.native_id is not None) for job in jobs] == [
+            ("queued", True)
+        ] * count
+        return jobs
 
     def remove(self) -> None:
         """Remove the pilot, and wait until its jobs that wait are gone."""

@@ -85,7 +85,7 @@ def _add(seen: ExecutedPlans, explained: dict[str, Any]) -> None:
     top = explained["Plan"]
     query = explained["Query Text"]
     # A function's buffers are in those of the statement that calls it: count the outermost only.
-    # It ends, and so is told of, last.
+    # It ends last, and so reports last.
     seen.buffers = top.get("Shared Hit Blocks", 0) + top.get("Shared Read Blocks", 0)
     for node in _nodes(top):
         discarded = sum(node.get(name, 0) for name in _DISCARDED)

@@ -1,4 +1,4 @@
-"""Access of tests to the database beside the queue: rows, and changes of time."""
+"""Access of tests to the database next to the queue: rows, and changes of time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MISCOUNTED = """
      cross join lateral (
            select count(*) filter (where outcome = 'failed') as true_failures,
                   count(*) filter (where outcome = 'lost'
-                                      or outcome = 'done'
+                                      or outcome in ('done', 'withdrawn')
                                      and error_class <> 'hedged') as true_losses
              from taskq.attempt where campaign_id = n.campaign_id) a
      where (n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures, n.losses)

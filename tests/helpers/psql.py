@@ -9,6 +9,6 @@ from taskq import embedded
 
 
 def psql_program() -> Path:
-    """Return its path: beside the server's programs, else that of the system."""
+    """Return its path: next to the server's programs, else that of the system."""
     beside = embedded.locate().bin_dir / "psql"
     return beside if beside.exists() else Path(shutil.which("psql") or "psql")

@@ -1,4 +1,4 @@
-"""A server of S3: moto's, which keeps what it has acknowledged, and fails as it is told.
+"""A server of S3: moto's, which keeps what it has acknowledged, and fails on demand.
 
     python -m tests.helpers.s3_server PORT FOLDER
 
@@ -22,7 +22,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import WSGIRequestHandler, run_simple
 from werkzeug.test import Client
 
-BUCKET = "bucket"
+from tests.fixtures.s3_servers import BUCKET
 
 
 class Application:

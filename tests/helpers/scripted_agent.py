@@ -80,7 +80,19 @@ class ScriptedAgent:
     def exchange(
         self, reports: Sequence[dict[str, Any]] = (), want: int = 0, *, lease: str | None = None
     ) -> dict[str, Any]:
-        """Do one exchange; return `acks`, `tasks` and `refused` as the server gives them."""
+        """Do one exchange; return `acks`, `tasks` and `refused` as the server gives them.
+
+        With the statement that taskq's agents would use.
+        """
+        reporters = [one.get("session", self.session) for one in reports]
+        if reporters == [self.session] and want in (0, 1):
+            return self._row(
+                "exchange_one",
+                campaign=self.campaign,
+                reports=json.dumps(list(reports)),
+                session=self.session,
+                lease=(lease or self.draw_lease()) if want else None,
+            )
         return self._row(
             "exchange",
             campaign=self.campaign,
@@ -132,6 +144,7 @@ class ScriptedAgent:
         pending: Iterable[str] = (),
         drawn: str | None = None,
         timeline: int = 0,
+        warnings: Sequence[str] = (),
     ) -> set[int]:
         """Send a heartbeat that knows all leases drawn; return the tasks to stop."""
         beat = {
@@ -141,6 +154,13 @@ class ScriptedAgent:
             "drawn": drawn or self.drawn,
             "timeline": timeline,
         }
+        if warnings:
+            beat["trouble"] = {
+                "failures": 0,
+                "error_class": "",
+                "try_in_s": 0.0,
+                "warnings": [*warnings],
+            }
         with self._line.connected() as statements:
             rows = statements.rows("beat", beats=json.dumps([beat]))
         if any(row["ended"] for row in rows):

@@ -21,7 +21,9 @@ class ScriptedBatch:
 
     refusal: why it takes no jobs. place: where the next one goes. silent: places that give no
     answer. silence: why it gives no answers. dies: kill the loop `before` or
-    `after` the next submission. outputs: what jobs have written.
+    `after` the next submission. outputs: what jobs have written. takes: how many jobs of one
+    submission it takes; if there are more, it loses the others and its answer. submissions: how
+    many there were.
     """
 
     def __init__(self) -> None:
@@ -38,6 +40,8 @@ class ScriptedBatch:
         self.silent: frozenset[str] = frozenset()
         self.dies = ""
         self.prepared = 0
+        self.submissions = 0
+        self.takes = 1_000
 
     def missing(self) -> str | None:
         """Return what this machine lacks."""
@@ -49,21 +53,25 @@ class ScriptedBatch:
         self.prepared += 1
         return self.place
 
-    def script(self, name: str, path: str, program: Sequence[str]) -> str:
+    def script(self, names: Sequence[str], path: str, program: Sequence[str]) -> str:
         """Return a script as on any batch system."""
-        return job_script(PilotSettings(folder="/jobs"), path=path, name=name, program=program)
+        return job_script(PilotSettings(folder="/jobs"), path=path, names=names, program=program)
 
-    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
-        """Take a job."""
+    def submit(self, names: Sequence[str], script: str, place: str | None) -> list[SeenJob]:
+        """Take jobs, at most `takes` of them."""
         if self.dies == "before":
             raise Killed
         if self.refusal is not None:
             raise BatchSystemError(self.refusal)
-        self.scripts.append((name, script))
-        self.known[name] = SeenJob(str(len(self.scripts)), "queued", "PENDING", place=place)
+        self.submissions += 1
+        for name in names[: self.takes]:
+            self.scripts.append((name, script))
+            self.known[name] = SeenJob(str(len(self.scripts)), "queued", "PENDING", place=place)
         if self.dies == "after":
             raise Killed
-        return self.known[name]
+        if len(names) > self.takes:
+            raise BatchSystemError("the connection was lost")
+        return [self.known[name] for name in names]
 
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
         """Return those of these names that are known."""

@@ -1,4 +1,4 @@
-"""The verbs of the queue, spoken on one connection beside many tasks."""
+"""The verbs of the queue, spoken on one connection next to many tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PROLONGED = """
 
 
 class Load:
-    """The verbs, spoken on one connection, beside many tasks in the hands of one agent."""
+    """The verbs, spoken on one connection, next to many tasks in the hands of one agent."""
 
     def __init__(self, connection: Postgres, postgres: Postgres, campaign: int, hire: Hire) -> None:
         self.connection = connection
@@ -203,7 +203,7 @@ class Load:
         assert found["digest"] == "1" * 64
 
     def hedge(self) -> None:
-        """Hedge the last task of a small campaign, beside all others."""
+        """Hedge the last task of a small campaign, next to all others."""
         path = f"/ending-{uuid.uuid4()}"
         spec = json.dumps({"late_results": "salvage", "hedge": 1, "handler": TRUE.to_json()})
         campaign = value(self._postgres, "select taskq.create_campaign(%s, %s)", path, spec)
@@ -239,7 +239,7 @@ class Load:
         assert value(self._postgres, "select taskq.change_campaign('/c', %s)", body)
 
     def claim_at_a_site(self) -> None:
-        """Claim where the campaign limits how many run at a site, beside a full one's claims."""
+        """Claim where the campaign limits how many run at a site, next to a full one's claims."""
         self._change(max_running_per_site=20_000)
         self._postgres.execute(
             "insert into taskq.site_claim (campaign_id, session_id, lease_id, site, tasks)"
@@ -350,13 +350,12 @@ class Load:
         lease: str = "",
         want: int = 0,
     ) -> list[Claimed]:
-        (answer,) = self._say(
-            "exchange",
-            campaign=self._campaign,
-            reports=json.dumps(reports) if reports else None,
-            sessions=[agent.session],
-            leases=[lease or agent.draw_lease()],
-            wants=[want or len(reports)],
-        )
+        words = {"campaign": self._campaign, "reports": json.dumps(reports) if reports else None}
+        lease, want = lease or agent.draw_lease(), want or len(reports)
+        if len(reports) == want == 1:
+            (answer,) = self._say("exchange_one", **words, session=agent.session, lease=lease)
+        else:
+            claim = {"sessions": [agent.session], "leases": [lease], "wants": [want]}
+            (answer,) = self._say("exchange", **words, **claim)
         assert (answer["acks"] or []) == [verdict] * len(reports)
         return agent.claimed(answer)

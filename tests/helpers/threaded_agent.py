@@ -64,6 +64,8 @@ class FunctionRunner:
     def update(self, followed: Container[Held]) -> None:
         """Tell nothing."""
 
+    transfer_fails_since: float | None = None
+
     def close(self) -> None:
         """Record that it was closed."""
         self.closed = True

@@ -43,9 +43,9 @@ def test_a_job_that_has_had_its_time_is_ended(htcondor: HTCondorPool, tmp_path: 
     driver = scene.driver()
     name = f"{scene.prefix}-1"
     driver.prepare({})
-    script = driver.script(name, "/c", ["taskq"])
+    script = driver.script([name], "/c", ["taskq"])
     assert " > 660)" in script
-    driver.submit(name, script.replace(" > 660)", " > 2)"), None)
+    driver.submit([name], script.replace(" > 660)", " > 2)"), None)
     ended = scene.wait_for(driver, name, "ended")
     assert (ended.why or "").startswith("REMOVED: The job attribute PeriodicRemove")
     assert ended.reason == "time"

@@ -1,6 +1,6 @@
 """Reports of one exchange are locked in the order of their tasks, whatever they are about.
 
-Else an exchange would hold a later task while it waits for an earlier one, and whoever locks both
+Else an exchange would hold a later task while it waits for an earlier one, and what locks both
 in order, a cancellation say, would wait for it in a circle.
 """
 

@@ -16,7 +16,6 @@ from taskq import Campaign
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, statuses
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
-from tests.helpers.variants import rest_thorough
 from tests.interleavings.meeting import EXPIRE, calling, claiming, in_turn, meet, reporting
 
 OUTCOMES = ["done", "failed", "released"]
@@ -37,7 +36,7 @@ def outcomes(campaign: Campaign, key: str) -> list[str]:
 
 @pytest.mark.usefixtures("silent")
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("outcome", rest_thorough(OUTCOMES))
+@pytest.mark.parametrize("outcome", OUTCOMES)
 def test_report_that_meets_an_expiry_changes_nothing_more(
     outcome: str, count: int, held: list[Claimed], campaign: Campaign, dsn: str
 ) -> None:
@@ -52,7 +51,7 @@ def test_report_that_meets_an_expiry_changes_nothing_more(
 
 @pytest.mark.usefixtures("silent")
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("outcome", rest_thorough(OUTCOMES))
+@pytest.mark.parametrize("outcome", OUTCOMES)
 def test_report_that_meets_an_expiry_which_is_undone_counts(
     outcome: str, count: int, held: list[Claimed], campaign: Campaign, dsn: str
 ) -> None:
@@ -90,7 +89,7 @@ def test_task_whose_report_was_undone_is_expired_by_the_next_round(
 
 @pytest.mark.usefixtures("silent")
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("outcome", rest_thorough(OUTCOMES))
+@pytest.mark.parametrize("outcome", OUTCOMES)
 def test_late_report_does_not_touch_the_next_attempt(
     outcome: str, count: int, held: list[Claimed], campaign: Campaign, hire: Hire, dsn: str
 ) -> None:
@@ -135,7 +134,7 @@ def test_beat_that_meets_the_end_of_its_session_hears_of_it(
 def test_session_that_expires_as_its_agent_leaves_ends_once(
     first: str, silent: ScriptedAgent, campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
-    """Each attempt is lost or released, as whoever came first says, and handed out once."""
+    """Each attempt is lost or released, as anyone who came first says, and handed out once."""
     leave = calling("select taskq.end_session(%s)", silent.session)
     acts = [EXPIRE, leave] if first == "expiry" else [leave, EXPIRE]
     met = meet(dsn, *acts)

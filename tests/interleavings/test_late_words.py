@@ -15,7 +15,6 @@ from taskq import Campaign
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, statuses, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
-from tests.helpers.variants import rest_thorough
 from tests.interleavings.meeting import (
     calling,
     cancelling,
@@ -38,7 +37,7 @@ def retrying(campaign: Campaign, status: str) -> Callable[[Postgres], int]:
 
 
 @pytest.mark.parametrize("second", OUTCOMES)
-@pytest.mark.parametrize("first", rest_thorough(OUTCOMES))
+@pytest.mark.parametrize("first", OUTCOMES)
 def test_of_two_reports_at_once_the_first_counts(
     first: str, second: str, held: list[Claimed], campaign: Campaign, dsn: str
 ) -> None:
@@ -59,7 +58,7 @@ def test_report_whose_rival_was_undone_is_accepted(
     assert outcomes(campaign, "a") == [outcome]
 
 
-@pytest.mark.parametrize("outcome", rest_thorough(OUTCOMES))
+@pytest.mark.parametrize("outcome", OUTCOMES)
 @pytest.mark.parametrize("undo", [False, True])
 def test_report_that_meets_a_cancellation(
     undo: bool, outcome: str, held: list[Claimed], campaign: Campaign, dsn: str
@@ -103,7 +102,7 @@ def test_cancellation_that_meets_an_undone_report_cancels_the_attempt(
     assert outcomes(campaign, "a") == ["cancelled"]
 
 
-@pytest.mark.parametrize("outcome", rest_thorough(OUTCOMES))
+@pytest.mark.parametrize("outcome", OUTCOMES)
 @pytest.mark.parametrize("way", ["lost", "failed", "cancelled"])
 def test_late_report_does_not_touch_a_task_that_is_being_retried(
     way: str,

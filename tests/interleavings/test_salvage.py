@@ -1,6 +1,6 @@
 """A late result meets whatever else happens to its task at that moment.
 
-Two transactions each hold what they have read: whoever comes second waits for the row, looks again,
+Two transactions each hold what they have read: the second one waits for the row, looks again,
 and decides by what the first has left.
 """
 

@@ -104,7 +104,7 @@ def test_removal_meets_a_claim(
 
 
 def test_two_prioritise_neighbours(campaign: Campaign, tasks: list[int], dsn: str) -> None:
-    """Neither is told that its task does not wait."""
+    """Neither is an error because its task does not wait."""
     met = meet(dsn, prioritising(campaign, tasks[3]), prioritising(campaign, tasks[4]))
     assert (met.waited, met.first, met.second) == (True, (1, 0, 0), (1, 0, 0))
 
@@ -130,7 +130,7 @@ def test_cancelling_meets_a_claim(
     postgres: Postgres,
     dsn: str,
 ) -> None:
-    """It is waited for, and what it took is cancelled with the others; its agent is told."""
+    """It is waited for, and what it took is cancelled with the others; its agent learns it."""
     agent = hire()
     if some:
         second, wanted = cancelling_some(campaign, *tasks[: want + 1]), want + 1

@@ -62,7 +62,7 @@ def test_next_attempt_is_not_stopped_for_the_one_before(
 def test_order_to_stop_that_is_undone_was_never_given(
     agent: ScriptedAgent, held: list[Claimed], campaign: Campaign, postgres: Postgres, dsn: str
 ) -> None:
-    """A beat beside a cancellation that is still open says nothing of it."""
+    """A beat next to a cancellation that is still open says nothing of it."""
     beat = beating(agent, *held)
     assert meet(dsn, cancelling(campaign.campaign_id), beat, undo=True).second == []
     assert beat(postgres) == []

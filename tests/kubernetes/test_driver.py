@@ -71,9 +71,9 @@ def test_a_pod_that_has_had_its_time_is_ended(cluster: Cluster, tmp_path: Path) 
     scene = _scene(cluster, tmp_path)
     driver = scene.driver()
     name = f"{scene.prefix}-1"
-    manifest = json.loads(driver.script(name, "/c", ["taskq"]))
+    manifest = json.loads(driver.script([name], "/c", ["taskq"]))
     manifest["spec"]["template"]["spec"]["activeDeadlineSeconds"] = 3
-    driver.submit(name, json.dumps(manifest), None)
+    driver.submit([name], json.dumps(manifest), None)
     ended = scene.wait_for(driver, name, "ended")
     assert "DeadlineExceeded" in (ended.why or "")
     assert ended.reason == "time"

@@ -28,7 +28,7 @@ def test_pilots_bring_a_campaign_to_its_end(site: PilotSite, cluster: Cluster) -
     """One pod is deleted in the midst of its work; nothing is lost."""
     site.seed(TASKS)
     site.add("--max-jobs", 2, "--cores", 1, "--time-limit", "10m", "--backlog", 1)
-    with site.taskq.process("pilots", "run", "--period", "0.5") as loop:
+    with site.taskq.process("pilots", "run", "--interval", "0.5") as loop:
         site.wait(lambda: site.pilot()["serving"] >= 1)
         site.wait(lambda: site.done() > 1)
         pods = cluster.run("get", "pods", f"--selector=taskq/job={site.jobs()[1].name}", "-oname")

@@ -15,9 +15,9 @@ AGENT: Final = (
         "agents/taskq_agent/core/core.py",
         "                self._out.add(call)\n",
         "                self._out.add(call)\n"
-        "                if isinstance(call, ev.SendExchange):\n"
+        "                if isinstance(call, Request):\n"
         "                    from taskq_agent.core.reports import fence\n"
-        "                    gone = tuple(fence(one) for one in call.request.reports)\n"
+        "                    gone = tuple(fence(one) for one in call.reports)\n"
         "                    self._out.add(*([ev.ForgetReports(gone)] if gone else []))\n",
         "A report leaves the disk when it is sent, not when the queue has it.",
         _CORE,

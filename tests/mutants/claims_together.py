@@ -25,11 +25,19 @@ CLAIMS_TOGETHER: Final = (
     ),
     Mutant(
         "small-agent-claims-after-a-large-one",
-        "sql/functions/take_one.sql",
-        "           and (select c.requires = '{}' or taskq.offered(c.requires, e.offers)\n",
-        "           and (select true\n",
-        "An agent that lacks what is required gets a task on a connection that has claimed.",
-        ("tests/integration/claims/test_claims_together.py",),
+        "sql/functions/exchange_one.sql",
+        "            select taskq.offered(v_requires, e.offers) into v_fits\n",
+        "            select true into v_fits\n",
+        "An agent that lacks what is required gets a task when it reports one.",
+        ("tests/integration/claims/test_exchange_of_one.py",),
+    ),
+    Mutant(
+        "claim-begins-anew-past-a-row",
+        "sql/functions/usual_position.sql",
+        "coalesce(p_hint[7], p_hint[6])",
+        "p_hint[6]",
+        "A task that was handed back waits until the rest of its span is done.",
+        ("tests/integration/claims/test_exchange_of_one.py",),
     ),
     Mutant(
         "repeated-claims-together-take-more",
@@ -69,7 +77,7 @@ CLAIMS_TOGETHER: Final = (
     Mutant(
         "claims-together-pass-over-rows",
         "sql/functions/take_each.sql",
-        "                   and ((-p.priority), p.task_id) < (v_hint[7], v_hint[8])) is not null\n",
+        "                   and p.task_id < v_hint[7]) is not null\n",
         "                ) is not null\n",
         "What was handed back waits behind all that was never claimed.",
         ("tests/integration/claims/test_claims_together.py",),

@@ -1,4 +1,4 @@
-"""Bugs in calls of functions, in what they are known by, and in keys that are told."""
+"""Bugs in calls of functions, in what they are known by, and in keys that are shown."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.mutants.mutant import Mutant
 _TYPED: Final = "agents/taskq_agent/typed.py"
 
 _TRUST: Final = ("tests/integration/compute/test_trust.py",)
+_OUTBOX: Final = ("tests/integration/compute/test_outbox.py",)
 _ENDS: Final = ("tests/integration/compute/test_tracker.py",)
 
 COMPUTING: Final = (
@@ -31,8 +32,8 @@ COMPUTING: Final = (
     Mutant(
         "nothing-around-a-set",
         "taskq/compute/fingerprint.py",
-        "_Walk(self._home, around)",
-        "_Walk(self._home)",
+        "_Walk(self._home, self._helpers, around)",
+        "_Walk(self._home, self._helpers)",
         "The fingerprint of a function in a set that it uses has no end.",
         ("tests/integration/compute/test_fingerprint.py",),
     ),
@@ -75,6 +76,22 @@ COMPUTING: Final = (
         "            if True:\n",
         "Exceptions of functions slow the agent as a broken machine does.",
         ("tests/unit/test_agent_slowing.py",),
+    ),
+    Mutant(
+        "refused-call-takes-others-along",
+        "taskq/compute/outbox.py",
+        "            if isinstance(error, UsageError) and len(calls) > 1:\n",
+        "            if False:\n",
+        "Calls that are stored with one that is refused get its error.",
+        _OUTBOX,
+    ),
+    Mutant(
+        "withdrawn-call-is-stored",
+        "taskq/compute/outbox.py",
+        "            if call.future.begin_sending():\n",
+        "            if call.future.begin_sending() or True:\n",
+        "A call that was cancelled before it was stored is computed.",
+        _OUTBOX,
     ),
     Mutant(
         "executor-leaves-its-campaign",

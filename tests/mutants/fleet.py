@@ -1,4 +1,4 @@
-"""Bugs in bans, and in what is said of hosts, sites and failures."""
+"""Bugs in bans, and in verdicts on hosts, sites and failures."""
 
 from __future__ import annotations
 
@@ -76,6 +76,24 @@ FLEET: Final = (
         ("tests/integration/hosts/test_fleet.py",),
     ),
     Mutant(
+        "evidence-from-before-a-repair",
+        "sql/functions/attempt_sample.sql",
+        "                   (a.claimed_at < greatest(v_since, b.until)) is true,\n",
+        "                   (a.claimed_at < b.until) is true,\n",
+        "A host that was mended stays accused, and its ban is proposed.",
+        ("tests/integration/explaining/test_failed.py",),
+    ),
+    Mutant(
+        "evidence-from-before-a-ban-was-lifted",
+        "sql/functions/unban.sql",
+        """    update taskq.ban b
+       set until = v_now
+""",
+        "    delete from taskq.ban b\n",
+        "A host that was repaired and let in again stays accused, and is banned anew.",
+        ("tests/integration/explaining/test_failed.py",),
+    ),
+    Mutant(
         "message-of-another-host",
         "sql/functions/latest_failure.sql",
         "         where n.host = p_host\n",
@@ -86,7 +104,7 @@ FLEET: Final = (
     Mutant(
         "site-is-blamed-for-a-host",
         "taskq/diagnosis/places.py",
-        '    apart = _apart(sample) if kind == "site" else {}\n',
+        '    apart = _apart(current) if kind == "site" else {}\n',
         "    apart: dict[str, list[str]] = {}\n",
         "A site is proposed to be banned since one of its hosts is broken.",
         _EVIDENCE,

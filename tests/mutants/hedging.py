@@ -1,4 +1,4 @@
-"""Bugs in second attempts."""
+"""Bugs in second attempts, and in those after a loss."""
 
 from __future__ import annotations
 
@@ -45,10 +45,26 @@ HEDGING: Final[tuple[Mutant, ...]] = (
     Mutant(
         "hedged-on-the-same-host",
         "sql/functions/hedge_task.sql",
-        "avoids = case when v_host is null then t.avoids\n",
-        "avoids = case when true then t.avoids\n",
+        "avoids = taskq.avoiding(t.avoids, v_task.session_id)\n",
+        "avoids = t.avoids\n",
         "The second attempt is made on the host on which the first is slow.",
         _HEDGING,
+    ),
+    Mutant(
+        "lost-again-on-the-same-host",
+        "sql/functions/give_back.sql",
+        "then taskq.avoiding(t.avoids, p_session)\n",
+        "then coalesce(t.avoids, '{}')\n",
+        "A task that kills its agents is given up on one host, though there are others.",
+        ("tests/integration/attempts/test_lost_together.py",),
+    ),
+    Mutant(
+        "lost-task-waits-a-day-for-another-host",
+        "sql/functions/is_bound.sql",
+        "p_failures > 0 and p_failures + 1 >=",
+        "p_failures + 1 >=",
+        "A task with one attempt that was lost twice waits a day for a busy host.",
+        ("tests/integration/attempts/test_lost_together.py",),
     ),
     Mutant(
         "hedged-while-tasks-wait",

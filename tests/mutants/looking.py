@@ -12,6 +12,22 @@ _MOLECULES: Final = ("tests/integration/web/test_molecules.py",)
 
 LOOKING: Final = (
     Mutant(
+        "majority-called-odd",
+        "taskq/diagnosis/odd_results.py",
+        "return [] if len(hosts) > 2 and odd > _MOST_ODD * len(results) else found",
+        "return found",
+        "Hosts are accused though as many others have results like theirs.",
+        ("tests/unit/test_odd_results.py",),
+    ),
+    Mutant(
+        "results-compared-in-the-order-of-the-file",
+        "sql/functions/latest_results.sql",
+        "order by s.claimed_at, s.task_id) as place",
+        "order by s.task_id) as place",
+        "A late host, which gets tasks of low priority, is accused of their results.",
+        ("tests/integration/explaining/test_wrong_results.py",),
+    ),
+    Mutant(
         "action-without-a-yes",
         "cli/taskq_cli/top/app.py",
         "            if yes:\n",
@@ -45,7 +61,7 @@ LOOKING: Final = (
     ),
     Mutant(
         "viewers-never-leave",
-        "taskq/gateway/pages.py",
+        "taskq/gateway/pages_process.py",
         "            writer.close()\n            self._under_way -= 1\n",
         "            writer.close()\n",
         "After some requests nobody is shown a page any more.",
@@ -53,7 +69,7 @@ LOOKING: Final = (
     ),
     Mutant(
         "live-pages-hold-up-a-drain",
-        "taskq/gateway/pages.py",
+        "taskq/gateway/pages_process.py",
         "while not ending() and (chunk",
         "while (chunk",
         "A gateway that is to end waits for whoever looks.",
@@ -69,7 +85,7 @@ LOOKING: Final = (
     ),
     Mutant(
         "servers-for-any-token-on-pages",
-        "taskq/web/pages.py",
+        "taskq/gateway/web/pages.py",
         '        if asked.viewer.may("/"):  # they',
         "        if True:  # they",
         "Who manages one campaign sees the gateways and the database of all.",
@@ -77,7 +93,7 @@ LOOKING: Final = (
     ),
     Mutant(
         "pictures-for-everybody",
-        "taskq/web/app.py",
+        "taskq/gateway/web/app.py",
         "        await self._viewer(request)\n        picture",
         "        picture",
         "Who has no token makes the server draw molecules.",
@@ -85,7 +101,7 @@ LOOKING: Final = (
     ),
     Mutant(
         "hostile-molecule-is-drawn-again",
-        "taskq/web/molecules.py",
+        "taskq/gateway/web/molecules.py",
         "            await self.close()\n            return None\n",
         "            return None\n",
         "After a molecule that takes for ever, each other one gets its answer.",

@@ -1,4 +1,4 @@
-"""Bugs in notifications: what is told, how often, and to whom."""
+"""Bugs in notifications: what is sent, how often, and to whom."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ OUTPUTS: Final = (
     Mutant(
         "output-by-whoever-knows-the-task",
         "sql/functions/save_output.sql",
-        "          where b.lease_id = p_lease\n            and p_task",
-        "          where p_task",
+        "taskq.bundle_of(p_campaign, p_task) b where b.lease_id = p_lease)",
+        "taskq.bundle_of(p_campaign, p_task) b)",
         "Files are saved under a lease that nobody has.",
         _STORED,
     ),

@@ -1,4 +1,4 @@
-"""Bugs in what attempts may use, what of it is told, and in containers."""
+"""Bugs in what attempts may use, in its figures, and in containers."""
 
 from __future__ import annotations
 

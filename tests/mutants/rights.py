@@ -48,6 +48,14 @@ RIGHTS: Final = (
         ("tests/integration/sessions/tokens/test_together.py",),
     ),
     Mutant(
+        "usual-hellos-in-any-order",
+        "sql/functions/enrol_many.sql",
+        "                 order by u.key\n",
+        "                 order by u.place\n",
+        "Two gateways that hear the same hellos wait for each other.",
+        ("tests/integration/sessions/tokens/test_together.py",),
+    ),
+    Mutant(
         "revoked-token-keeps-its-sessions",
         "sql/functions/revoke_token.sql",
         "           set ended_at = clock_timestamp()\n",

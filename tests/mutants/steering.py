@@ -41,6 +41,38 @@ _UNPACK: Final = """\
 
 STEERING: Final = (
     Mutant(
+        "withdrawn-result-stays-in-the-index",
+        "sql/functions/withdraw.sql",
+        "    perform taskq.forget_results(p_campaign, v_tasks);\n",
+        "",
+        "A ranking by an index has a result that was withdrawn, and never the next one.",
+        ("tests/integration/results/test_result_indexes.py",),
+    ),
+    Mutant(
+        "withdrawn-task-goes-back-to-its-host",
+        "sql/functions/withdraw.sql",
+        "                  and a.attempt = u.attempt))\n",
+        "                  and a.attempt = u.attempt + 1))\n",
+        "The host whose results were wrong computes them again.",
+        ("tests/integration/attempts/test_withdrawing.py",),
+    ),
+    Mutant(
+        "withdrawn-result-is-given-for-good",
+        "taskq/results/cursor.py",
+        "                given.remove(task for task, _ in gone)\n",
+        "",
+        "A cursor never gives the result that follows a withdrawn one.",
+        ("tests/integration/attempts/test_withdrawing.py",),
+    ),
+    Mutant(
+        "withdrawn-loss-is-forgotten",
+        "sql/functions/stand.sql",
+        "a.outcome in ('done', 'withdrawn')",
+        "a.outcome = 'done'",
+        "A loss that was salvaged and withdrawn counts no more.",
+        ("tests/integration/attempts/test_withdrawing.py",),
+    ),
+    Mutant(
         "filter-by-a-regular-expression",
         "sql/functions/filter_path.sql",
         ' flag "q"))',
@@ -187,8 +219,8 @@ STEERING: Final = (
     Mutant(
         "call-whose-task-is-cancelled-waits-for-ever",
         "sql/functions/unsuccessful.sql",
-        "                                and n.status::text = 'cancelled'))\n",
-        "                                and false))\n",
+        "                              where n.status::text = 'cancelled'))\n",
+        "                              where false))\n",
         "The future of a call is never told that the task was cancelled with its span.",
         _WHOLE_SPANS,
     ),

@@ -224,6 +224,14 @@ UPKEEP: Final = (
         _SWEEPS,
     ),
     Mutant(
+        "attempt-ends-before-it-began",
+        "sql/functions/give_back.sql",
+        "        v_now := clock_timestamp();\n",
+        "        v_now := statement_timestamp();\n",
+        "What a session claims while it ends has negative run time.",
+        ("tests/interleavings/test_claims_at_once.py",),
+    ),
+    Mutant(
         "loss-is-not-counted",
         "sql/functions/give_back.sql",
         "                       + (p_outcome = 'lost'\n",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-#: Where to write; set by whoever starts the run.
+#: Where to write; set by anyone who starts the run.
 VARIABLE = "TASKQ_WITNESS"
 
 

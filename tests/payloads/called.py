@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 from taskq_agent import input_path
@@ -51,6 +52,11 @@ def same(value: object) -> object:
     return value
 
 
+def echo(path: str) -> str:
+    """Return the argument, which has the name of an option of `submit`."""
+    return path
+
+
 def content(name: str) -> str:
     """Return the text of an input."""
     return input_path(name).read_text()
@@ -86,3 +92,20 @@ def large(characters: int) -> str:
 def sleep(seconds: float) -> None:
     """Sleep."""
     time.sleep(seconds)
+
+
+def act(what: str, name: str = "") -> str:
+    """Do one of several things that payloads do; return what it was."""
+    if what == "print":
+        print(name, flush=True)  # noqa: T201  # as payloads do
+    elif what == "write":
+        Path(name).write_text(what)
+    elif what == "wait":
+        wait_for(name)
+    elif what == "raise":
+        raise ValueError(name)
+    elif what == "close":
+        os.closerange(3, 256)
+    elif what == "die":
+        die(name)
+    return what

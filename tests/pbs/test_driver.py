@@ -28,9 +28,9 @@ def test_a_job_that_has_had_its_time_is_ended(scene: BatchScene) -> None:
     driver = scene.driver()
     name = f"{scene.prefix}-1"
     driver.prepare({})
-    script = driver.script(name, "/c", ["taskq"])
+    script = driver.script([name], "/c", ["taskq"])
     assert "walltime=600\n" in script
-    driver.submit(name, script.replace("walltime=600\n", "walltime=2\n"), None)
+    driver.submit([name], script.replace("walltime=600\n", "walltime=2\n"), None)
     ended = scene.wait_for(driver, name, "ended")
     assert (ended.why or "").endswith("exceeded resource walltime")
     assert (ended.exit_code, ended.reason) == (None, "time")

@@ -33,7 +33,7 @@ def test_loop_that_is_killed_after_qsub_finds_its_job(site: PilotSite) -> None:
     """By its name: PBS has one job, and the next loop submits no other."""
     site.seed(2)
     site.add("--max-jobs", 1, "--time-limit", "2m", "--option=-h")
-    job = site.find_after_death()
+    (job,) = site.find_after_death()
     assert job.why == "HELD"
     of_that_name = ("qselect", "-N", job.name)
     assert run_command(of_that_name, os.environ).stdout.split() == [job.native_id]

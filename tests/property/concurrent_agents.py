@@ -29,6 +29,10 @@ _EXCHANGE = """
     select acks, tasks, refused
       from taskq.exchange(%(campaign)s, %(reports)s, %(sessions)s, %(leases)s::uuid[], %(wants)s)
 """
+_REPORT_ONE = """
+    select acks, tasks, refused
+      from taskq.exchange_one(%(campaign)s, %(reports)s, %(session)s, null)
+"""
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ class ConcurrentAgents(ConcurrentScene):
     def finish_late(
         self, number: int, who: int, late: int, others: list[int], hold: bool, commit: bool
     ) -> None:
-        """Report success of an attempt that was given up, or is just being so, beside others."""
+        """Report success of an attempt that was given up, or is just being so, next to others."""
         given_up = self.connections.coming().lost()
         if not given_up:
             return
@@ -151,7 +155,10 @@ class ConcurrentAgents(ConcurrentScene):
             "leases": None,
             "wants": None,
         }
-        answer = self.do(connection, fetch(_EXCHANGE, values), self._reported(said), commit=commit)
+        query = fetch(_EXCHANGE, values)
+        if len(reports) == 1:
+            query = fetch(_REPORT_ONE, values | {"session": by})
+        answer = self.do(connection, query, self._reported(said), commit=commit)
         model = self.connections.copy()
         verdicts: dict[Fence, str] = {}
         for task, lease in sorted(said, key=lambda one: model.is_late(model.tasks[one[0]], one[1])):

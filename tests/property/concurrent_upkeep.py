@@ -75,7 +75,7 @@ class ConcurrentUpkeep(ConcurrentScene):
 
     @rule(number=CONNECTION, which=INDEX, hold=HOLD)
     def hedge(self, number: int, which: int, hold: bool) -> None:
-        """Let a second attempt be made beside one that is at work, or was, unless it is locked."""
+        """Let a second attempt be made next to one that is at work, or was, unless it is locked."""
         if not self.fences:
             return
         connection = self.connections.begin(number)

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Stage(asyncio.SelectorEventLoop):
-    """A loop on which time can be made to pass; nothing moves there but when it is told to."""
+    """A loop on which time can be made to pass; nothing moves there unless the test says so."""
 
     ahead_s = 0.0
 
@@ -37,7 +37,7 @@ class Stage(asyncio.SelectorEventLoop):
 
 
 class UnsureLink(RedisLink):
-    """A link that loses an answer if it is told to, and on which waiting takes no time."""
+    """A link that loses an answer on demand, and on which waiting takes no time."""
 
     def __init__(self, address: FrontAddress, stage: Stage) -> None:
         super().__init__(address, answer_s=20.0)
@@ -69,7 +69,7 @@ class Statement(NamedTuple):
 
 
 class SteppedRefiller(Refiller):
-    """A refiller that takes a turn when it is told to, and leases little in each.
+    """A refiller that takes a turn on demand, and leases little in each.
 
     seen: gets its statements. at_gate: whether it stands between a lease and the push, where it can
     be held and ended.
@@ -139,10 +139,10 @@ class SteppedRefiller(Refiller):
     async def _pause(self, seconds: float) -> None:
         self._stage.ahead_s += seconds
 
-    async def _stumble(self, error: Exception) -> None:
+    async def _back_off_from(self, error: Exception) -> None:
         if not isinstance(error, FrontDown):  # nothing but the front is broken here
             self.defects.append(error)
-        await super()._stumble(error)
+        await super()._back_off_from(error)
 
     async def _rows(self, name: str, /, **values: Any) -> list[Row]:
         leasing = name == "lease_ahead"

@@ -57,6 +57,11 @@ class Task:
     ended: list[Ended] = field(default_factory=list)
 
     @property
+    def avoids(self) -> bool:
+        """Whether it has failed somewhere; all agents are on one host, so any may have it."""
+        return self.failures > 0
+
+    @property
     def against(self) -> tuple[int, int]:
         """Failures and losses that count: since the last retry; of a task that is done, all."""
         if self.status != DONE:
@@ -88,6 +93,11 @@ class FrontModel:
         ]
         found.sort(key=lambda task: (-task.priority, task.task))
         return [] if campaign in self.closed else found
+
+    def waiting_for(self, campaign: int, session: int) -> list[Task]:
+        """Return those that a session may have: of one slot, so one that was lost at a time."""
+        full = any(task.losses for task in self.held(session))
+        return [task for task in self.waiting(campaign) if not (full and task.losses)]
 
     def poolable(self, campaign: int) -> list[Task]:
         """Return what may be leased ahead, in order: nothing that the pool or an agent has lost."""
@@ -211,7 +221,7 @@ class FrontModel:
         return 1
 
     def _may(self, session: int, owner: int | None) -> bool:
-        """Tell whether a session may speak of what is another's."""
+        """Return whether a session may speak of what is another's."""
         return session in self.live if owner == POOL else session == owner
 
     def _end(self, task: Task, outcome: str, status: str, session: int) -> None:

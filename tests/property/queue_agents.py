@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -12,7 +12,6 @@ from hypothesis.stateful import precondition, rule
 from taskq_agent.protocol import CONTINUED, DONE, FAILED, OUT_OF_TIME, OUTCOMES, RELEASED
 from tests.helpers.postgres import expire, silence
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
-from tests.property.queue_model import Task
 from tests.property.queue_scene import (
     ERROR_CLASSES,
     HOSTS,
@@ -28,16 +27,29 @@ _SAVE = "select * from taskq.save_checkpoint(null, %s, %s, %s, %s, 1)"
 _TELL = "select taskq.note_updates(%s)"
 
 
-def apart(tasks: Iterable[Task]) -> list[Task]:
-    """Leave out what one claim does not get beside the first one that was lost before."""
-    found: list[Task] = []
+class Tried(Protocol):
+    """A task that may have been tried before."""
+
+    losses: int
+
+    @property
+    def avoids(self) -> object:
+        """Return the hosts on which it has failed; nothing if there is none."""
+
+
+T = TypeVar("T", bound=Tried)
+
+
+def apart(tasks: Iterable[T]) -> list[T]:
+    """Leave out what one claim does not get with the first one that was lost before."""
+    found: list[T] = []
     for task in tasks:
         if not (task.losses and any(one.losses for one in found)):
             found.append(task)
     return found
 
 
-def in_turn(tasks: list[Task]) -> list[Task]:
+def in_turn(tasks: list[T]) -> list[T]:
     """Put tasks into the order of a claim.
 
     Those that failed or were lost before wait apart: a claim asks first for those that come before
@@ -178,7 +190,7 @@ class QueueAgents(QueueScene):
     @precondition(lambda self: self.model.lost())
     @rule(which=INDEX, late=INDEX, others=st.lists(INDEX, max_size=2), want=st.integers(0, 2))
     def finish_late(self, which: int, late: int, others: list[int], want: int) -> None:
-        """Report success of an attempt that was given up, beside others."""
+        """Report success of an attempt that was given up, next to others."""
         fences = [pick(self.model.lost(), late), *(pick(self.fences, index) for index in others)]
         word = {"outcome": DONE, "error_class": None, "retry": True, "started": True}
         self._report(pick(self.agents, which), dict.fromkeys(fences, word), want)

@@ -18,13 +18,12 @@ from taskq_agent.protocol import (
     TOO_LONG,
 )
 
-MAX_ATTEMPTS = MAX_LOSSES = 3
-MAX_OUT_OF_TIME = 2
+MAX_ATTEMPTS, MAX_LOSSES, MAX_OUT_OF_TIME = 3, 3, 2
 #: A host or site: its kind and its name.
 Place = tuple[str, str]
 
 WAITING, DELAYED, WORKING = "waiting", "delayed", "working"
-CANCELLED, LOST, HEDGED = "cancelled", "lost", "hedged"
+CANCELLED, LOST, HEDGED, WITHDRAWN = "cancelled", "lost", "hedged", "withdrawn"
 
 
 @dataclass
@@ -43,8 +42,8 @@ class Ended:
 class Task:
     """Where a task stands; session: of the last lease, None if there was none.
 
-    avoids: the hosts on which it has failed. checkpoint: content, lease and attempt of the last.
-    told: how far its attempts have come, by lease.
+    avoids: the hosts on which it has failed, or was lost again and alone. checkpoint: content,
+    lease and attempt of the last. told: how far its attempts have come, by lease.
     """
 
     task: int
@@ -77,7 +76,7 @@ class QueueModel:
     """The tasks of one campaign, by id. state: the campaign's; above: that of the one above it.
 
     live: the open sessions; hosts, sites: where each session is, or was. banned: kinds and names of
-    places that are; draining: sessions that were told to leave.
+    places that are; draining: sessions with the order to leave.
     """
 
     def __init__(self) -> None:
@@ -198,7 +197,8 @@ class QueueModel:
             if outcome == DONE and lost is not None:
                 self._salvage(task, lost)
                 return ACCEPTED
-            same = any((one.lease, one.outcome) == (lease, outcome) for one in task.ended)
+            said = {outcome, WITHDRAWN} if outcome == DONE else {outcome}
+            same = any(one.lease == lease and one.outcome in said for one in task.ended)
             return DUPLICATE if same else SUPERSEDED
         if outcome == DONE:
             self._end(task, DONE, DONE)
@@ -216,7 +216,7 @@ class QueueModel:
         return ACCEPTED
 
     def _is_too_long(self, task: Task, lease: str) -> bool:
-        """Tell whether an attempt that is out of time is, or was, one too many of its task."""
+        """Return whether an attempt that is out of time is, or was, one too many of its task."""
         for one in task.ended:
             if one.lease == lease:
                 return one.error_class == TOO_LONG
@@ -260,7 +260,7 @@ class QueueModel:
         ]
 
     def is_late(self, task: Task, lease: str) -> bool:
-        """Tell whether a lease is the task's no more."""
+        """Return whether a lease is the task's no more."""
         return task.status != WORKING or task.lease != lease
 
     def beat(
@@ -289,6 +289,7 @@ class QueueModel:
             nodes = {self.hosts[session], *before[len(before) - task.losses :]}
             poison = task.losses > most[0] and len(nodes) >= self.max_lost_nodes
             final = task.losses > most[0] and (poison or task.losses + 1 >= MAX_LOSSES)
+            task.avoids |= {self.hosts[session]} if task.losses > max(most[0], 0) else set()
             task.losses += 1
             back = FAILED if final else self._back(WAITING)
             self._end(task, LOST, back, "poison" if poison else "agent-lost")
@@ -337,16 +338,15 @@ class QueueModel:
         return len(moved), len(idle) - len(moved)
 
     def retry(
-        self,
-        status: str,
-        error_class: str | None,
-        matches: Callable[[Task], bool] = lambda _: True,
+        self, status: str, error_class: str | None, matches: Callable[[Task], bool] = lambda _: True
     ) -> int:
         """Give tasks another chance; return how many."""
         moved = self.retriable(status, error_class, matches)
         for task in moved:
-            task.status, task.failures, task.losses = WAITING, 0, 0
-            task.avoids.clear()
+            task.status, task.failures, task.losses, task.avoids = WAITING, 0, 0, set()
+            for one in task.ended:
+                if one.outcome == DONE:
+                    one.outcome, task.avoids = WITHDRAWN, {one.host}
         return len(moved)
 
     def retriable(
@@ -371,7 +371,7 @@ class QueueModel:
         task.status = status
 
     def _is_known(self, task: Task, drawn: str) -> bool:
-        """Tell whether an agent that had drawn a lease must have known of its task's."""
+        """Return whether an agent that had drawn a lease must have known of its task's."""
         return task.lease <= drawn
 
     def _salvageable(self, task: Task, lease: str) -> Ended | None:
@@ -396,5 +396,4 @@ class QueueModel:
         task.status = self._back(WAITING)
 
     def _last_error_class(self, task: Task) -> str | None:
-        last = [one for one in task.ended if one.attempt == task.attempt]
-        return last[0].error_class if last else None
+        return next((one.error_class for one in task.ended if one.attempt == task.attempt), None)

@@ -14,6 +14,7 @@ from taskq import CampaignSpec, Seed
 from taskq.ingest.key_conflicts import ON_CONFLICT, OnConflict
 from taskq.model.campaign_spec import LATE_RESULTS
 from taskq.model.errors import Conflict, KeyConflict
+from taskq_agent.protocol import DONE
 from tests.helpers.postgres import value
 from tests.property.queue_model import DELAYED, Place, Task
 from tests.property.queue_scene import (
@@ -116,7 +117,7 @@ class QueueOperators(QueueScene):
     @precondition(lambda self: self.fences)
     @rule(which=INDEX, own=st.booleans())
     def hedge(self, which: int, own: bool) -> None:
-        """Let a second attempt be made beside one that is at work, or was."""
+        """Let a second attempt be made next to one that is at work, or was."""
         tasks = self.model.tasks
         at_work = [
             fence for fence in self.fences if not self.model.is_late(tasks[fence[0]], fence[1])
@@ -185,11 +186,12 @@ class QueueOperators(QueueScene):
         assert moved == self.model.prioritise(tasks, priority)[0]
 
     @rule(
-        status=st.sampled_from(["failed", "cancelled", "delayed"]),
+        status=st.sampled_from(["failed", "cancelled", "delayed", "done"]),
         error_class=st.none() | RETRIED_CLASSES,
     )
     def retry(self, status: str, error_class: str | None) -> None:
-        """Give tasks another chance."""
+        """Give tasks another chance; done ones have no class."""
+        error_class = None if status == DONE else error_class
         if "cancelled" in self.model.states:
             self._must_conflict(lambda: self.campaign.retry(status=status))
             return
@@ -222,12 +224,13 @@ class QueueOperators(QueueScene):
         assert would == self.campaign.cancel(where=where) == self.model.cancel(matching)
 
     @rule(
-        status=st.sampled_from(["failed", "cancelled", "delayed"]),
+        status=st.sampled_from(["failed", "cancelled", "delayed", "done"]),
         error_class=st.none() | RETRIED_CLASSES,
         attempts=st.integers(0, 3),
     )
     def retry_matching(self, status: str, error_class: str | None, attempts: int) -> None:
         """Give those tasks another chance that match a filter."""
+        error_class = None if status == DONE else error_class
 
         def matches(task: Task) -> bool:
             return task.attempt >= attempts
@@ -254,7 +257,7 @@ class QueueOperators(QueueScene):
     @precondition(lambda self: self.model.banned)
     @rule(place=PLACES)
     def unban(self, place: Place) -> None:
-        """Let agents of a host or site come again; those that were told to leave stay so."""
+        """Let agents of a host or site come again; those with the order to leave keep it."""
         assert self.queue.fleet.unban(*place) == (place in self.model.banned)
         self.model.banned.discard(place)
 

@@ -23,6 +23,7 @@ from tests.helpers.postgres import silence, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.property.front_model import DELAYED, Fence, Task
 from tests.property.front_scene import KEEPER, LONG_S, POOL_S, FrontScene
+from tests.property.queue_agents import apart, in_turn
 from tests.property.queue_scene import pick
 
 pytestmark = pytest.mark.thorough
@@ -131,7 +132,8 @@ class FrontMachine(FrontScene):
         if agent.session not in self.model.live:
             assert (answer["refused"], got) == ([agent.session], [])
             return
-        expected = self.model.waiting(self.ids[side])[:want]
+        free = self.model.waiting_for(self.ids[side], agent.session)
+        expected = apart(in_turn(free))[:want]
         assert got == sorted(task.task for task in expected)
         for task in expected:
             self.model.claim(task, agent.session, lease)
@@ -245,7 +247,7 @@ class FrontMachine(FrontScene):
         self.refillers[which % 2] = self.new_refiller()
 
     def depose(self, _: int) -> None:
-        """Let the term run out of whoever is the refiller."""
+        """Let the term run out of anyone who is the refiller."""
         self.postgres.execute("update taskq.front_refiller set until = '-infinity'")
 
     def let_time_pass(self, _: int) -> None:

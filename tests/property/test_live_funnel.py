@@ -178,6 +178,7 @@ def check(world: World, fed: Fed) -> None:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("seed", "wanted", "target"),
     rest_thorough(

@@ -83,7 +83,7 @@ class TrackedConnections:
         return [one for one in self._connections if one.is_open]
 
     def is_locked(self, lock: Lock) -> bool:
-        """Tell whether an open transaction holds a lock."""
+        """Return whether an open transaction holds a lock."""
         return any(lock in one.locks for one in self.open())
 
     def free(self) -> PooledModel:

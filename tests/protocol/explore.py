@@ -33,7 +33,7 @@ class Explorable(Protocol):
         """Yield the rules that a step breaks."""
 
     def has_ended(self, state: State) -> bool:
-        """Tell whether all has come to its end."""
+        """Return whether all has come to its end."""
 
 
 @dataclass

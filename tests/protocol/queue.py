@@ -75,7 +75,7 @@ class Queue:
             yield state, None
 
     def waits(self, state: State, claim: Claim) -> bool:
-        """Tell whether this very claim is under way."""
+        """Return whether this very claim is under way."""
         return state.slow is not None and state.slow[:2] == claim
 
     def answered(self, state: State, claim: Claim) -> int | None:
@@ -86,9 +86,9 @@ class Queue:
         return None
 
     def claimable(self, state: State, number: int, task: Task, lease: int) -> bool:
-        """Tell whether a task can be claimed: it waits, and nobody has it locked.
+        """Return whether a task can be claimed: it waits, and nobody has it locked.
 
-        A request that comes very late must not get a task that had this lease before: what was said
+        A request that comes very late must not get a task that had this lease before: a report
         of that attempt would count for this one too.
         """
         if task.status != WAITING or locked(state, number):
@@ -96,7 +96,7 @@ class Queue:
         return all(row.lease != lease for row in task.rows)
 
     def may_take(self, state: State, task: Task, session: int) -> bool:
-        """Tell whether a task has not failed on a session's host; what has is not leased ahead."""
+        """Return whether a task never failed on a session's host; others are not leased ahead."""
         return not task.avoids or (session != POOL and self.host(state, session) not in task.avoids)
 
     def host(self, state: State, session: int) -> int:
@@ -135,17 +135,17 @@ class Queue:
         return state, SUPERSEDED
 
     def fenced(self, task: Task, report: Report) -> bool:
-        """Tell whether the report is about the lease that is the task's."""
+        """Return whether the report is about the lease that is the task's."""
         return task.status == WORKING and task.lease == report.lease
 
     def may_report(self, state: State, session: int, owner: int) -> bool:
-        """Tell whether a session may speak of what is another's."""
+        """Return whether a session may speak of what is another's."""
         if owner == POOL:
             return state.sessions[session].status == LIVE
         return owner != NONE and state.sessions[session].agent == state.sessions[owner].agent
 
     def same(self, row: Row, report: Report) -> bool:
-        """Tell whether an attempt was reported so before."""
+        """Return whether an attempt was reported so before."""
         became = {(SALVAGED, DONE), (TOO_LONG, OUT_OF_TIME)}
         return row.outcome == report.outcome or (row.outcome, report.outcome) in became
 
@@ -187,7 +187,7 @@ class Queue:
     # Late results
 
     def salvageable(self, task: Task, row: Row, report: Report) -> bool:
-        """Tell whether a late result wins."""
+        """Return whether a late result wins."""
         return (
             self.bounds.salvage
             and row.outcome in {LOST, HEDGED}
@@ -230,17 +230,17 @@ class Queue:
         return state, tuple(stop)
 
     def unheard_of(self, state: State, lease: int, beat: Beat) -> bool:
-        """Tell whether a lease that the beat does not name was given by an answer that got lost."""
+        """Return whether a lease that the heartbeat does not name came with a lost answer."""
         if is_ahead(lease):
             return lease in state.old
         return lease != beat.pending and lease <= beat.drawn
 
     def holds(self, task: Task, lease: int, session: int) -> bool:
-        """Tell whether an attempt is the session's, or may yet be."""
+        """Return whether an attempt is the session's, or may yet be."""
         return (task.status, task.lease) == (WORKING, lease) and task.session in {session, POOL}
 
     def may_win(self, task: Task, lease: int) -> bool:
-        """Tell whether a success under a lease that is no longer the task's would count."""
+        """Return whether a success under a lease that is no longer the task's would count."""
         word = Report(NONE, NONE, lease, NONE, DONE)
         return any(row.lease == lease and self.salvageable(task, row, word) for row in task.rows)
 
@@ -253,7 +253,7 @@ class Queue:
         return put(state, number, task._replace(session=session))
 
     def nameable(self, task: Task, lease: int) -> bool:
-        """Tell whether the lease is still nobody's."""
+        """Return whether the lease is still nobody's."""
         return (task.status, task.lease, task.session) == (WORKING, lease, POOL)
 
     # Upkeep
@@ -289,7 +289,7 @@ class Queue:
         return ended(task, LOST, session)._replace(status=status, losses=losses)
 
     def hedgeable(self, task: Task) -> bool:
-        """Tell whether a second attempt may be made of a task, which the first one does not end."""
+        """Return whether a task may get a second attempt, which the first one does not end."""
         return (
             task.status == WORKING
             and task.session != POOL
@@ -308,7 +308,7 @@ class Queue:
         return self.sweep(end(state, session, LEFT), session)
 
     def past_deadline(self, state: State, task: Task) -> bool:
-        """Tell whether what was leased ahead has not been named for too long."""
+        """Return whether what was leased ahead has not been named for too long."""
         return (task.status, task.session) == (WORKING, POOL) and task.lease in state.old
 
     def unnamed(self, task: Task) -> Task:
@@ -332,7 +332,7 @@ class Queue:
     # Agents obey
 
     def stops(self, fence: Fence, task: int, lease: int) -> bool:
-        """Tell whether an order is about this attempt."""
+        """Return whether an order is about this attempt."""
         return fence == (task, lease)
 
 
@@ -364,7 +364,7 @@ def handed_back(task: Task) -> Task:
 
 
 def locked(state: State, number: int) -> bool:
-    """Tell whether a claim that has not committed has a task locked."""
+    """Return whether a claim that has not committed has a task locked."""
     return state.slow is not None and state.slow[2] == number
 
 

@@ -90,7 +90,7 @@ def _broken_task(bounds: Bounds, task: Task) -> Iterator[str]:
 
 
 def _circles(bounds: Bounds, task: Task) -> bool:
-    """Tell whether a task was handed back for want of time as often as makes it too long."""
+    """Return whether a task was handed back for want of time as often as makes it too long."""
     row = 0
     for one in task.rows:
         row = 0 if one.outcome == TOO_LONG else row + (one.outcome == OUT_OF_TIME)
@@ -215,7 +215,7 @@ def _verdicts(salvage: bool, state: State, task: Task, step: Step) -> set[str]:
 
 
 def _wants_salvage(task: Task) -> bool:
-    """Tell whether no other outcome was accepted and none will be missed."""
+    """Return whether no other outcome was accepted and none will be missed."""
     failed = [row.outcome for row in task.rows[task.since :]]
     through_losses = task.status == FAILED and failed[-1:] == [LOST]
     return task.status in {WAITING, DELAYED, WORKING} or through_losses
@@ -227,7 +227,7 @@ def _ended(task: Task) -> set[tuple[int, str]]:
 
 
 def _is_salvage(was: Task, now: Task) -> bool:
-    """Tell whether a lost attempt became the one that counts, and all else stayed."""
+    """Return whether a lost attempt became the one that counts, and all else stayed."""
     changed = [
         (one.outcome, other.outcome)
         for one, other in zip(was.rows, now.rows, strict=True)

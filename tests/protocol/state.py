@@ -140,11 +140,11 @@ class State(NamedTuple):
 
     sent: all requests that were ever sent and may still do something: the network loses, delays,
         repeats and reorders as it likes, so each may be carried out any number of times.
-    entries: likewise all that were ever pushed and are young enough to be handed out.
+    entries: too all that were ever pushed and are young enough to be handed out.
     old: leases of the pool that were handed out so long ago that every beat names them by now.
     ahead: how many leases were drawn for the pool. crashes, words: how often an agent may still
         crash, and an operator speak. slow: a claim that has looked and not committed. look: what a
-        keeper has read and not acted upon. replica: what a standby knows, until it has taken over.
+        keeper has read and not acted on. replica: what a standby knows, until it has taken over.
     """
 
     tasks: tuple[Task, ...]
@@ -168,7 +168,7 @@ class Bounds(NamedTuple):
     opened after the first of each agent. late: beats that are carried out later than they were
     written, and again. slow: claims that commit later than they have looked. look: keepers that act
     later than they have looked. failover: a standby that lags takes over, once, and what it has not
-    heard of has never been. hedge: keepers that let a second attempt be made beside the first.
+    heard of has never been. hedge: keepers that let a second attempt be made next to the first.
     leaving: agents that end their session. outcomes: what agents report.
     hosts: of each agent; what has failed on a host is for another, on which the spare one is.
     """

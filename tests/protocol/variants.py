@@ -192,7 +192,7 @@ class HedgedFails(Queue):
 
 
 class HedgedStops(Queue):
-    """An agent whose attempt is hedged is told to stop."""
+    """An agent whose attempt is hedged gets the order to stop."""
 
     def may_win(self, task: Task, lease: int) -> bool:
         return False
@@ -222,14 +222,14 @@ class HedgedWinsTwice(Queue):
 
 
 class NotCovered(Queue):
-    """Whoever has an entry may report on it, also after its session has ended."""
+    """Anyone who has an entry may report on it, also after its session has ended."""
 
     def may_report(self, state: State, session: int, owner: int) -> bool:
         return owner == POOL or super().may_report(state, session, owner)
 
 
 class NamedAgain(Queue):
-    """What was leased ahead becomes whoever's names it last."""
+    """What was leased ahead becomes anyone who's names it last."""
 
     def nameable(self, task: Task, lease: int) -> bool:
         return (task.status, task.lease) == (WORKING, lease)

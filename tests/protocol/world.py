@@ -76,7 +76,7 @@ class World:
         return rules.broken_step(self.bounds, before, step, after)
 
     def has_ended(self, state: State) -> bool:
-        """Tell whether every task is final."""
+        """Return whether every task is final."""
         return all(task.status in FINAL for task in state.tasks)
 
     # Agents
@@ -386,5 +386,5 @@ def without(hand: tuple[Run, ...], gone: Run) -> tuple[Run, ...]:
 
 
 def is_beat(message: object, session: int) -> bool:
-    """Tell whether a message is a beat of this session."""
+    """Return whether a message is a beat of this session."""
     return isinstance(message, Beat) and message.session == session

@@ -37,7 +37,7 @@ def test_agent_in_curl_speaks_the_exchange(
 ) -> None:
     """It waits, claims, completes and fails tasks, in at most 40 lines.
 
-    Whoever lists the processes meanwhile finds no token, of the site or of the session.
+    Anyone who lists the processes meanwhile finds no token, of the site or of the session.
     """
     assert len(SCRIPT.read_text().splitlines()) <= 40
     gateway = start_gateway(*site.certificate)

@@ -94,7 +94,7 @@ class SlurmCluster:
 
     def stop(self) -> None:
         """End all jobs, then the daemons, and remove the folder."""
-        self.said("scancel", "--full", f"--user={pwd.getpwuid(os.getuid()).pw_name}")
+        self.cancel_all()
         with suppress(AssertionError):
             wait_until(lambda: not self.jobs(), timeout_s=60)
         for daemon in reversed(self._daemons):
@@ -105,6 +105,10 @@ class SlurmCluster:
                 daemon.kill()
                 daemon.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def cancel_all(self) -> None:
+        """Ask all jobs to end."""
+        self.said("scancel", "--full", f"--user={pwd.getpwuid(os.getuid()).pw_name}")
 
     def run(self, *words: object) -> subprocess.CompletedProcess[str]:
         """Run one of Slurm's commands."""

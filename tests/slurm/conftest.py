@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.fixtures.gateways import start_gateway  # noqa: F401  # a fixture, for the tests here
+from tests.helpers.waiting import wait_until
 from tests.slurm.cluster import SlurmCluster
 
 
 @pytest.fixture(scope="session")
-def slurm() -> Iterator[SlurmCluster]:
+def slurm_daemons() -> Iterator[SlurmCluster]:
     """Give a Slurm of one node that all tests here share."""
     cluster = SlurmCluster()
     try:
@@ -19,3 +20,11 @@ def slurm() -> Iterator[SlurmCluster]:
         yield cluster
     finally:
         cluster.stop()
+
+
+@pytest.fixture
+def slurm(slurm_daemons: SlurmCluster) -> Iterator[SlurmCluster]:
+    """Give it without a job, whatever the test before has left: agents that nobody waits for."""
+    yield slurm_daemons
+    slurm_daemons.cancel_all()
+    wait_until(lambda: not slurm_daemons.jobs(), timeout_s=60, on_timeout=slurm_daemons.logs)

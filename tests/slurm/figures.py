@@ -18,11 +18,14 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-import taskq
-from taskq import Result
+from benchmarks.own_server import own_server
+from taskq import Client, Result
+from taskq.db import migrations
+from taskq.db.connections import Database
 from taskq.model.views import PilotJob
 from tests.fixtures.gateways import GatewayProcess
 from tests.helpers.pilot_site import PilotSite
@@ -43,15 +46,28 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=TASKS, metavar="N")
     parser.add_argument("--time-limit", default="30m", metavar="TIME")
     parser.add_argument("--agent-option", action="append", default=[], metavar="--NAME=VALUE")
+    # Not python3: what PATH has may be a shell script that looks for one.
+    parser.add_argument("--interpreter", default=Path(sys.executable).resolve(), metavar="PROGRAM")
     options = parser.parse_args()
     cluster.CORES = CORES
     slurm = SlurmCluster()
-    with tempfile.TemporaryDirectory(prefix="taskq-figures-") as folder, taskq.connect() as queue:
+    with (
+        tempfile.TemporaryDirectory(prefix="taskq-figures-") as folder,
+        own_server() as server,
+        closing(Database(server.up().dsn).open()) as database,
+    ):
+        migrations.migrate(database)
+        queue = Client(database)
         gateway = GatewayProcess(queue.database.dsn, Path(folder), keeper=True, expected=[""])
         try:
             slurm.start()
             site = PilotSite(
-                queue, "slurm", gateway.url, Path(folder), environment=slurm.environment
+                queue,
+                "slurm",
+                gateway.url,
+                Path(folder),
+                environment=slurm.environment,
+                words=("--interpreter", options.interpreter),
             )
             if not options.share:
                 _first_claim(site)
@@ -84,7 +100,7 @@ def _agents_a_minute(site: PilotSite) -> None:
     """Agents of one core, from the first submission until all have been heard."""
     site.add("--max-jobs", AGENTS, "--backlog", AGENTS, "--cores", 1, "--time-limit", "10m")
     site.seed(AGENTS * 10, task_s=1)
-    with site.taskq.process("pilots", "run", "--period", "1") as loop:
+    with site.taskq.process("pilots", "run", "--interval", "1") as loop:
         site.wait(lambda: site.pilot()["serving"] == AGENTS, 240)
         heard = [job.heard_at for job in site.jobs().values() if job.heard_at is not None]
         first = min(job.began_at for job in site.jobs().values())
@@ -106,12 +122,12 @@ def _share_in_payloads(
     words = [f"--agent-option={option}" for option in agent_options]
     site.add(
         *("--max-jobs", JOBS, "--cores", JOB_CORES, "--time-limit", time_limit),
-        *("--idle-timeout", "10s", *words),
+        *("--idle-timeout", "10s", "--least-work", "5m", *words),  # 5m: as by default
     )
     campaign = site.queue.campaign("/c")
     before = site.done()
     campaign.seed({"n": n, "s": round(one, 3)} for n, one in enumerate(seconds, 1_000_000))
-    with site.taskq.process("pilots", "run", "--period", "1") as loop:
+    with site.taskq.process("pilots", "run", "--interval", "1") as loop:
         site.wait(lambda: site.done() == before + tasks, 1_800)
         site.wait(_all_ended(site))
         loop.terminate()
@@ -137,7 +153,6 @@ def _parts(
     by_job: dict[str, list[Result]] = defaultdict(list)
     for one in results:
         by_job[one.agent].append(one)
-    none_waits = max(one.claimed_at for one in results)
     parts: dict[str, float] = defaultdict(float)
     for job in jobs:
         done = by_job[job.name]
@@ -147,7 +162,7 @@ def _parts(
         assert ended is not None
         agent_left = min(left[job.name], ended)
         last = max((one.ended_at for one in done), default=heard)
-        full = max(heard, min(none_waits, last))
+        full = max((one.claimed_at for one in done), default=heard)
         busy_s = sum((one.ended_at - one.claimed_at).total_seconds() for one in done)
         run_s = sum((one.phases or {})["run_s"] for one in done)
         late_s = sum(
@@ -158,9 +173,12 @@ def _parts(
         parts["payloads"] += run_s
         parts["within attempts, around the payload"] += busy_s - run_s
         parts["from the start of a job to its agent's session"] += _cores_s(started, heard)
-        parts["between attempts, while tasks waited"] += _cores_s(heard, full) - (busy_s - late_s)
-        parts["cores without a task, since none waited"] += _cores_s(full, last) - late_s
-        parts["idle timeout"] += _cores_s(last, agent_left)
+        first = min((one.claimed_at for one in done), default=full)
+        parts["from the session to the first task"] += _cores_s(heard, first)
+        parts["between attempts"] += _cores_s(first, full) - (busy_s - late_s)
+        # None waits any more, or none can end in the job's time.
+        parts["cores without a task, after the job's last claim"] += _cores_s(full, last) - late_s
+        parts["from the last task of a job until its agent left"] += _cores_s(last, agent_left)
         parts["from the end of a session to that of its job"] += _cores_s(agent_left, ended)
     return parts
 

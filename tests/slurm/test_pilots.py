@@ -28,16 +28,18 @@ def site(
 
 
 def test_pilots_bring_a_campaign_to_its_end(site: PilotSite, slurm: SlurmCluster) -> None:
-    """One job is cancelled, one hits its wall, the loop is restarted: nothing is lost."""
+    """Jobs of an array: one is cancelled, one hits its wall, the loop is restarted."""
     site.seed(TASKS)
-    site.add("--max-jobs", 3, "--time-limit", "10m")
-    with site.taskq.process("pilots", "run", "--period", "0.5") as loop:
+    site.add("--max-jobs", 3, "--time-limit", "10m", "--array", 3, "--backlog", 3)
+    with site.taskq.process("pilots", "run", "--interval", "0.5") as loop:
         site.wait(lambda: site.pilot()["serving"] == 3)
         explained = site.taskq.out("pilots", "explain", "hpc")
         assert "Live jobs of 2 cores: 3 serving, of 3 at most" in explained
-        assert "So none is submitted: there may be 3 at most (max_jobs)." in explained
+        at_most = "So none is submitted: there may be 3 at most (max_jobs)."
+        site.wait(lambda: at_most in _explained(site))  # when the agents have settled
         site.wait(lambda: site.done() > 6)
         jobs = site.jobs()
+        assert [(jobs[n].native_id or "").partition("_")[2] for n in (1, 2, 3)] == ["0", "1", "2"]
         slurm.said("scancel", jobs[1].native_id)
         slurm.said("scontrol", "update", f"jobid={jobs[2].native_id}", "timelimit=1")
         site.wait(lambda: 4 in site.jobs(), 60)  # another takes the place of the first
@@ -57,15 +59,17 @@ def test_pilots_bring_a_campaign_to_its_end(site: PilotSite, slurm: SlurmCluster
     site.assert_nothing_is_lost(TASKS)
 
 
-def test_loop_that_is_killed_after_sbatch_finds_its_job(
-    site: PilotSite, slurm: SlurmCluster
+@pytest.mark.parametrize("count", [1, 3])
+def test_loop_that_is_killed_after_sbatch_finds_its_jobs(
+    site: PilotSite, slurm: SlurmCluster, count: int
 ) -> None:
-    """By its name: Slurm has one job, and the next loop submits no other."""
-    site.seed(2)
-    site.add("--max-jobs", 1, "--time-limit", "2m", "--option", "--hold")
-    job = site.find_after_death()
-    assert len(slurm.jobs()) == 1
-    assert "PENDING, JobHeldUser" in (job.why or "")
+    """By their names: Slurm has one job or array, and the next loop submits no other."""
+    site.seed(6)
+    many = ("--max-jobs", count, "--backlog", count, "--array", count)
+    site.add(*many, "--time-limit", "2m", "--option", "--hold")
+    jobs = site.find_after_death(count)
+    assert len(slurm.said("squeue", "--noheader").splitlines()) == 1
+    assert all("PENDING, JobHeldUser" in (job.why or "") for job in jobs)
     site.remove()
     assert slurm.jobs() == {}
 

@@ -17,7 +17,7 @@ LEFT_OUT = ((1, 1),)
 
 
 def test_refused_campaign_is_left_out_of_the_next_claim_and_the_agent_stays() -> None:
-    """The attempt is reported with its class, what had not begun goes back, and it is said once."""
+    """The attempt is reported with its class, tasks not begun go back, and the log has it once."""
     harness = started_harness(10, slots=2)
     harness.end(0, REFUSED)
     report = harness.reported[0]

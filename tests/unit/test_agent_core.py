@@ -15,6 +15,7 @@ from taskq_agent.protocol import (
     Ack,
     Answer,
     Held,
+    Hello,
     Report,
     Request,
     Task,
@@ -129,7 +130,7 @@ def test_every_verdict_settles_a_report(verdict: str) -> None:
     harness.end(0)
     report = harness.request().reports[0]
     harness.in_flight = None
-    harness.feed(ev.AnswerArrived(Answer((Ack(1, report.task, report.lease, verdict),))))
+    harness.feed(Answer((Ack(1, report.task, report.lease, verdict),)))
     assert not harness.spool
     assert harness.core.totals().superseded == (verdict in ("superseded", "unknown"))
 
@@ -162,7 +163,7 @@ def test_task_that_was_leased_ahead_is_taken_under_its_own_lease() -> None:
     assert harness.request().ahead
     ahead = Task(1, 1, 7, "t7", 1, "another lease", {})
     harness.in_flight = None
-    harness.feed(ev.AnswerArrived(Answer((), (ahead,), (harness.queue.campaign,))))
+    harness.feed(Answer((), (ahead,), (harness.queue.campaign,)))
     assert harness.heartbeat().held == (Held(1, 7, "another lease"),)
 
 
@@ -173,7 +174,7 @@ def test_attempt_that_is_in_hand_already_is_not_begun_again() -> None:
     ahead = Task(1, 1, 7, "t7", 1, "another lease", {})
     for _ in range(2):
         harness.in_flight = None
-        harness.feed(ev.AnswerArrived(Answer((), (ahead,), (harness.queue.campaign,))))
+        harness.feed(Answer((), (ahead,), (harness.queue.campaign,)))
         harness.tick(1)
     assert len(harness.running) == 1
     assert harness.heartbeat().held == (Held(1, 7, "another lease"),)
@@ -183,7 +184,7 @@ def _given(harness: CoreHarness, task: int) -> None:
     """Answer with a task and no verdict, as a gateway does while its database is away."""
     ahead = Task(1, 1, task, f"t{task}", 1, f"lease {task}", {})
     harness.in_flight = None
-    harness.feed(ev.AnswerArrived(Answer((), (ahead,), (harness.queue.campaign,))))
+    harness.feed(Answer((), (ahead,), (harness.queue.campaign,)))
 
 
 def test_report_without_a_verdict_goes_along_with_the_next_claim() -> None:
@@ -335,7 +336,7 @@ def test_claim_of_a_lost_session_is_not_repeated() -> None:
     assert harness.in_flight is not None, "it may still be answered"
     harness.fail(TransportFailed("timeout"))
     harness.tick(60)
-    assert isinstance(harness.in_flight, ev.OpenSession)
+    assert isinstance(harness.in_flight, Hello)
 
 
 def test_word_of_an_older_session_is_not_taken_for_this_one() -> None:
@@ -358,7 +359,7 @@ def test_opening_is_repeated_with_the_same_key() -> None:
 def test_beats_start_with_the_session() -> None:
     """The rhythm is the queue's."""
     harness = CoreHarness(queue_of(1), slots=1)
-    actions = harness.core.handle(ev.Opened(Welcome(5, 7.0, 28.0)), harness.now)
+    actions = harness.core.handle(Welcome(5, 7.0, 28.0), harness.now)
     assert ev.StartHeartbeats(Welcome(5, 7.0, 28.0)) in actions
 
 
@@ -377,7 +378,7 @@ def test_log_is_quiet_about_short_tasks_and_names_long_ones() -> None:
 
 
 def test_report_carries_the_time_spent_waiting_for_a_slot() -> None:
-    """Where time goes can be told from the attempts."""
+    """The attempts show where time goes."""
     harness = started_harness(1, slots=1)
     harness.end(0, Ended(DONE, result={"score": -7.5}, phases={"run_s": 2.0}))
     report = harness.reported[-1]

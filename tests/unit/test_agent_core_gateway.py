@@ -10,7 +10,7 @@ import pytest
 from taskq_agent.core import events as ev
 from taskq_agent.errors import SessionLost, TransportFailed
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import DONE, FAILED, RELEASED, STOP, Answer, Orders
+from taskq_agent.protocol import DONE, FAILED, RELEASED, STOP, Answer, Hello, Orders
 from tests.helpers.core_harness import CoreHarness, queue_of, started_harness
 
 DRAIN = Orders(drain=True)
@@ -30,7 +30,7 @@ def order(harness: CoreHarness, orders: Orders) -> None:
 
 
 def test_agent_that_leaves_does_not_stay_away_for_long() -> None:
-    """A job that is killed has half a minute: a quarter of the farewell, whatever it is told."""
+    """A killed job has half a minute: a quarter of the farewell, whatever the gateway says."""
     harness = started_harness(1, slots=1, farewell_s=8.0)
     order(harness, DRAIN)
     harness.end(0)
@@ -66,7 +66,7 @@ def test_order_to_drain_in_an_answer_counts_too() -> None:
     harness = CoreHarness(queue_of(5), slots=1)
     harness.deliver()
     harness.in_flight = None
-    harness.feed(ev.AnswerArrived(Answer(unfinished=5, orders=DRAIN)))
+    harness.feed(Answer(unfinished=5, orders=DRAIN))
     harness.deliver_all()
     assert harness.exit == ev.Exit(0, "it got the order to drain")
 
@@ -91,7 +91,7 @@ def test_signal_to_a_draining_agent_grants_the_grace() -> None:
 
 
 def test_claims_wait_until_they_are_wanted() -> None:
-    """An agent that is told to claim later reports meanwhile, and then claims."""
+    """An agent that has to claim later reports meanwhile, and then claims."""
     harness = started_harness(5, slots=1, ahead_s=0)
     order(harness, Orders(claim_after_s=30))
     harness.end(0)
@@ -214,7 +214,7 @@ def test_lost_session_breaks_the_wait_off() -> None:
     assert len(harness.cancelled) == 1
     harness.fail(TransportFailed("broken off"))
     harness.tick(2)
-    assert isinstance(harness.in_flight, ev.OpenSession)
+    assert isinstance(harness.in_flight, Hello)
     harness.deliver()
     assert harness.request().want == 1
 
@@ -233,6 +233,7 @@ def test_waiting_claim_stands_for_a_beat() -> None:
     harness = idle_world()
     assert harness.request().wait_s > 0
     assert harness.core.heartbeat() is None
+    assert harness.core.heartbeat(news=True) is not None, "a warning does not wait"
     harness.fail(TransportFailed("cut"))
     assert harness.core.heartbeat() is not None
 

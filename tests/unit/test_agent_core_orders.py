@@ -208,7 +208,7 @@ class AnyOrder(RuleBasedStateMachine):
             assert len(self.harness.started) <= self.max_tasks + self.refused
 
     def teardown(self) -> None:
-        """From wherever it is, an agent that is told to leave does so, and all is delivered.
+        """From wherever it is, an agent that gets the order to leave does so, and all is delivered.
 
         Unless it was leaving before, and may have had no time left for it.
         """

@@ -30,7 +30,7 @@ REASON = "422 refused: numeric overflow"
 
 
 class PickyQueue(MemoryQueue):
-    """Refuses exchanges with a report that it does not like, and whatever else it is told to."""
+    """Refuses exchanges with a report that it does not like, and anything else on demand."""
 
     def __init__(self, count: int, dislikes: Callable[[Report], bool]) -> None:
         super().__init__({} for _ in range(count))
@@ -55,7 +55,7 @@ class PickyQueue(MemoryQueue):
 
 
 def disliked_tasks(*tasks: int) -> Callable[[Report], bool]:
-    """Dislike how attempts on these tasks have ended, but not that this cannot be said."""
+    """Refuse reports on these tasks, except those that say that a report cannot be stored."""
     return lambda report: report.task in tasks and report.error_class != "report-refused"
 
 
@@ -175,7 +175,7 @@ def test_inherited_report_that_is_refused_does_not_stop_the_agent() -> None:
 
 
 def test_report_is_kept_as_it_is_until_its_substitute_is_accepted() -> None:
-    """A queue that refuses whatever it is told costs no result: the next agent tries again."""
+    """A queue that refuses all reports costs no result: the next agent tries again."""
     harness = reporting_world(disliked_tasks(2))
     kept = dict(harness.spool)
     while harness.request().reports[0].error_class is None:

@@ -112,7 +112,7 @@ def test_agents_have_orders_of_their_own() -> None:
 
 
 def test_gateways_that_are_told_come_first() -> None:
-    """What the agent was given stays, in case that what it is told cannot be reached from here."""
+    """The given addresses stay, in case that the new ones cannot be reached from here."""
     gateways = gateways_of("https://a")
     gateways.learn(["https://x", "https://y"])
     assert [one.host for one in gateways.all()] == ["x", "y", "a"]

@@ -43,7 +43,7 @@ os.execvp(program[0], program)
 
 @pytest.fixture
 def runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a folder for stand-ins, the only one of PATH beside that of sh."""
+    """Give a folder for stand-ins, the only one of PATH next to that of sh."""
     folder = tmp_path / "runtimes"
     folder.mkdir()
     for name in ("ln", "ls", "rm", "sh", "sleep", "touch"):

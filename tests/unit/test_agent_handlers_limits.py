@@ -58,8 +58,9 @@ def occupy(mebibytes: int, seconds: float = 0) -> dict[str, Any]:
     return command(sys.executable, "-c", OCCUPY, str(mebibytes), str(seconds))
 
 
+@pytest.mark.thorough
 def test_time_and_largest_size_of_a_command_are_kept(slot: SlotHarness) -> None:
-    # A child begins with the size of whoever forks it.
+    # A child begins with the size of anyone who forks it.
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024 + 100
     ended = slot.run(occupy(size))
     assert size * MIB < ended.phases["peak_bytes"] < (size + 100) * MIB
@@ -69,6 +70,7 @@ def test_time_and_largest_size_of_a_command_are_kept(slot: SlotHarness) -> None:
     assert busy.phases["cpu_s"] >= 0.5
 
 
+@pytest.mark.thorough
 def test_what_a_child_has_started_counts(slot: SlotHarness) -> None:
     """Its time when it was waited for, its size while it was there."""
     nested = '"$1" -c "$2" 200 1000 & "$1" -c "$2" 200 1000 & wait'
@@ -104,6 +106,7 @@ def test_memory_that_processes_share_counts_once(slot: SlotHarness, tmp_path: Pa
     assert 200 * MIB < ended.phases["peak_bytes"] < 400 * MIB
 
 
+@pytest.mark.thorough
 def test_attempt_in_a_resident_child_has_its_own_figures(slot: SlotHarness) -> None:
     """The child stays; what an earlier task had is not the later one's."""
     large = slot.run(python("occupy"), {"mebibytes": 300, "busy_s": 0.3})
@@ -169,7 +172,7 @@ def test_more_memory_than_the_agent_has_is_refused(limited: SlotHarness) -> None
 
 
 def test_task_has_its_own_cores_and_gpus(limited: SlotHarness) -> None:
-    """GPUs are made up; cores are told by the kernel. Threads of the agent keep theirs."""
+    """GPUs are made up; the kernel counts the cores. Threads of the agent keep theirs."""
     show = (
         "import json, os; cores = sorted(os.sched_getaffinity(0)); "
         "print(json.dumps({'cores': cores, **os.environ}))"
@@ -210,7 +213,7 @@ def test_memory_is_granted_in_order() -> None:
     assert granted == [0]
     watches[1].stop()
     wait_until(lambda: -1 in granted)
-    wait_until(lambda: len(granted) == 3)  # the next one fits beside the first
+    wait_until(lambda: len(granted) == 3)  # the next one fits next to the first
     for go in goes:
         go.set()
     for thread in threads:

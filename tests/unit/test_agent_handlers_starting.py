@@ -1,4 +1,4 @@
-"""A program that is there, and yet cannot be started: what is said names the reason."""
+"""A program that is there, and yet cannot be started: the error names the reason."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_interpreter_that_cannot_even_be_looked_at_is_named(
 def test_a_script_on_path_is_looked_at_too(
     slot: SlotHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The name is the campaign's, the file that which PATH leads to."""
+    """The name is the campaign's, the file the one that PATH leads to."""
     script(tmp_path, b"#!/no/python\n")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     ended = slot.run(command("dock.sh"))

@@ -153,10 +153,10 @@ def test_name_that_leads_elsewhere_is_refused(
 
 def test_time_for_transfers_is_not_the_tasks(slot: SlotHarness, source: BlobSource) -> None:
     """Its limit is for what the handler does."""
-    source.break_at = 20_000
-    threading.Timer(1.0, setattr, (source, "break_at", None)).start()
-    inputs = {"a": source.add(b"x" * 50_000)}
-    assert slot.run(command("true"), inputs=inputs, limit_s=0.9).outcome == DONE
+    source.delay_s = 3.1
+    ended = slot.run(command("true"), inputs={"a": source.add(b"first")}, limit_s=3)
+    assert ended.outcome == DONE
+    assert ended.phases["fetch_s"] > 3
 
 
 def uploaded(source: BlobSource, ended: Ended) -> Any:
@@ -212,11 +212,11 @@ def test_upload_that_breaks_is_tried_again(slot: SlotHarness, source: BlobSource
 
 
 def test_stop_ends_an_upload(slot: SlotHarness, source: BlobSource) -> None:
-    """The attempt is handed back."""
+    """The attempt is handed back; until then the slot says since when the upload fails."""
     source.broken_writes = 1_000_000
 
     def stop() -> None:
-        wait_until(lambda: source.broken_writes < 1_000_000)
+        wait_until(lambda: slot.runner.transfer_fails_since is not None)
         slot.runner.stop()
 
     stopper = threading.Thread(target=stop)
@@ -224,6 +224,7 @@ def test_stop_ends_an_upload(slot: SlotHarness, source: BlobSource) -> None:
     ended = slot.run(python("large"), {"length": 200_000})
     stopper.join()
     assert (ended.outcome, ended.started, ended.error_class) == (RELEASED, True, "stopped")
+    assert slot.runner.transfer_fails_since is None
 
 
 def test_without_a_queue_large_results_stay(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def assert_typed(taken: Any, like: Any) -> None:
 @pytest.mark.parametrize("message", ANSWERS, ids=lambda message: type(message).__name__)
 @given(data=st.data())
 def test_spoiled_answer_is_a_message_or_refused(message: Any, data: st.DataObject) -> None:
-    """Of a gateway, or of whoever answers in its place; what is taken can be written again."""
+    """Of a gateway, or of anyone who answers in its place; what is taken can be written again."""
     value = data.draw(corrupted(json.loads(dumps(message))))
     try:
         taken = decoded(type(message), json.dumps(value).encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from taskq_agent.core import events as ev
 from taskq_agent.errors import TransportFailed
 from taskq_agent.handlers.base import Ended
-from taskq_agent.protocol import DONE, FAILED, RELEASED
+from taskq_agent.protocol import DONE, FAILED, RELEASED, Orders
 from tests.helpers.core_harness import CoreHarness, queue_of, started_harness
 
 BY_SIGTERM = Ended(FAILED, error_class="signal-SIGTERM", error="killed by SIGTERM")
@@ -111,3 +111,41 @@ def test_payload_that_somebody_else_ended_has_failed() -> None:
     harness.end(0, BY_SIGTERM)
     harness.tick(1.1)
     assert [report.outcome for report in harness.reported] == [FAILED]
+
+
+def idle_harness() -> CoreHarness:
+    """Return a harness whose first claim has found nothing."""
+    harness = CoreHarness(queue_of(0), poll_s=5)
+    harness.deliver_all()
+    assert harness.in_flight is None
+    return harness
+
+
+def test_a_woken_agent_claims_at_once() -> None:
+    """It does not wait for the end of its pause; a wake is one claim."""
+    harness = idle_harness()
+    harness.feed(ev.Woken())
+    harness.deliver()
+    assert harness.in_flight is None
+
+
+def test_an_agent_that_is_woken_while_it_claims_claims_again() -> None:
+    """The claim may have missed the new tasks; ten wakes are one more claim."""
+    harness = idle_harness()
+    for _ in range(10):
+        harness.feed(ev.Woken())
+    harness.deliver()
+    assert harness.request().want == 1
+    harness.deliver()
+    assert harness.in_flight is None
+
+
+def test_a_wake_does_not_end_a_pause_that_the_queue_ordered() -> None:
+    """Such as that of an agent whose host must avoid the waiting tasks."""
+    harness = idle_harness()
+    harness.feed(ev.HeartbeatAnswered(1, Orders(claim_after_s=30)))
+    harness.feed(ev.Woken())
+    harness.tick(29)
+    assert harness.in_flight is None
+    harness.tick(1)
+    assert harness.in_flight is not None

@@ -139,13 +139,14 @@ def test_work_goes_on_while_a_beat_is_in_the_air() -> None:
 
 
 @pytest.mark.thorough
-def test_beat_without_answer_is_repeated_soon() -> None:
+def test_beat_without_answer_is_repeated_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lost beat does not cost a whole interval of the session's life."""
+    monkeypatch.setattr("taskq_agent.heartbeat._LONGEST_RETRY_S", 0.05)
     beats = iter([REQUEST_LOST, REQUEST_LOST])
     trouble = {"beat": lambda: next(beats, None)}
-    queue = queue_of(1, heartbeat_s=4.0, trouble=lambda call: trouble.get(call, lambda: None)())
+    queue = queue_of(1, heartbeat_s=240.0, trouble=lambda call: trouble.get(call, lambda: None)())
     with ThreadedAgent(queue, until_stopped, slots=1).open() as agent_thread:
-        wait_until(lambda: queue.beats, timeout_s=3.0)
+        wait_until(lambda: queue.beats)
         agent_thread.agent.terminate()
         agent_thread.agent.terminate()
 

@@ -35,7 +35,7 @@ def test_sizes_in_words() -> None:
 
 
 def test_batch_system_and_affinity_say_what_an_agent_has() -> None:
-    """The least of what is said counts."""
+    """The smallest given value counts."""
     environment = {"SLURM_CPUS_ON_NODE": "1", "SLURM_MEM_PER_CPU": "100"}
     found = resources.found({**environment, "CUDA_VISIBLE_DEVICES": "2, GPU-7"})
     assert (found.count, found.memory, found.gpus) == (1, 100 << 20, ("2", "GPU-7"))

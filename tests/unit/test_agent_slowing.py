@@ -115,7 +115,7 @@ def test_slowed_agent_makes_one_attempt_at_a_time() -> None:
     """All its slots together, whatever was running or had been claimed when that began."""
     harness = started_harness(10_000, slots=4)
     harness.run_quickly(0.01, FAILURES, BROKEN)
-    # What ran beside the last of them does not make the pause longer.
+    # What ran next to the last of them does not make the pause longer.
     assert len(harness.running) == 3
     for slot in list(harness.running):
         harness.end(slot, BROKEN)
@@ -185,7 +185,7 @@ def test_what_says_nothing_about_the_node_does_not_slow_it(ended: Ended) -> None
     harness.run_quickly(0.01, 5 * FAILURES, ended)
     assert harness.heartbeat().trouble is None
     assert harness.running
-    # Nor does it speak for the node.
+    # It does not speak for the node either.
     harness.run_quickly(0.01, FAILURES - 1, BROKEN)
     harness.run_quickly(0.01, 1, ended)
     harness.run_quickly(0.01, 1, BROKEN)

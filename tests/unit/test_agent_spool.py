@@ -235,7 +235,7 @@ def test_unfinished_files_of_the_dead_are_cleared_away(tmp_path: Path) -> None:
 
 
 def test_work_goes_on_without_a_spool(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A folder that cannot be made is said once, and reports are kept in memory."""
+    """A folder that cannot be made is reported once, and reports are kept in memory."""
     (tmp_path / "file").write_text("in the way")
     spool = Spool(tmp_path / "file" / "spool", "agent")
     assert spool.open() == []

@@ -1,4 +1,4 @@
-"""A standby takes over that lacks the last of what was acknowledged: it is said again."""
+"""A standby takes over that lacks the last of what was acknowledged: it is reported again."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_older_reports_are_let_go() -> None:
 
 
 def test_answers_of_two_servers_in_turn_repeat_nothing() -> None:
-    """For a moment gateways disagree. What one of them accepts is told to the other, once."""
+    """For a moment gateways disagree. What one of them accepts goes to the other, once."""
     harness = reported()
     old, harness.queue.timeline = harness.queue.timeline, 7
     hear(harness)

@@ -21,8 +21,8 @@ from taskq_agent.task_messages import (
     MAX_OUTPUTS,
     MAX_UPDATES,
     FollowingAnswer,
-    TellingHeartbeat,
     Update,
+    UpdatingHeartbeat,
 )
 from taskq_agent.threads import Watchdog
 from tests.helpers.slot_harness import SlotHarness, python, shell, slot_in
@@ -194,7 +194,7 @@ def test_heartbeat_carries_a_bounded_number_of_updates() -> None:
     assert with_updates(bare, []) is bare
     assert with_updates(bare, [update(5_000)]) is bare
     told = with_updates(bare, [update(n, "eA==" if n >= 900 else None) for n in range(1_000)])
-    assert isinstance(told, TellingHeartbeat)
+    assert isinstance(told, UpdatingHeartbeat)
     assert (told.session, told.held) == (bare.session, bare.held)
     assert len(told.updates) == MAX_UPDATES
     assert [one.output is not None for one in told.updates] == [
@@ -208,7 +208,7 @@ def test_heartbeat_carries_a_bounded_number_of_updates() -> None:
 def test_heartbeat_without_updates_is_the_same_to_the_byte() -> None:
     """Neither a name nor a bracket more."""
     assert "updates" not in dumps(Heartbeat(7, (HELD,)))
-    assert '"updates":[{' in dumps(TellingHeartbeat(7, (HELD,), updates=(update(7),)))
+    assert '"updates":[{' in dumps(UpdatingHeartbeat(7, (HELD,), updates=(update(7),)))
 
 
 class HungSlot:
@@ -227,7 +227,7 @@ class HungSlot:
 
 
 def test_hung_file_system_delays_no_heartbeat() -> None:
-    """For half a second once; afterwards what it has is told again."""
+    """For half a second once; afterwards it repeats what it has."""
     slot = HungSlot()
     collector = UpdateCollector([slot])  # type: ignore[list-item]  # as much of one as it needs
     followed = frozenset([HELD])

@@ -66,7 +66,7 @@ def sessions(taken: list[One]) -> list[int]:
 
 
 def test_a_session_stands_in_line_once() -> None:
-    """A thousand requests of one are no more than one beside those of others."""
+    """A thousand requests of one are no more than one next to those of others."""
     batches = batcher(*(one(1) for _ in range(1_000)), one(2), one(3))
     for _ in range(3):
         taken = batches.take(256, NOW)
@@ -186,7 +186,7 @@ def test_task_that_loses_a_cancellation_is_cancelled_again() -> None:
 
 
 def test_nothing_to_cancel_is_done_at_once() -> None:
-    """Whoever has started nothing may close all the same."""
+    """Anyone who has started nothing may close all the same."""
     asyncio.run(cancel([]))
 
 

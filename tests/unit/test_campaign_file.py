@@ -230,7 +230,7 @@ def test_bad_handler_is_named(handler: Any, reason: str) -> None:
 
 
 def test_absent_unreadable_and_huge_files(tmp_path: Path) -> None:
-    """What is no campaign file is said before it is parsed."""
+    """Anything but a campaign file is refused before it is parsed."""
     with pytest.raises(NotFound, match=r"absent\.toml"):
         read_campaign_file(tmp_path / "absent.toml")
     with pytest.raises(UsageError, match="cannot be read: Is a directory"):

@@ -78,7 +78,7 @@ def test_nothing_is_divided_by_zero(wrong: dict[str, int]) -> None:
 
 def test_the_command_needs_no_server() -> None:
     """Arithmetic with figures that were seen is done anywhere, and says so."""
-    words = ("plan", "--tasks", "1e9", "--agents", "1e6", "--task-seconds", "5m", "--cores", 16)
+    words = ("plan", "--tasks", "1e9", "--agents", "1e6", "--task-time", "5m", "--cores", 16)
     told = command.json(*words)
     assert told["agents"] == 1_000_000
     assert told["share"] == pytest.approx(capacity(MILLION, SEEN).share)
@@ -91,20 +91,20 @@ def test_the_command_needs_no_server() -> None:
 
 def test_more_than_the_server_can_is_called_so() -> None:
     """The share says whether it will do."""
-    words = ("plan", "--agents", "1e6", "--task-seconds", 1, "--cores", 1)
+    words = ("plan", "--agents", "1e6", "--task-time", 1, "--cores", 1)
     assert "more than it can" in command.out(*words)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "nan", "inf", "1e99", "many", "9" * 400])
 def test_numbers_that_mean_nothing_are_refused(text: str) -> None:
     """In one line."""
-    code, said = command.refused("plan", "--agents", text, "--task-seconds", 1)
+    code, said = command.refused("plan", "--agents", text, "--task-time", 1)
     assert code == UsageError.exit_code
     assert "1e9" in said
 
 
 def test_tasks_that_take_no_time_are_refused() -> None:
     """Though there is no longest time."""
-    code, said = command.refused("plan", "--agents", 1, "--task-seconds", "0")
+    code, said = command.refused("plan", "--agents", 1, "--task-time", "0")
     assert code == UsageError.exit_code
     assert "or more" in said

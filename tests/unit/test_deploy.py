@@ -12,6 +12,7 @@ from string import Template
 
 import pytest
 
+from tests.helpers import conda_recipe
 from tests.helpers.deployed_commands import agent_options, taskq_options
 from tests.helpers.paths import ROOT
 
@@ -99,3 +100,8 @@ def test_images_are_made_of_files_that_exist_and_begin_commands() -> None:
         (programs[image.split()[0]],) = re.findall(r"^ENTRYPOINT (.*)$", image, re.MULTILINE)
     assert json.loads(programs["taskq"]) == ["taskq"]
     assert json.loads(programs["agent"]) == ["python3", "/opt/taskq/taskq-agent.pyz"]
+
+
+def test_recipe_for_conda_is_of_this_release() -> None:
+    """With the dependencies and programs of setup.cfg."""
+    assert conda_recipe.RECIPE.read_text(encoding="utf-8") == conda_recipe.text(), "`make schema`"

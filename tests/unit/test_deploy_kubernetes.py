@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,17 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from taskq.model.version import VERSION
+from tests.helpers.chart import CHART, MANIFESTS, head, objects
 from tests.helpers.deployed_commands import agent_options, taskq_options
 from tests.helpers.paths import ROOT
 from tests.helpers.variants import rest_thorough
 
-FOLDER = ROOT / "deploy/kubernetes"
 OBJECTS = [
     (path.name, manifest)
-    for path in sorted(FOLDER.glob("*.yaml"))
+    for path in sorted(MANIFESTS.glob("*.yaml"))
     if path.name != "kustomization.yaml"
-    for manifest in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+    for manifest in objects(path.read_text(encoding="utf-8"))
 ]
 RUNNING = [(name, one) for name, one in OBJECTS if one["kind"] in {"Deployment", "Job"}]
 each_running = pytest.mark.parametrize(
@@ -68,11 +70,33 @@ def test_manifests_are_what_the_published_schemas_say(release: str) -> None:
 
 def test_kustomization_has_all_that_stays() -> None:
     """The Job is applied by itself; images without a registry are named there."""
-    whole = yaml.safe_load((FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))
+    whole = yaml.safe_load((MANIFESTS / "kustomization.yaml").read_text(encoding="utf-8"))
     names = {name for name, _ in OBJECTS}
     assert set(whole["resources"]) == names - {"agents-job.yaml"}
     used = {container_of(one)["image"] for name, one in RUNNING if name in whole["resources"]}
-    assert {one["name"] for one in whole["images"]} == used
+    assert {f"{one['name']}:{one['newTag']}" for one in whole["images"]} == used
+
+
+def test_manifests_are_of_the_chart_as_it_is() -> None:
+    """`make manifests` writes them, and needs Helm; `make test-helm` compares the text itself."""
+    for name in ("gateway.yaml", "keeper.yaml", "agents.yaml"):
+        assert (MANIFESTS / name).read_text(encoding="utf-8").startswith(head())
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
+
+
+def test_agents_of_the_job_are_those_of_the_deployment() -> None:
+    """Apart from the options that let them begin apart, and leave."""
+    stay, leave = (
+        next(one for name, one in RUNNING if name == file)
+        for file in ("agents.yaml", "agents-job.yaml")
+    )
+    more = {*container_of(leave)["args"]} - {*container_of(stay)["args"]}
+    assert more == {"--idle-timeout=5m", "--spread=30"}
+    pod = deepcopy(pod_of(leave))
+    assert pod.pop("restartPolicy") == "Never"
+    pod["containers"][0]["args"] = container_of(stay)["args"]
+    assert pod == pod_of(stay)
 
 
 @each_running
@@ -96,7 +120,7 @@ def test_commands_parse_and_their_files_are_mounted(manifest: dict[str, Any]) ->
 
 @each_running
 def test_pods_are_not_root_and_have_limits(manifest: dict[str, Any]) -> None:
-    """No rights, no writing beside volumes, no account of the cluster, no variables of Services."""
+    """No rights, no writing outside of volumes, no account and no variables of the cluster."""
     pod, container = pod_of(manifest), container_of(manifest)
     assert pod["securityContext"]["runAsNonRoot"]
     assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == 10_001
@@ -137,7 +161,7 @@ def test_all_that_is_about_gateways_finds_them() -> None:
     gateway = next(one for name, one in RUNNING if name == "gateway.yaml")
     container, service = container_of(gateway), of_kind("Service")
     (port,) = container["ports"]
-    assert port["containerPort"] == options_of(gateway)["port"]
+    assert port["containerPort"] == options_of(gateway)["listen"][1]
     probed = {
         probe: container[f"{probe}Probe"]["httpGet"]
         for probe in ("startup", "liveness", "readiness")

@@ -1,8 +1,11 @@
-"""Pages say things in the words that docs/style.md asks for."""
+"""Pages, docstrings and comments say things in the words that docs/style.md asks for."""
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -30,3 +33,28 @@ def test_pages_use_plain_words(page: Path) -> None:
     """Outside of code and links."""
     text = CODE.sub("", ANY_BLOCK.sub("", page.read_text(encoding="utf-8")))
     assert [found[0] for found in AVOIDED.finditer(text)] == []
+
+
+def prose(path: Path) -> str:
+    """Return the docstrings and comments of a file of Python or SQL."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".sql":
+        return "\n".join(re.findall(r"--.*| is\s+'(?:[^']|'')*'", text))
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    documented = [node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)]
+    found = [ast.get_docstring(node) or "" for node in documented]
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return "\n".join([*found, *(one.string for one in tokens if one.type == tokenize.COMMENT)])
+
+
+@pytest.mark.parametrize("folder", ["agents", "benchmarks", "cli", "sql", "taskq", "tests"])
+def test_code_is_explained_in_plain_words(folder: str) -> None:
+    """What is quoted is code."""
+    files = [one for suffix in ("py", "sql") for one in (ROOT / folder).rglob(f"*.{suffix}")]
+    assert len(files) > 20
+    found = {
+        str(path.relative_to(ROOT)): words
+        for path in files
+        if (words := AVOIDED.findall(CODE.sub("", prose(path))))
+    }
+    assert found == {}

@@ -183,7 +183,7 @@ def test_claim_that_leaves_a_campaign_out_costs_no_statement_of_its_own() -> Non
 
 
 def test_next_campaign_of_a_draw_is_none_that_is_left_out() -> None:
-    """Nor does leaving some out take anything from those who do not."""
+    """Leaving some out takes nothing from those who do not."""
     choice = CampaignOrder()
     choice.draw(servable({4: 1.0, 5: 1.0}), 0.0)
     assert {choice.next(((4, 1),)) for _ in range(50)} == {5}

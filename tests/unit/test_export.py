@@ -193,7 +193,7 @@ def test_parquet_has_types() -> None:
 
 
 def test_parquet_values_that_do_not_fit_go_to_rest() -> None:
-    """A column keeps the type of its first thousand values; others are kept beside it."""
+    """A column keeps the type of its first thousand values; others are kept next to it."""
     records = [record(i) for i in range(3000)]
     records[2500]["payload"]["seed"] = "x"
     records[2501]["task"] = True
@@ -301,7 +301,7 @@ def test_places_that_cannot_be_written_are_named(tmp_path: Path) -> None:
 def test_a_place_that_may_not_be_written_is_told_by_its_name(
     make: Callable[[str], AbstractContextManager[object]],
 ) -> None:
-    """Not by that which the output has until it is complete; the kernel's own folder refuses."""
+    """Not by the name that the output has until it is complete; the kernel's own folder refuses."""
     place = "/sys/results.parquet"
     with pytest.raises(OutputFailed) as told, make(place):
         pass

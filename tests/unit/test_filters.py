@@ -1,4 +1,4 @@
-"""Filters: what they become, and what is said about those that cannot be read."""
+"""Filters: what they become, and the errors of those that cannot be read."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_states_that_can_match_are_known_before_anything_is_read(text: str, stat
     [
         ("", 1, "empty"),
         ("hots = 1", 1, "did you mean host?"),
-        ("status = 'failed'", 1, "did you mean state?"),
+        ("status = fail", 10, "a status is one of"),
         ("colour = 1", 1, "there are key, state"),
         ("host = n17", 8, 'is it "n17"?'),
         ("host", 5, "one of = !="),
@@ -96,7 +96,7 @@ def test_states_that_can_match_are_known_before_anything_is_read(text: str, stat
         ("error ~ ''", 9, "a piece of text"),
         ("attempts < 3x", 12, "no number"),
         ("attempts < 1e999", 12, "too long"),
-        ("state = 'fialed'", 9, "a state is one of waiting"),
+        ("state = 'fialed'", 9, "a status is one of waiting"),
         ("state < 'done'", 9, "no order"),
         ("payload.x < true", 13, "go with ="),
         ("host = 'a\0'", 10, "no text"),

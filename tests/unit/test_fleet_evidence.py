@@ -14,7 +14,7 @@ from taskq.diagnosis.bans import Ban
 from taskq.diagnosis.blame import FailureVerdict, TaskFates, blame, failing_why
 from taskq.diagnosis.evidence import RunTimeSums, compare, share, slowness
 from taskq.diagnosis.judging import NOTABLE, Judgement
-from taskq.diagnosis.places import compare_places
+from taskq.diagnosis.places import Place, compare_places
 from taskq.diagnosis.sample import AttemptGroup
 
 Told = tuple[str, str, str, int]
@@ -29,12 +29,25 @@ def group(
     campaign: str = "/c",
     error_class: str | None = None,
     times: RunTimeSums | None = None,
+    outdated: bool = False,
 ) -> AttemptGroup:
     """Return attempts that ended alike, each of them after a second."""
     ran = times or RunTimeSums(attempts)
     session = abs(hash((host, site)))
     return AttemptGroup(
-        *(campaign, session, host, site, 1, True, outcome, error_class, attempts, attempts),
+        *(
+            campaign,
+            session,
+            host,
+            site,
+            1,
+            True,
+            outcome,
+            error_class,
+            outdated,
+            attempts,
+            attempts,
+        ),
         *(float(attempts), ran.logs, ran.squares, None, None, None),
     )
 
@@ -77,6 +90,11 @@ def test_interval_leaves_out_what_has_a_tail_of_half_a_thousandth(part: int, att
         assert tail(found.low, range(part, attempts + 1)) == pytest.approx(0.0005, rel=1e-3)
     if part < attempts:
         assert tail(found.high, range(part + 1)) == pytest.approx(0.0005, rel=1e-3)
+
+
+def test_failure_that_came_after_the_sample_is_no_error() -> None:
+    """Over a gateway, each reading has its own moment."""
+    assert share(7, 5) == share(5, 5)
 
 
 def test_nothing_seen_says_nothing() -> None:
@@ -139,7 +157,7 @@ def test_slow_place_is_found_with_its_factor() -> None:
 
 
 def test_few_bad_places_do_not_make_others_look_well() -> None:
-    """They are no measure: one that fails a little beside them is found too."""
+    """They are no measure: one that fails a little next to them is found too."""
     hosts = {f"h{n}": [group(f"h{n}", attempts=100)] for n in range(8)}
     hosts["hole"] = [failed("hole", 5_000)]
     hosts["poor"] = [group("poor", attempts=80), failed("poor", 20)]
@@ -171,7 +189,8 @@ def test_site_is_judged_without_its_few_bad_hosts() -> None:
 
 def verdict(sample: list[AttemptGroup], again: int = 0, then_done: int = 0) -> FailureVerdict:
     """Judge the failures with exit-1."""
-    attempts = sum(one.attempts for one in sample if one.error_class == "exit-1")
+    failures = [one for one in sample if one.error_class == "exit-1" and not one.outdated]
+    attempts = sum(one.attempts for one in failures)
     (found,) = blame(sample, [TaskFates("/c", "exit-1", attempts, attempts, again, then_done)], 9)
     return found
 
@@ -250,3 +269,106 @@ def test_reason_of_a_ban_is_short_and_can_be_shown() -> None:
     )
     assert len(failing_why("exit-1", "x" * 300)) == 80
     assert failing_why("", "") == "attempts fail"
+
+
+def test_reason_of_a_ban_is_the_failure_and_no_share() -> None:
+    """The reason names what to repair."""
+    groups = [group(f"h{n}", attempts=50) for n in range(4)]
+    groups += [failed("bad", 20, "exit-9")]
+    groups += [replace(group("dead", "lost", 4), session_id=n) for n in range(5)]
+    bans = {one.name: one.proposal for one in compare_places("host", [], groups, [])}
+    assert bans["bad"] == "taskq host ban --why exit-9 --until 1d bad"
+    assert bans["dead"] == "taskq host ban --why 'agents are lost here' --until 1d dead"
+
+
+def test_one_bad_host_of_two_is_no_bad_site() -> None:
+    """The ban of a site for one host would cost the other."""
+    groups = [group(f"h{n}", attempts=90, site=f"s{n // 2}") for n in range(8)]
+    groups += [failed("h7", 90, site="s3")]
+    assert not any(one.proposal for one in compare_places("site", [], groups, []))
+    hosts = compare_places("host", [], groups, [])
+    assert [one.name for one in hosts if one.proposal] == ["h7"]
+    groups += [failed("h6", 60, site="s3")]
+    sites = compare_places("site", [], groups, [])
+    assert [one.name for one in sites if one.proposal] == ["s3"], "now both fail"
+
+
+def _sites(*groups: AttemptGroup) -> dict[str, Place]:
+    """Compare the sites, with others that do well in both campaigns."""
+    well = [
+        replace(group(f"h{n}", site=f"s{n % 3}", campaign=path, times=ran([0.9, 1, 1.1] * 30)))
+        for n in range(6)
+        for path in ("/c", "/d")
+    ]
+    well = [replace(one, attempts=90) for one in well]
+    return {one.name: one for one in compare_places("site", [], [*well, *groups], [])}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        [],
+        [group("g2", "lost", 4, site="gamma", campaign="/d")],
+        [failed("g2", 1, site="gamma")],
+        [failed("g2", 12, "exit-2", site="gamma")],
+    ],
+    ids=["none", "lost", "one failure", "another fault"],
+)
+def test_one_host_is_no_evidence_about_its_site(other: list[AttemptGroup]) -> None:
+    """Nor with another that was lost, failed by chance, or fails for another reason."""
+    lone = failed("g1", 12, site="gamma")
+    slow = replace(group("g1", site="gamma", times=ran([4.5, 5, 5.5] * 20)), attempts=60)
+    assert not _sites(lone, *other)["gamma"].verdict
+    assert not _sites(slow, *other)["gamma"].is_slow
+    second = replace(slow, host="g2")
+    assert _sites(lone, failed("g2", 12, site="gamma"))["gamma"].is_failing
+    assert _sites(slow, second)["gamma"].is_slow
+    judged = verdict([*(group(f"h{n}", attempts=90, site=f"s{n % 3}") for n in range(6)), lone])
+    assert (judged.side, judged.places) == ("node", ["g1"])
+
+
+def test_loss_of_an_agent_is_one_event() -> None:
+    """However many attempts it had. Agents that are lost again and again do accuse their host."""
+    well = [group(f"h{n}", attempts=50) for n in range(4)]
+    lost = group("dead", "lost", 20)
+    again = [replace(lost, session_id=n, attempts=2) for n in range(5)]
+    for accused, groups in ((False, [lost]), (True, again)):
+        places = {one.name: one for one in compare_places("host", [], [*well, *groups], [])}
+        assert places["dead"].is_failing == accused
+        assert places["dead"].bad == sum(one.attempts for one in groups)
+
+
+def test_what_is_outdated_counts_for_no_verdict() -> None:
+    """A campaign that runs longer since a change makes no host slow that came after it."""
+    before = [
+        replace(group(f"h{n}", times=ran([0.9, 1, 1.1] * 30), outdated=True), attempts=90)
+        for n in range(6)
+    ]
+    since = [
+        replace(group(host, times=ran([4.5, 5, 5.5] * 20)), attempts=60) for host in ("h1", "new")
+    ]
+    places = {one.name: one for one in compare_places("host", [], [*before, *since], [])}
+    assert not any(one.verdict for one in places.values())
+    assert places["h0"].attempts == 90
+    bad = replace(failed("h0", 40), outdated=True)
+    places = {one.name: one for one in compare_places("host", [], [*before, *since, bad], [])}
+    assert (places["h0"].bad, places["h0"].verdict) == (0, "")
+
+
+def test_campaign_that_fails_since_a_change_says_so() -> None:
+    """Most likely that change is the cause, such as of an input."""
+    since = [failed(f"h{n}", 20) for n in range(4)]
+    before = [group(f"h{n}", attempts=30, outdated=True) for n in range(4)]
+    changed = "; before the campaign or its inputs were last changed, or it was resumed, "
+    assert verdict([*since, *before]).why.endswith(f"{changed}0 % of 120 attempts did")
+    assert changed not in verdict(since).why
+    worse = [replace(one, outdated=True) for one in since]
+    assert changed not in verdict([*since, *worse]).why
+
+
+@pytest.mark.parametrize("error_class", ["result-upload", "output-upload"])
+def test_store_is_suspected_where_uploads_fail_everywhere(error_class: str) -> None:
+    """No change of the campaign mends a full disk."""
+    sample = [failed(f"h{n}", 20, error_class) for n in range(4)]
+    (found,) = blame(sample, [TaskFates("/c", error_class, 80, 80, 0, 0)], 9)
+    assert found.why.endswith("the gateways' store may take no more, such as on a full disk")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from taskq.db.address import display_name
+from taskq.db.address import display_name, is_starting
 from taskq.front.address import FrontAddress, RedisNode
 from taskq.model.errors import UsageError
 from tests.helpers.variants import rest_thorough
@@ -117,7 +117,7 @@ REDIS = (
 
 
 def told_of(password: str, told: str) -> None:
-    """Fail if a piece of the password is told."""
+    """Fail if a piece of the password is shown."""
     for mark in MARKS:
         assert mark not in told, (password, told)
 
@@ -127,7 +127,7 @@ def told_of(password: str, told: str) -> None:
 @example("31337/hunter")
 @example("x@hunter")
 @example("x hunter")
-def test_address_of_postgresql_tells_no_password(form: str, password: str) -> None:
+def test_address_of_postgresql_shows_no_password(form: str, password: str) -> None:
     """Neither its name in messages, nor the error if it cannot be read."""
     try:
         told = display_name(form.format(password))
@@ -139,7 +139,7 @@ def test_address_of_postgresql_tells_no_password(form: str, password: str) -> No
 @pytest.mark.parametrize("form", rest_thorough(REDIS, 2))
 @given(password=PASSWORDS)
 @example("31337/hunter")
-def test_address_of_redis_tells_no_password(form: str, password: str) -> None:
+def test_address_of_redis_shows_no_password(form: str, password: str) -> None:
     """Neither its name in messages, nor its representation, nor the error if it is none."""
     try:
         address = FrontAddress.parsed(form.format(password))
@@ -172,5 +172,10 @@ def test_password_that_is_written_as_it_should_is_taken(password: str) -> None:
     ],
 )
 def test_each_host_of_several_is_named_with_its_port(dsn: str, places: str) -> None:
-    """As it would be written in an address; nothing where no port is said."""
+    """As it would be written in an address; nothing if it names no port."""
     assert display_name(dsn) == f"the database queue at {places}"
+
+
+def test_each_host_is_asked_whether_it_starts_whatever_the_address_sets() -> None:
+    """The limit on connecting that an address sets is one for each of its hosts as well."""
+    assert not is_starting("host=127.0.0.1,127.0.0.2 port=1 connect_timeout=1")

@@ -204,7 +204,7 @@ def test_list_with_entries_that_are_too_old_is_named() -> None:
 
 
 def test_numbers_of_campaigns_made_up_by_others_are_bounded() -> None:
-    """Whoever can write into Redis can name any."""
+    """Anyone who can write into Redis can name any."""
     stocks = Levels(FRESH_S)
     stocks.wanted(range(100 * MOST_LISTS), 0.0)
     assert len(stocks.doubtful()) == MOST_LISTS

@@ -72,7 +72,7 @@ def test_lease_id_is_derived_from_the_part_of_the_digest_that_is_not_in_redis() 
     ],
 )
 def test_what_postgresql_did_not_make_is_no_entry(raw: bytes) -> None:
-    """Whoever can write into Redis cannot have agents run anything."""
+    """Anyone who can write into Redis cannot have agents run anything."""
     assert open_entry(raw, STATE) is None
 
 

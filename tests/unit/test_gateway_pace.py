@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from taskq.dispatch.fair_queue import LargeTurns
 from taskq.gateway import pace
 from taskq.gateway.errors import retry_after_s
-from taskq.gateway.messages import MAX_DEPTH, BadRequest, HelloMessage, Reader
+from taskq.gateway.messages import MAX_DEPTH, BadRequest, read_hello
 from taskq.gateway.pace import LONGEST_S, Pace, TokenRate
 from taskq_agent.core.call_state import CallState
 from taskq_agent.errors import TransportFailed
 from tests.helpers.variants import rest_thorough
 
 MOST = 4_096
-#: What agents add to what they are told.
+#: What agents add to the time that a gateway gives.
 LATE_S = 0.5
 
 
@@ -131,16 +131,15 @@ def test_values_are_judged_as_a_walk_through_them_would(
     hello = {"campaign": "/c", "key": "0" * 8 + "-0000" * 3 + "-" + "0" * 12, "later": [value]}
     body = json.dumps(hello)
     expected = is_storable(json.loads(body))
-    reader = Reader(HelloMessage)
     if expected:
-        assert reader.read(body.encode()).campaign == "/c"
+        assert read_hello(body.encode()).campaign == "/c"
     else:
         with pytest.raises(BadRequest):
-            reader.read(body.encode())
+            read_hello(body.encode())
 
 
 def test_rest_follows_from_what_a_turn_has_cost() -> None:
-    """Whoever asks for more rests longer; the first and what comes late enough wait for nothing."""
+    """A client that asks for more rests longer; the first and late requests wait for nothing."""
     turns = LargeTurns(5.0)
     assert turns.wait_s(0.0) == 0.0
     turns.begin(100.0)
@@ -233,7 +232,7 @@ def away() -> TransportFailed:
 def test_agents_are_back_within_seconds_and_not_at_once(
     error: Callable[[], TransportFailed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever asks during the outage fails; all ask again within 5 s of its end."""
+    """Anyone who asks during the outage fails; all ask again within 5 s of its end."""
     drawn = random.Random(0)
     monkeypatch.setattr("random.uniform", drawn.uniform)
     due = [(drawn.random(), number) for number in range(AGENTS)]

@@ -99,3 +99,20 @@ def _is_dead(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
     except OSError:
         return True
+
+
+@pytest.mark.thorough
+def test_cases_of_the_short_run_are_the_same_in_any_order() -> None:
+    """The first of each test, though the order is another each time."""
+    argv = [sys.executable, "-m", "pytest", "-q", "-n0", "--collect-only", "-m", "not thorough"]
+    argv += ["tests/integration/pilots/test_loop.py", "tests/integration/pilots/test_terms.py"]
+    runs = [
+        subprocess.run(
+            [*argv, f"--randomly-seed={seed}"], cwd=ROOT, stdout=subprocess.PIPE, check=True
+        )
+        for seed in (1, 2)
+    ]
+    one, other = ([line for line in run.stdout.split() if b"::" in line] for run in runs)
+    assert one != other
+    assert sorted(one) == sorted(other)
+    assert not any(b"[gateway" in line for line in one)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from taskq.diagnosis.campaign_tree import MOST_SHOWN, Base, figures_of, grow, usual_levels
+from taskq.diagnosis.campaign_tree import (
+    MOST_SHOWN,
+    Base,
+    Tree,
+    TreeReadings,
+    figures_of,
+    usual_levels,
+)
+from taskq.diagnosis.campaign_tree import grow as grow_from
+from taskq.diagnosis.forecast import Standstill, measured, span_of
 from taskq.diagnosis.servers import GatewayLoad, ServerLoad, Servers
-from taskq.diagnosis.trend import Point, intervals, make_pace, recent_pace
+from taskq.diagnosis.trend import Point, intervals
 from taskq.model.views import Status
 
 
@@ -18,6 +29,19 @@ def status(number: int, path: str, **counts: object) -> Status:
     names = ["waiting", "delayed", "working", "done", "failed", "cancelled", "failures", "losses"]
     values = {"state": "open", "paused_why": None, "children": 0} | dict.fromkeys(names, 0)
     return Status(campaign_id=number, path=path, **values | counts)  # type: ignore[arg-type]
+
+
+def grow(
+    statuses: list[Status],
+    bases: dict[int, Base],
+    scopes: dict[int, int] | None,
+    at: float,
+    dues: dict[int, float] | None = None,
+    standstills: dict[int, Standstill] | None = None,
+) -> Tree:
+    """Return the tree of these readings."""
+    read = TreeReadings("/", statuses, bases, {}, scopes, dues or {}, standstills or {})
+    return grow_from(read, at)
 
 
 def test_large_trees_are_shown_in_part() -> None:
@@ -36,6 +60,23 @@ def test_large_trees_are_shown_in_part() -> None:
     assert tree.shown("/nope", 9) == ([], 0)
 
 
+def test_no_view_says_that_nobody_claims_once_somebody_has() -> None:
+    """The reason was read up to 10 s ago; counts are of now. What had begun before may end."""
+    read = TreeReadings("/")
+
+    def look(**counts: int) -> Mapping[int, Standstill]:
+        read.take("counts", [asdict(status(1, "/", **counts)), asdict(status(2, "/a", **counts))])
+        return read.standstills
+
+    look(waiting=5, working=1, done=2)
+    about = {"has_handler": True, "lacking": []}
+    rows = [{"campaign_id": 1, "seeding": False, "served": False, **about}]
+    rows += [{"campaign_id": 2, "seeding": True, "served": True, **about}]
+    read.take("standstills", rows)
+    assert look(waiting=5, working=0, done=3).keys() == {1, 2}
+    assert look(waiting=4, working=1, done=3).keys() == {2}, "a claim says nothing about seeding"
+
+
 def test_counts_paces_and_agents_include_what_is_below() -> None:
     """Agents also what is above."""
     statuses = [
@@ -44,34 +85,78 @@ def test_counts_paces_and_agents_include_what_is_below() -> None:
         status(3, "/a/b", done=7, waiting=20),
         status(4, "/c", done=1, waiting=1),
     ]
-    bases = {2: Base(ended=2, at=90.0), 3: Base(ended=7, at=90.0)}
+    bases = {2: Base(ended=2, at=50.0), 3: Base(ended=6, at=50.0)}
     tree = grow(statuses, bases, {1: 5, 2: 10, 3: 100}, 100.0)
     assert [node.status.done for node in tree.nodes.values()] == [13, 12, 7, 1]
     assert [node.agents for node in tree.nodes.values()] == [115, 115, 115, 5]
-    paces = [node.pace for node in tree.nodes.values()]
-    assert paces[1] is not None
-    assert paces[1].per_s == pytest.approx(1.0)
-    assert paces[1].eta_s == pytest.approx(30.0)
-    assert (paces[0], paces[2], paces[3]) == (None, None, None)
+    paces = [node.forecast.per_s for node in tree.nodes.values()]
+    assert paces == [None, pytest.approx(10 / 50), pytest.approx(1 / 50), None]
 
 
 def test_no_end_is_told_before_delayed_tasks_are_due() -> None:
     """Nor of what is above them; what is finished has neither end nor rate."""
     statuses = [
         status(1, "/", done=1),
-        status(2, "/a", done=5, waiting=10),
+        status(2, "/a", done=5, waiting=9, working=1),
         status(3, "/a/b", done=7, delayed=2),
         status(4, "/c", done=9),
     ]
-    bases = {number: Base(ended=1, at=90.0) for number in (1, 2, 3, 4)}
+    bases = {number: Base(ended=1, at=50.0) for number in (1, 2, 3, 4)}
     tree = grow(statuses, bases, None, 100.0, {3: 700.0})
     texts = figures_of(tree, "/", 9)
-    etas = [texts[f"{number}.eta"] for number in (1, 2, 3, 4)]
-    assert etas == ["10 min", "10 min", "10 min", ""]
-    assert (texts["3.rate"], texts["4.rate"]) == ("0.6/s", "")
-    pace = tree.nodes["/a/b"].pace
-    assert pace is not None
-    assert pace.eta() == "10 min (10 min to more)" or pace.eta() == "10 min"
+    assert [texts[f"{number}.eta"] for number in (1, 2, 3, 4)] == ["10 min"] * 3 + [""]
+    assert (texts["3.rate"], texts["4.rate"]) == ("7.2/min", "")
+    assert tree.nodes["/a/b"].forecast.text().startswith("2 delayed until ")
+    above = tree.nodes["/a"].forecast
+    assert re.fullmatch(r"10 tasks in 45 s \(.*\); 2 delayed until ..:..Z", above.text())
+    assert tree.nodes["/"].forecast.eta_s == above.eta_s == pytest.approx(600)
+
+
+def test_tasks_that_do_not_end_are_not_in_the_eta() -> None:
+    """They are named with their reasons; a paused campaign has no end at all."""
+    gpu = Standstill(3, seeding=False, has_handler=True, served=True, lacking=["gpu"])
+    statuses = [
+        status(1, "/"),
+        status(2, "/a", done=600, waiting=299, working=1),
+        status(3, "/g", waiting=75),
+        status(4, "/p", state="paused", waiting=320, delayed=3),
+    ]
+    bases = {1: Base(0, 0.0), 2: Base(0, 0.0), 4: Base(-50, 0.0)}
+    tree = grow(statuses, bases, None, 600.0, {4: 9_999.0}, {3: gpu})
+    found = [node.forecast for node in tree.nodes.values()]
+    assert [one.eta_s for one in found] == [pytest.approx(300), pytest.approx(300), None, None]
+    text = "300 tasks in 5 min; 75 never: nobody offers gpu; 323 paused"
+    assert re.sub(r" \(.*\)", "", found[0].text()) == text
+    assert [one.short() for one in found] == ["5 min+", "5 min", "never", ""]
+    assert (found[2].text(), found[3].text()) == ("75 never: nobody offers gpu", "323 paused")
+
+
+def test_no_end_is_known_while_tasks_are_added_or_nothing_runs() -> None:
+    """However fast it was before."""
+    seeding = Standstill(2, seeding=True, has_handler=True, served=True, lacking=[])
+    statuses = [
+        status(1, "/"),
+        status(2, "/a", done=600, waiting=300, working=1),
+        status(3, "/b", done=600, waiting=300),
+    ]
+    bases = dict.fromkeys((1, 2, 3), Base(0, 0.0))
+    tree = grow(statuses, bases, None, 600.0, None, {2: seeding})
+    assert [node.forecast.eta_s for node in tree.nodes.values()] == [None, None, None]
+    assert [node.forecast.text() for node in tree.nodes.values()] == [
+        *["unknown while tasks are added"] * 2,
+        "",
+    ]
+
+
+def test_no_campaign_ends_before_those_below_it() -> None:
+    """A fast campaign does not hide a slow one."""
+    statuses = [
+        status(1, "/"),
+        status(2, "/fast", done=6_000, waiting=59, working=1),
+        status(3, "/slow", done=60, waiting=59, working=1),
+    ]
+    tree = grow(statuses, dict.fromkeys((1, 2, 3), Base(0, 0.0)), None, 600.0)
+    assert [round(node.forecast.eta_s or 0) for node in tree.nodes.values()] == [600, 6, 600]
 
 
 def test_closed_campaigns_say_why() -> None:
@@ -102,40 +187,14 @@ def point(minutes_ago: float, ended: int, working: int = 1) -> Point:
     return Point(at, minutes_ago * 60, ended, 0, 0, 1_000, working, 1)
 
 
-def test_rate_is_that_of_the_shortest_window_in_which_enough_ended() -> None:
-    """Of a fast campaign it is of ten minutes, of a slow one of as long as it takes."""
-    fast = [point(60, 0), point(10, 1_000)]
-    pace = recent_pace(fast, 1_600, 60)
-    assert pace is not None
-    assert (pace.per_s, pace.over_s, pace.eta_s) == (1.0, 600.0, 60.0)
-    slow = [point(600, 0), point(60, 110), point(10, 119)]
-    pace = recent_pace(slow, 120, 100)
-    assert pace is not None
-    assert (pace.ended, pace.over_s) == (120, 9 * 3_600.0)
-
-
-def test_pause_before_the_window_is_no_part_of_it() -> None:
-    """What ended since a point long ago, at which all stood still, ended in the window."""
-    pace = recent_pace([point(3_000, 0, working=0)], 600, 600)
-    assert pace is not None
-    assert pace.over_s == 900.0
-
-
-def test_nothing_ended_is_no_pace() -> None:
-    """Neither without points, nor when nothing has ended since."""
-    assert recent_pace([], 10, 10) is None
-    assert recent_pace([point(60, 10), point(10, 10)], 10, 10) is None
-    assert make_pace(5, 0.0, 10) is None
-
-
 def test_eta_is_as_uncertain_as_few_ends_are() -> None:
     """Four ends say hardly more than that it ends; ten thousand say it to a percent."""
-    few, many = make_pace(3, 60.0, 100), make_pace(10_000, 60.0, 100)
+    few, many = span_of(100, measured(3, 60.0)), span_of(100, measured(10_000, 60.0))
     assert few is not None
-    assert few.eta_high_s is None
-    assert few.eta() == "33 min 20 s (15 min 38 s to more)"
-    assert many is not None
-    assert many.eta() == "0.6 s"
+    assert few.high_s is None
+    assert str(few) == "33 min 20 s (15 min 38 s to more)"
+    assert str(many) == "0.6 s"
+    assert (measured(0, 60.0), measured(5, 1.0), span_of(3, None)) == (None, None, None)
 
 
 def test_time_without_points_is_time_without_ends() -> None:

@@ -18,6 +18,7 @@ FIGURES = {
     "no-agents": {"waiting": 1, "campaigns": 1, "first": "/c/a"},
     "failing": {"failures": 30, "attempts": 40},
     "slow": {"ended": 1, "usual": 2_000},
+    "trouble": {"text": "Host n17: 98 % of 240 attempts fail here.", "commands": ["taskq up"]},
     "disk": {"free": 1_500_000_000, "size": 10**12},
     "test": {"login": "ann"},
 }
@@ -53,7 +54,7 @@ def test_addresses_that_are_not_public_are_known(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:8.8.8.8"])
 def test_public_addresses_are_public(address: str) -> None:
-    """And can be told."""
+    """And can be shown."""
     assert is_public(address)
 
 
@@ -83,7 +84,7 @@ def test_file_of_a_webhook_has_an_address_and_a_secret(tmp_path: Path) -> None:
         "x" * 5_000,
     ],
 )
-def test_damaged_file_of_a_webhook_tells_no_secret(tmp_path: Path, content: str) -> None:
+def test_damaged_file_of_a_webhook_shows_no_secret(tmp_path: Path, content: str) -> None:
     """Its error is stored, where others read it."""
     (tmp_path / "slack").write_text(content)
     with pytest.raises(UsageError, match="the webhook slack: ") as caught:

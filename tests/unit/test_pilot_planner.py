@@ -160,7 +160,7 @@ def test_tasks_last_at_least_as_long_as_agents_have_been_at_them() -> None:
 def test_tasks_that_its_agents_could_not_serve_are_not_counted(
     values: dict[str, Any], reason: str
 ) -> None:
-    """And the reason is said."""
+    """And the reason is reported."""
     made = planned([waiting(300, **values)])
     assert made.submit == 0
     assert "300 tasks of /demo not counted: it" in said(made)
@@ -256,7 +256,7 @@ def test_a_plan_keeps_its_limits_whatever_is_the_case(
 def test_a_task_must_fit_into_a_slot_of_the_job(
     requires: tuple[str, ...], words: str | None
 ) -> None:
-    """Else it is said what would help: larger slots, or larger jobs."""
+    """Otherwise the text says what would help: larger slots, or larger jobs."""
     job = {"cores": 32, "memory": "128G", "gpus": "a100:4", "slots": 4}
     campaign = waiting(100, requires=requires, tags_suit=words is None)
     made = planned([campaign], **job)

@@ -1,4 +1,4 @@
-"""The end of a job is told from what was written down and what the batch system says."""
+"""The end of a job follows from what was written down and what the batch system says."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_an_agent_that_is_heard_ends_a_row_of_failures() -> None:
 
 @pytest.mark.parametrize("said", ["no\0thing", "no\ud800thing", "no\x1b[31mthing"])
 def test_words_of_a_batch_system_can_be_stored(said: str) -> None:
-    """One that cannot would keep the pilot from acting, as long as it is said."""
+    """One that cannot would keep the pilot from acting, as long as it is reported."""
     changed = change(job("queued"), SeenJob("42", "queued", said))
     assert changed is not None
     assert changed.why == "nothing"

@@ -12,9 +12,9 @@ import pytest
 
 from taskq.model.errors import NotFound, UsageError
 from taskq.pilots.drivers import DRIVERS_BY_NAME
-from taskq.pilots.pilot_file import read_pilot_file
+from taskq.pilots.pilot_file import check_name, pilot_settings, read_pilot_file
 from taskq.pilots.script import job_script
-from taskq.pilots.settings import DRIVERS, PilotSettings, check_name, pilot_settings
+from taskq.pilots.settings import DRIVERS, PilotSettings
 
 HOSTILE = "a b'c\"d$(touch /x)`id`;#\\n*"
 NAME = "taskq-hpc-0a1b2c3d-7"
@@ -30,7 +30,7 @@ def slurm(**table: Any) -> PilotSettings:
 
 def script(driver: str, settings: PilotSettings) -> str:
     """Return the script of a job."""
-    return DRIVERS_BY_NAME[driver](settings, {}).script(NAME, "/demo", ["/opt/a b/taskq"])
+    return DRIVERS_BY_NAME[driver](settings, {}).script([NAME], "/demo", ["/opt/a b/taskq"])
 
 
 def agent_of(text: str) -> list[str]:
@@ -178,7 +178,7 @@ def test_a_script_hands_signals_to_the_agent_and_writes_down_its_code(tmp_path: 
     )
     agent.chmod(0o700)
     settings = pilot_settings("local", {"folder": str(tmp_path), "setup": "export MARK=1"})
-    text = job_script(settings, path="/d", name=NAME, program=[str(agent)])
+    text = job_script(settings, path="/d", names=[NAME], program=[str(agent)])
     with subprocess.Popen(["sh", "-c", text], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"

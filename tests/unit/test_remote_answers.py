@@ -86,7 +86,7 @@ def test_nonsense_of_a_gateway_is_an_error_in_a_line(
 def test_token_is_a_managers_and_of_a_file_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of agents is told apart before it is sent anywhere."""
+    """A token of agents is recognised before it is sent anywhere."""
     monkeypatch.delenv("TASKQ_TOKEN_FILE", raising=False)
     monkeypatch.delenv("TASKQ_TOKEN", raising=False)
     with pytest.raises(UsageError, match="TASKQ_TOKEN_FILE"):

@@ -1,4 +1,4 @@
-"""Gzip files that were cut, altered or written over: what is read, and what is said of it."""
+"""Gzip files that were cut, altered or written over: what is read, and its messages."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_damaged_pipe_says_at_its_end_which_lines_are_uncertain(tmp_path: Path
 
 
 def test_no_task_comes_before_the_checksums_of_a_file_are_known(tmp_path: Path) -> None:
-    """A byte that changed anywhere is the first thing that is said of a regular file."""
+    """A byte that changed anywhere is the first error of a regular file."""
     path = tmp_path / "altered.smi.gz"
     draw = random.Random(7)
     for position in sorted(draw.sample(range(10, len(WHOLE)), 100)):
@@ -130,7 +130,7 @@ def test_all_that_can_be_decompressed_before_a_damage_is_read(tmp_path: Path) ->
 
 
 def test_what_follows_the_end_hides_no_line(tmp_path: Path) -> None:
-    """Junk behind verified data is told, and nothing before it is uncertain."""
+    """Junk behind verified data is reported, and nothing before it is uncertain."""
     path = tmp_path / "junk.smi.gz"
     for junk in (b"junk", b"\x1f", b"\0\0\0junk\n" * 50_000):
         for cut in (0, 1):
@@ -184,7 +184,7 @@ def test_damage_is_told_before_what_a_reader_says_of_the_end(
 def test_a_regular_file_at_standard_input_is_verified_from_where_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`-` may be a file that was opened, and read in part, by whoever started us."""
+    """`-` may be a file that was opened, and read in part, by anyone who started us."""
     path = tmp_path / "file"
     path.write_bytes(b"prefix" + gzip.compress(b"C a\n"))
     with path.open() as stream:

@@ -111,6 +111,7 @@ def test_standard_input_needs_a_format() -> None:
         open_source("-")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("compressed", [False, True])
 def test_standard_input_is_read_through_a_pipe_and_left_open(compressed: bool) -> None:
     """`-` reads a real pipe, byte by byte if it must, plain or gzip."""
@@ -135,6 +136,7 @@ def test_standard_input_is_read_through_a_pipe_and_left_open(compressed: bool) -
     assert out.decode().strip() == f"['ethanol', 'CCN'] None {len(data)}"
 
 
+@pytest.mark.thorough
 def test_records_of_a_pipe_arrive_before_it_ends() -> None:
     """A slow producer's tasks are seeded as they come: nothing waits for a full buffer."""
     program = (
@@ -168,6 +170,7 @@ def test_a_pipe_is_opened_when_it_is_read(tmp_path: Path) -> None:
         assert list(source) == [Seed(ETHANOL, "ethanol")]
 
 
+@pytest.mark.thorough
 def test_a_pipe_that_somebody_made_non_blocking_is_waited_for() -> None:
     """Who shares a pipe may have set it so; no data yet are not the end of them."""
     near, far = os.pipe()

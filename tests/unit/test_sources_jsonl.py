@@ -90,7 +90,7 @@ def test_bad_line_says_why_and_does_not_stop(line: bytes, reason: str) -> None:
 
 
 def test_line_that_is_cut_by_the_end_of_the_file_says_so() -> None:
-    """A cut file is told from a line that was never JSON."""
+    """A cut file has another error than a line that was never JSON."""
     _, cut = read(b'{"a": 1}\n{"a": [1, 2')
     assert isinstance(cut, BadLine)
     assert cut.number == 2

@@ -159,7 +159,7 @@ def test_round_trip(molecules: list[tuple[str, str]]) -> None:
 
 
 def test_a_byte_order_mark_in_mid_file_is_no_part_of_a_molecule() -> None:
-    """Files with marks that were joined are told, with a line end between them or without."""
+    """Files with marks that were joined are reported, with a line end between them or without."""
     first, alone, glued = read("\ufeffC a\n\ufeffN b\nO c\ufeffC d\n".encode())
     assert first == Seed({"smiles": "C", "name": "a"}, "a")
     for bad, number in ((alone, 2), (glued, 3)):

@@ -187,7 +187,7 @@ def test_cross_of_two_sweeps_knows_its_total() -> None:
 
 
 def test_cross_keeps_priority_and_derives_keys(source_of: Callable[..., Source]) -> None:
-    """Records without a key are told apart by their payload, and long keys by a digest."""
+    """Records without a key differ by their payload, and long keys by a digest."""
     source = source_of("smiles,rank\nCCO,3\n", priority="rank")
     (seed,) = cross(source, sweep(["seed=1"]))
     payload = {"smiles": "CCO", "rank": 3}

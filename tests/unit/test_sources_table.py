@@ -144,7 +144,7 @@ def test_quoted_value_may_span_lines() -> None:
 
 
 def test_file_that_ends_within_quotes_is_a_bad_line() -> None:
-    """A cut file is told from one that ends after a row."""
+    """A cut file has another error than one that ends after a row."""
     good, cut = read('a,b\n1,2\n3,"fo')
     assert good == Seed({"a": 1, "b": 2})
     assert cut == BadLine(

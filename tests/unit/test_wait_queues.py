@@ -94,7 +94,7 @@ def test_who_has_given_up_is_passed_over(row: Row) -> None:
 
 
 def test_all_learn_that_nothing_is_unfinished_but_those_who_know(row: Row) -> None:
-    """Who was told so and waits for new tasks is not woken again for that."""
+    """A client that got its answer and waits for new tasks is not woken again for that."""
     row.join("a", ALL)
     row.join("b", ALL, wake_at_end=False)
     row.join("c", ALL)

@@ -32,6 +32,8 @@ FED = 60
 SOME = 60
 TIMEOUT_S = 120.0
 PAYLOAD = Handler("command", argv=("sh", "-c", "sleep 0.02"))
+#: What agents and gateways call for an exchange.
+CALLS = ("sql/functions/exchange.sql", "sql/functions/exchange_one.sql")
 #: The tables in the order in which exchanges come to them.
 MIGRATION = """
     lock table taskq.task, taskq.session, taskq.attempt in access exclusive mode;
@@ -122,7 +124,7 @@ class Farm:
 
     def gateway(self, release: Release, port: int) -> subprocess.Popen[bytes]:
         """Start a gateway, which also is a keeper."""
-        words = ["gateway", "--port", port, "--quiet", "--drain", "0"]
+        words = ["gateway", "--listen", f"127.0.0.1:{port}", "--quiet", "--drain", "0"]
         return self._keep(release.start("taskq_cli.main", *words, TASKQ_DSN=self._dsn))
 
     def agent(
@@ -140,7 +142,7 @@ class Farm:
 
     @staticmethod
     def are_there(*processes: subprocess.Popen[bytes]) -> bool:
-        """Tell whether none of these has ended."""
+        """Return whether none of these has ended."""
         return all(one.poll() is None for one in processes)
 
     def done(self) -> int:
@@ -221,11 +223,12 @@ def test_agents_and_gateways_go_on_with_what_still_works(farm: Farm, later: Rele
 
 def test_agents_wait_for_gateways_of_the_new_release(farm: Farm, later: Release) -> None:
     """Gateways that know only the old call are restarted; direct agents are replaced, later."""
-    later.edit(
-        "sql/functions/exchange.sql",
-        ("    p_reports text,\n", "    p_reports jsonb,\n"),
-        ("checked_reports(p_reports)", "checked_reports(p_reports::text)"),
-    )
+    for file in CALLS:
+        later.edit(
+            file,
+            ("    p_reports text,\n", "    p_reports jsonb,\n"),
+            ("checked_reports(p_reports)", "checked_reports(p_reports::text)"),
+        )
     restarted(farm, later)
 
 
@@ -234,7 +237,8 @@ def test_agents_wait_where_the_old_call_is_malformed_now(farm: Farm, later: Rele
     later.edit(
         "db/address.py", ('"application_name": "taskq"', '"application_name": "taskq-later"')
     )
-    later.edit("sql/functions/exchange.sql", ("\nbegin\n", OTHER_CALLERS))
+    for file in CALLS:
+        later.edit(file, ("\nbegin\n", OTHER_CALLERS))
     restarted(farm, later)
 
 

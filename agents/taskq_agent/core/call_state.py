@@ -6,7 +6,7 @@ import math
 from typing import Callable, Optional
 
 from taskq_agent.core.backoff import Backoff
-from taskq_agent.core.events import Call, SendExchange
+from taskq_agent.core.events import Call
 from taskq_agent.errors import AnswerUnreadable, TransportError, TransportFailed
 from taskq_agent.protocol import Request, Welcome
 
@@ -49,8 +49,8 @@ class CallState:
 
     def claim(self) -> Optional[Request]:
         """Return the claim whose outcome is unknown so far; None if there is none."""
-        if isinstance(self.call, SendExchange) and self.call.request.want:
-            return self.call.request
+        if isinstance(self.call, Request) and self.call.want:
+            return self.call
         return None
 
     def long_poll(self) -> Optional[Request]:
@@ -94,7 +94,7 @@ class CallState:
     def answered(self, now: float) -> Optional[float]:
         """Note an answer; return for how many seconds calls had failed before, or None."""
         failing_since = self.failing_since
-        if isinstance(self.call, SendExchange):
+        if isinstance(self.call, Request):
             self._repeats.reset()
         if self.is_long_polling():
             self.renewed(self._sent_at)

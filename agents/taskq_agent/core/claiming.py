@@ -7,11 +7,20 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Callable, Deque, Dict, Iterable, List, Optional, Tuple
+from typing import Callable, Deque, Dict, Iterable, List, Optional, Set, Tuple
 
 from taskq_agent.core.backoff import Backoff, CampaignBackoff, Throttle
 from taskq_agent.core.held_tasks import HeldTasks
-from taskq_agent.protocol import MAX_CLAIM, MAX_WITHOUT, Answer, CampaignTerms, Unservable
+from taskq_agent.handlers.base import MOST_CALLS
+from taskq_agent.handlers.definition import FUNCTION
+from taskq_agent.protocol import (
+    MAX_CLAIM,
+    MAX_WITHOUT,
+    STOP,
+    Answer,
+    CampaignTerms,
+    Unservable,
+)
 from taskq_agent.settings import AgentSettings
 
 _KEPT_RUNS = 20
@@ -89,8 +98,16 @@ class RunTimes:
             return 0
         return min(MAX_CLAIM, int(quick_slots * self._ahead_s / max(self._run_s, _SHORTEST_RUN_S)))
 
+    def at_once(self) -> int:
+        """Return how many calls of a function last for `_AT_ONCE_S` together."""
+        if self._run_s is None or not self._ahead_s:
+            return 1
+        return min(MOST_CALLS, int(_AT_ONCE_S / max(self._run_s, _SHORTEST_RUN_S)))
+
 
 _FIRST_POLL_S = 0.1
+#: Calls of a function that a slot gets at once: for so many seconds.
+_AT_ONCE_S = 0.1
 # The least time for an attempt that goes on from a checkpoint and leaves another.
 _WORTH_BEGINNING_S = 60.0
 _STALE_AHEAD = 10.0  # times ahead_s
@@ -102,10 +119,10 @@ class Claiming:
     """Decides how many tasks to claim, within the limits of the settings.
 
     stop_at: when the last running tasks must be stopped, so that all is handed back in time.
-    claim_at: no claim before, since the last one found nothing. throttle: limits claims while
-    everything fails. campaign_backoff: campaigns to leave out, since they cannot run here.
-    campaign_runs: how long tasks without a time limit last. busy_at: when the agent last held
-    anything.
+    claim_at: no claim before, since the last one found nothing or the queue ordered a pause.
+    throttle: limits claims while everything fails. campaign_backoff: campaigns to leave out, since
+    they cannot run here. campaign_runs: how long tasks without a time limit last. busy_at: when the
+    agent last held anything.
     """
 
     def __init__(self, settings: AgentSettings, now: float, uniform: Callable[[], float]) -> None:
@@ -113,7 +130,8 @@ class Claiming:
         if settings.max_seconds is not None:
             reserve_s = min(settings.stop_s + settings.farewell_s, settings.max_seconds / 2)
             self.stop_at = now + settings.max_seconds - reserve_s
-        self.claim_at = now
+        self.claim_at = self._held_off_until = now
+        self._woken = False
         self.throttle = Throttle(uniform)
         self.campaign_backoff = CampaignBackoff(settings.campaign_backoff_s, uniform)
         self.campaign_runs = CampaignRuns()
@@ -121,6 +139,7 @@ class Claiming:
         self._settings = settings
         self._run_times = RunTimes(settings.ahead_s)
         self._polls = Backoff(min(_FIRST_POLL_S, settings.poll_s), settings.poll_s, uniform)
+        self._apart: Set[Tuple[int, int]] = set()
         self._attempts = 0
         self._left: Optional[int] = None
         self._found_nothing = False
@@ -183,9 +202,46 @@ class Claiming:
         left_s = min(left_s, self.campaign_backoff.next_at(now) - now, self.idle_at() - now)
         return max(0.0, min(longest_s * (0.5 + 0.5 * self._uniform()), left_s))
 
+    def behind(self, campaign: CampaignTerms, held_tasks: HeldTasks, now: float) -> int:
+        """Return how many tasks of a campaign a slot may get behind the one that begins now.
+
+        Only short calls of functions go together, in equal shares for all slots, and only if they
+        surely end in time and nothing of them is kept but results.
+        """
+        if (
+            campaign.handler.get("kind") != FUNCTION
+            or campaign.on_disconnect == STOP
+            or campaign.checkpoint_bytes is not None
+            or campaign.output_bytes is not None
+            or campaign.memory
+            or self.throttle.active
+            or (campaign.campaign, campaign.revision) in self._apart
+            or not self.fits(campaign, now + _AT_ONCE_S)
+        ):
+            return 0
+        share = -(-(len(held_tasks.queue) + 1) // self._settings.slots)
+        return min(share, self._run_times.at_once()) - 1
+
+    def keep_apart(self, campaign: int, revision: int) -> None:
+        """Start the tasks of this campaign one by one from now on."""
+        if len(self._apart) >= _KEPT_CAMPAIGNS:
+            self._apart.clear()
+        self._apart.add((campaign, revision))
+
     def hold_off(self, until: float) -> None:
         """Make no claim before this time."""
+        self._held_off_until = max(self._held_off_until, until)
         self.claim_at = max(self.claim_at, until)
+
+    def woken(self, now: float, under_way: bool) -> None:
+        """End the pause after a claim that found nothing; a pause that the queue ordered goes on.
+
+        under_way: a claim waits for its answer. It may have missed the new tasks; if it finds
+        nothing, the next one follows at once.
+        """
+        self._woken = under_way
+        self._polls.reset()
+        self.claim_at = max(now, self._held_off_until)
 
     def claimed(self, answer: Answer, kept: int, now: float, *, long_polled: bool = False) -> None:
         """Learn from the answer to a claim, of which `kept` tasks were accepted.
@@ -202,8 +258,9 @@ class Claiming:
         self._unservable = answer.unservable
         if kept or long_polled:
             self._polls.reset()
-        if not kept:
+        if not kept and not self._woken:
             self.claim_at = now + self._polls.draw()
+        self._woken = False
 
     def unread(self, now: float) -> None:
         """Claim one task after a pause, since one of the last tasks made the answer unreadable."""

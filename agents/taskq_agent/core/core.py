@@ -39,7 +39,7 @@ from taskq_agent.core.reports import ProgressLog, Totals
 from taskq_agent.core.shutdown import KilledTasks, Shutdown, is_by_sigterm
 from taskq_agent.core.task_flow import TaskFlow
 from taskq_agent.errors import Refused, SessionLost, TransportError
-from taskq_agent.protocol import Heartbeat, Hello, Orders, Report, Request, Unservable
+from taskq_agent.protocol import Answer, Heartbeat, Hello, Orders, Report, Request, Welcome
 from taskq_agent.settings import AgentSettings
 
 EXIT_NODE_BROKEN = 69  # EX_UNAVAILABLE
@@ -90,16 +90,20 @@ class AgentCore:
         self._reported_unservable: Set[str] = set()
         self._now = now
         self._handlers: Dict[type, Callable[[Any], None]] = {
-            ev.Opened: self._opened,
-            ev.AnswerArrived: self._answered,
+            Welcome: self._opened,
+            Answer: self._answered,
             ev.Closed: self._closed,
             ev.CallFailed: self._call_failed,
             ev.HeartbeatFailed: self._heartbeat_failed,
             ev.HeartbeatAnswered: self._heartbeat_answered,
             ev.StopOrdered: lambda event: self._task_flow.revoke(event.held),
+            ev.CallsEnded: lambda event: self._task_flow.calls_ended(
+                event, self._now, shutting_down=self._shutdown is not None
+            ),
             ev.TaskEnded: lambda event: self._killed_tasks.hold(event, self._now),
             ev.TermSignal: self._terminated,
-            ev.AgentFailed: self._agent_failed,
+            ev.AgentFailed: lambda event: self._shut_down(event.what, EXIT_AGENT_BROKEN),
+            ev.Woken: lambda _: self._claiming.woken(self._now, self._calls.claim() is not None),
             ev.Tick: lambda _: None,
         }
 
@@ -114,9 +118,9 @@ class AgentCore:
             self._advance()
         return self._out.take_all()
 
-    def heartbeat(self) -> Optional[Heartbeat]:
-        """Return the heartbeat to send now; None without a session or during a long poll."""
-        if self._calls.session is None or self._calls.is_long_polling():
+    def heartbeat(self, *, news: bool = False) -> Optional[Heartbeat]:
+        """Return the heartbeat to send now; None without a session, or news during a long poll."""
+        if self._calls.session is None or (self._calls.is_long_polling() and not news):
             return None
         claim = self._calls.claim()
         trouble = self._claiming.throttle.trouble(self._now)
@@ -133,10 +137,9 @@ class AgentCore:
 
     def due(self) -> float:
         """Return when time alone will next change something."""
-        claiming = self._claiming
+        claiming, ready_at = self._claiming, self._calls.ready_at()
         times = [claiming.stop_at, claiming.claim_at, claiming.throttle.try_at, self._reports_at]
         times += [claiming.idle_at(), self._killed_tasks.next_at()]
-        ready_at = self._calls.ready_at()
         if ready_at is not None:
             times.append(ready_at)
         if self._shutdown is not None:
@@ -153,30 +156,30 @@ class AgentCore:
 
     # Events
 
-    def _opened(self, event: ev.Opened) -> None:
+    def _opened(self, welcome: Welcome) -> None:
         self._call_answered()
-        self._calls.opened(event.welcome, self._now)
-        self._out.add(ev.StartHeartbeats(event.welcome))
+        self._calls.opened(welcome, self._now)
+        self._out.add(ev.StartHeartbeats(welcome))
         text = "session %d is open: serving %s with %d slot%s"
         path, slots = self._settings.campaign, self._settings.slots
         plural = "" if slots == 1 else "s"
         self._out.log(logging.INFO, text, self._calls.session, path, slots, plural)
 
-    def _answered(self, event: ev.AnswerArrived) -> None:
+    def _answered(self, answer: Answer) -> None:
         claim, long_polled = self._calls.claim(), self._calls.has_long_polled(self._now)
         call = self._calls.call
         self._call_answered()
-        self._delivery.answered(event.answer.acks, event.answer.timeline, self._now)
-        self._delivery.saw_timeline(event.answer.timeline, self._now)
-        if isinstance(call, ev.SendExchange) and len(event.answer.acks) < len(call.request.reports):
+        self._delivery.answered(answer.acks, answer.timeline, self._now)
+        self._delivery.saw_timeline(answer.timeline, self._now)
+        if isinstance(call, Request) and len(answer.acks) < len(call.reports):
             # The database is away: a gateway gave tasks that it had leased ahead, without verdicts.
             self._reports_at = self._now + _REPORT_AGAIN_S * (0.5 + self._uniform())
         if claim is not None:
             shutting_down = self._shutdown is not None
-            kept = self._task_flow.take_in(event.answer, self._now, shutting_down=shutting_down)
-            self._claiming.claimed(event.answer, kept, self._now, long_polled=long_polled)
-            self._report_unservable(event.answer.unservable)
-        self._follow_orders(event.answer.orders)
+            kept = self._task_flow.take_in(answer, self._now, shutting_down=shutting_down)
+            self._claiming.claimed(answer, kept, self._now, long_polled=long_polled)
+            self._report_unservable(answer)
+        self._follow_orders(answer.orders)
 
     def _closed(self, _: ev.Closed) -> None:
         self._calls.dropped()
@@ -188,11 +191,11 @@ class AgentCore:
             self._closed(ev.Closed())
         elif isinstance(event.error, Refused):
             calls.dropped()
-            if isinstance(call, ev.SendExchange) and call.request.reports:
-                self._delivery.refused(call.request, event.error)
+            if isinstance(call, Request) and call.reports:
+                self._delivery.refused(call, event.error)
             else:
                 self._refused(event.error)
-        elif isinstance(call, ev.SendExchange) and call.request.session != calls.session:
+        elif isinstance(call, Request) and call.session != calls.session:
             calls.dropped()  # sent within a session that a heartbeat found to be lost
         elif self._shutdown is not None and calls.long_poll() is not None:
             calls.dropped()  # cancelled; closing the session returns what it may get
@@ -202,7 +205,7 @@ class AgentCore:
         else:
             first, text = calls.failing_since is None, "no answer from the queue, trying on: %s"
             calls.failed(self._now, event.error)
-            if isinstance(call, ev.SendExchange) and not call.request.want:
+            if isinstance(call, Request) and not call.want:
                 calls.dropped()  # the repeat may carry a claim, which may be answered sooner
             elif calls.unreadable > 1:
                 calls.dropped()
@@ -247,9 +250,6 @@ class AgentCore:
         grace_s = self._settings.grace_s
         again = self._shutdown is not None and self._shutdown.stop_at <= self._now + grace_s
         self._shut_down("it got a signal to stop", 0, patience_s=0.0 if again else grace_s)
-
-    def _agent_failed(self, event: ev.AgentFailed) -> None:
-        self._shut_down(event.what, EXIT_AGENT_BROKEN)
 
     # Steps after every event
 
@@ -310,9 +310,7 @@ class AgentCore:
         if shutdown is not None:
             if shutdown.refused:
                 return
-            if isinstance(calls.call, ev.OpenSession) and not (
-                calls.in_flight or self._held_tasks.reports
-            ):
+            if isinstance(calls.call, Hello) and not (calls.in_flight or self._held_tasks.reports):
                 calls.dropped()  # nothing to open a session for
         if calls.is_ready(self._now):
             call = calls.call or self._next_call()
@@ -328,7 +326,7 @@ class AgentCore:
                 return None
             return ev.CloseSession(session, shutdown.reason, shutdown.code)
         if session is None:
-            return ev.OpenSession(self._draw_hello())
+            return self._draw_hello()
         want = 0
         if shutdown is None and not self._delivery.is_isolating():
             want = self._claiming.want(held_tasks, self._now)
@@ -343,18 +341,16 @@ class AgentCore:
         # A long poll replaces heartbeats, which must report trouble and its end.
         long_poll = want and not (self._trouble_reported or self._claiming.throttle.active)
         wait_s = self._claiming.wait_s(held_tasks, self._now) if long_poll else 0.0
-        return ev.SendExchange(
-            Request(
-                session,
-                reports,
-                want,
-                lease,
-                lifetime_s,
-                wait_s,
-                until_empty=self._settings.until_empty,
-                ahead=True,
-                without=self._claiming.without(held_tasks, self._now) if want else (),
-            )
+        return Request(
+            session,
+            reports,
+            want,
+            lease,
+            lifetime_s,
+            wait_s,
+            until_empty=self._settings.until_empty,
+            ahead=True,
+            without=self._claiming.without(held_tasks, self._now) if want else (),
         )
 
     def _check_for_exit(self) -> None:
@@ -367,8 +363,9 @@ class AgentCore:
             self._exited = True
             self._out.add(ev.Exit(code, shutdown.reason))
 
-    def _report_unservable(self, unservable: Optional[Unservable]) -> None:
+    def _report_unservable(self, answer: Answer) -> None:
         """Log each new reason once; an agent with `until_empty` names it when it shuts down."""
+        unservable = answer.unservable
         if unservable is None or self._settings.until_empty:
             return
         news = [reason for reason in unservable.reasons if reason not in self._reported_unservable]

@@ -1,4 +1,8 @@
-"""Events that the agent's core handles, and actions that it returns."""
+"""Events that the agent's core handles, and actions that it returns.
+
+Messages of the protocol are among both. A `Hello` is the order to open a session, a `Request` the
+order to exchange. A `Welcome`, an `Answer` or `CallFailed` is what became of it.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +12,6 @@ from typing import Any, List, Tuple, Union
 from taskq_agent.errors import TransportError
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import Answer, CampaignTerms, Held, Hello, Orders, Request, Task, Welcome
-
-
-@dataclass(frozen=True)
-class Opened:
-    """A session was opened, as requested."""
-
-    welcome: Welcome
-
-
-@dataclass(frozen=True)
-class AnswerArrived:
-    """The exchange in flight was answered."""
-
-    answer: Answer
 
 
 @dataclass(frozen=True)
@@ -76,6 +66,20 @@ class TaskEnded:
 
 
 @dataclass(frozen=True)
+class CallsEnded:
+    """The first attempts of this slot have ended, in order.
+
+    unbegun: how many of the last ones have not begun and never will. apart: tasks of this campaign
+    should start one by one.
+    """
+
+    slot: int
+    ends: Tuple[Ended, ...]
+    unbegun: int = 0
+    apart: bool = False
+
+
+@dataclass(frozen=True)
 class TermSignal:
     """The agent must shut down; the second time, at once."""
 
@@ -88,37 +92,30 @@ class AgentFailed:
 
 
 @dataclass(frozen=True)
+class Woken:
+    """There may be tasks now: claim without waiting for the end of a pause."""
+
+
+@dataclass(frozen=True)
 class Tick:
     """Time has passed."""
 
 
 Event = Union[
-    Opened,
-    AnswerArrived,
+    Welcome,
+    Answer,
     Closed,
     CallFailed,
     HeartbeatFailed,
     HeartbeatAnswered,
     StopOrdered,
     TaskEnded,
+    CallsEnded,
     TermSignal,
     AgentFailed,
+    Woken,
     Tick,
 ]
-
-
-@dataclass(frozen=True)
-class OpenSession:
-    """Call `open`; the result is Opened or CallFailed."""
-
-    hello: Hello
-
-
-@dataclass(frozen=True)
-class SendExchange:
-    """Call `exchange`; the result is AnswerArrived or CallFailed."""
-
-    request: Request
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,7 @@ class CancelExchange:
     request: Request
 
 
-Call = Union[OpenSession, SendExchange, CloseSession]
+Call = Union[Hello, Request, CloseSession]
 
 
 @dataclass(frozen=True)
@@ -149,11 +146,28 @@ class StartHeartbeats:
 
 @dataclass(frozen=True)
 class StartTask:
-    """Run this task in this slot, which is idle; the result is TaskEnded."""
+    """Run this task in this slot, which is idle; the result is TaskEnded.
+
+    behind: short calls of a function to run after it; the result for these is CallsEnded, and
+    TaskEnded for one after which the slot cannot run those behind it.
+    """
 
     slot: int
     task: Task
     campaign: CampaignTerms
+    behind: Tuple[Task, ...] = ()
+
+    @property
+    def tasks(self) -> Tuple[Task, ...]:
+        """All tasks, in order."""
+        return (self.task, *self.behind)
+
+
+@dataclass(frozen=True)
+class TakeBack:
+    """Give back the tasks of this slot that have not begun; CallsEnded follows, if any."""
+
+    slot: int
 
 
 @dataclass(frozen=True)
@@ -196,12 +210,13 @@ class Exit:
 
 
 Action = Union[
-    OpenSession,
-    SendExchange,
+    Hello,
+    Request,
     CloseSession,
     CancelExchange,
     StartHeartbeats,
     StartTask,
+    TakeBack,
     StopTask,
     SpoolReport,
     ForgetReports,

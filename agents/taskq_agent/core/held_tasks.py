@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, Iterable, List, Optional, Set, Tuple
+from typing import Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from taskq_agent.core.reports import fence
 from taskq_agent.protocol import MAX_RESULT_BYTES, STOP, CampaignTerms, Held, Report, Task
@@ -51,10 +51,13 @@ class RunningTask:
     must_hand_back: bool = False
     stop_sent_at: Optional[float] = None
     out_of_time: bool = False
+    queued: Optional[QueuedTask] = None
 
 
 class HeldTasks:
-    """The attempts of an agent, each in exactly one of `queue`, `running` and `reports`.
+    """The attempts of an agent, each in one of `queue`, `running`, `behind` and `reports`.
+
+    behind: by slot, the short calls that the slot runs after the running one, in order.
 
     reports: all reports without a verdict, oldest first, with the lengths of their lines. Those of
     an earlier process, `inherited`, come first; the session of this process does not hold them.
@@ -63,6 +66,7 @@ class HeldTasks:
     def __init__(self, slots: int, inherited: Iterable[Tuple[Report, int]]) -> None:
         self.queue: Dict[Held, QueuedTask] = {}
         self.running: Dict[int, RunningTask] = {}
+        self.behind: Dict[int, Dict[Held, RunningTask]] = {}
         self.reports: Dict[Held, Tuple[Report, int]] = {
             fence(report): (report, size) for report, size in inherited
         }
@@ -76,11 +80,45 @@ class HeldTasks:
 
     def tasks(self) -> int:
         """Return how many tasks run or wait for a slot."""
-        return len(self.running) + len(self.queue)
+        return len(self.running) + len(self.queue) + sum(map(len, self.behind.values()))
+
+    def in_slots(self) -> Iterator[RunningTask]:
+        """Iterate over the attempts that run, and those behind them."""
+        yield from self.running.values()
+        for some in self.behind.values():
+            yield from some.values()
+
+    def leave(self, slot: int, now: float) -> RunningTask:
+        """Remove and return the attempt that has run in a slot; the next one begins."""
+        running = self.running.pop(slot)
+        behind = self.behind.get(slot)
+        if behind:
+            following = behind.pop(next(iter(behind)))
+            following.since, following.wait_s = now, following.wait_s + now - following.since
+            self.running[slot] = following
+        if not behind:
+            self.behind.pop(slot, None)
+        if slot not in self.running:
+            self.idle.append(slot)
+        return running
+
+    def take_back(self, slot: int, count: int) -> None:
+        """Put the last attempts of a slot, which have not begun, back to the head of the queue."""
+        attempts = [self.running.pop(slot, None), *self.behind.pop(slot, {}).values()]
+        kept, back = attempts[: len(attempts) - count], attempts[len(attempts) - count :]
+        returned = {one.held: one.queued for one in back if one and one.queued and not one.revoked}
+        self.queue = {**returned, **self.queue}
+        for number, one in enumerate(kept):
+            if one is not None and number == 0:
+                self.running[slot] = one
+            elif one is not None:
+                self.behind.setdefault(slot, {})[one.held] = one
+        if slot not in self.running:
+            self.idle.append(slot)
 
     def campaigns(self) -> Set[int]:
         """Return the campaigns of these tasks."""
-        running = {running.held.campaign for running in self.running.values()}
+        running = {running.held.campaign for running in self.in_slots()}
         return running.union(held.campaign for held in self.queue)
 
     def is_empty(self) -> bool:
@@ -93,6 +131,7 @@ class HeldTasks:
             held in self.queue
             or held in self.reports
             or any(running.held == held for running in self.running.values())
+            or any(held in some for some in self.behind.values())
         )
 
     def slots_to_stop(self, now: float, *, all_stop: bool, out_of_time: bool) -> List[int]:
@@ -134,7 +173,7 @@ class HeldTasks:
         """
         return (
             *self.queue,
-            *(running.held for running in self.running.values() if not running.revoked),
+            *(running.held for running in self.in_slots() if not running.revoked),
             *(held for held in self.reports if held not in self.inherited),
         )
 

@@ -8,6 +8,7 @@ moment before the agent gets its own signal. Such an end says nothing about the 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
 from taskq_agent.core.events import TaskEnded
@@ -45,6 +46,7 @@ class KilledTasks:
         return min((until for _, until in self._held.values()), default=math.inf)
 
 
+@dataclass
 class Shutdown:
     """A shutdown in progress; its time is bounded whatever hangs.
 
@@ -52,15 +54,12 @@ class Shutdown:
     refused: the queue refuses this agent, so nothing more is sent.
     """
 
-    def __init__(
-        self, settings: AgentSettings, reason: str, code: int, stop_at: float, *, refused: bool
-    ) -> None:
-        self.reason = reason
-        self.code = code
-        self.stop_at = stop_at
-        self.refused = refused
-        self.idle_at: Optional[float] = None
-        self._settings = settings
+    settings: AgentSettings
+    reason: str
+    code: int
+    stop_at: float
+    refused: bool
+    idle_at: Optional[float] = None
 
     def hasten(self, reason: str, code: int, stop_at: float, *, refused: bool) -> None:
         """Add another reason to shut down: the earliest time and the first error count."""
@@ -80,13 +79,13 @@ class Shutdown:
         """Return whether no time, or no use, is left for delivering reports."""
         if self.idle_at is None:
             return False
-        return self.refused or now >= self.idle_at + self._settings.farewell_s
+        return self.refused or now >= self.idle_at + self.settings.farewell_s
 
     def due_times(self) -> List[float]:
         """Return the times at which something is due."""
         if self.idle_at is None:
             return [self.stop_at, self._give_up_at()]
-        return [self.idle_at + self._settings.farewell_s]
+        return [self.idle_at + self.settings.farewell_s]
 
     def _give_up_at(self) -> float:
-        return self.stop_at + self._settings.stop_s
+        return self.stop_at + self.settings.stop_s

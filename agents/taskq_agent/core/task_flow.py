@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from itertools import islice
+from typing import List
 
 from taskq_agent.core import events as ev
 from taskq_agent.core.claiming import Claiming
 from taskq_agent.core.events import Outbox
 from taskq_agent.core.held_tasks import HeldTasks, QueuedTask, RunningTask
 from taskq_agent.core.reports import ProgressLog, ended_report, fence, line, unstarted_report
+from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, RELEASED, Answer, CampaignTerms, Held, Report, Task
 
 _SHOWN_ERROR_CHARS = 300
@@ -62,29 +65,54 @@ class TaskFlow:
             if not self._claiming.fits(queued.campaign, now):
                 self._hand_back(queued.task)
                 continue
-            slot, wait_s = held_tasks.idle.pop(), now - queued.since
-            task, campaign = queued.task, queued.campaign
-            held_tasks.running[slot] = RunningTask(
-                held=held,
-                key=task.key,
-                attempt=task.attempt,
-                revision=campaign.revision,
-                path=campaign.path,
-                since=now,
-                wait_s=wait_s,
-                must_end=campaign.time_limit_s is None and campaign.checkpoint_bytes is None,
-                stops_on_disconnect=queued.stops_on_disconnect,
-            )
-            self._out.add(ev.StartTask(slot, task, campaign))
+            slot, behind = held_tasks.idle.pop(), self._take_behind(queued.campaign, now)
+            held_tasks.running[slot] = _running(queued, now)
+            if behind:
+                held_tasks.behind[slot] = {fence(one.task): _running(one, now) for one in behind}
+            tasks = tuple(one.task for one in behind)
+            self._out.add(ev.StartTask(slot, queued.task, queued.campaign, tasks))
+
+    def _take_behind(self, campaign: CampaignTerms, now: float) -> List[QueuedTask]:
+        """Take the tasks of the queue's head that a slot gets behind one of this campaign."""
+        queue, taken = self._held_tasks.queue, []
+        most = self._claiming.behind(campaign, self._held_tasks, now) if queue else 0
+        for held, one in list(islice(queue.items(), max(0, most))):
+            terms = one.campaign
+            if (terms.campaign, terms.revision) != (campaign.campaign, campaign.revision):
+                break
+            taken.append(queue.pop(held))
+        return taken
+
+    def calls_ended(self, event: ev.CallsEnded, now: float, *, shutting_down: bool) -> None:
+        """Report the ends of calls that a slot got together; take back what has not begun."""
+        running = self._held_tasks.running[event.slot]
+        if event.apart:
+            self._claiming.keep_apart(running.held.campaign, running.revision)
+        for ended in event.ends:
+            running = self._held_tasks.leave(event.slot, now)
+            self._conclude(running, ended, ended.phases.get("run_s", now - running.since), now)
+        if event.unbegun:
+            self._held_tasks.take_back(event.slot, event.unbegun)
+        if shutting_down:
+            self.hand_back_queue()
 
     def ended(self, event: ev.TaskEnded, now: float, *, with_agent: bool = False) -> None:
         """Report the end of an attempt, unless its lease was revoked.
 
         with_agent: the signal that ended it was meant for the whole agent.
         """
-        running, ended = self._held_tasks.running.pop(event.slot), event.ended
-        took_s = now - running.since
-        self._held_tasks.idle.append(event.slot)
+        running = self._held_tasks.leave(event.slot, now)
+        self._conclude(running, event.ended, now - running.since, now, with_agent=with_agent)
+
+    def _conclude(
+        self,
+        running: RunningTask,
+        ended: Ended,
+        took_s: float,
+        now: float,
+        *,
+        with_agent: bool = False,
+    ) -> None:
         if ended.started and not (ended.node_broken or ended.refused):
             self._claiming.attempted(took_s, done=ended.outcome == DONE)
             if ended.outcome == DONE and running.must_end:
@@ -108,7 +136,7 @@ class TaskFlow:
         """Drop an attempt whose lease is no longer valid."""
         if self._held_tasks.queue.pop(held, None) is not None:
             self._out.log(logging.DEBUG, "task %d was taken back", held.task)
-        for running in self._held_tasks.running.values():
+        for running in self._held_tasks.in_slots():
             if running.held == held and not running.revoked:
                 running.revoked = True
                 text = "task %s was taken back: stopping it"
@@ -134,6 +162,8 @@ class TaskFlow:
         for queued in self._held_tasks.queue.values():
             self._hand_back(queued.task)
         self._held_tasks.queue.clear()
+        for slot in self._held_tasks.behind:
+            self._out.add(ev.TakeBack(slot))
 
     def set_suspect(self, why: str, now: float, *, reported: bool) -> None:
         """Note why the queue suspects this host, if it does; then hand back queued tasks.
@@ -198,3 +228,19 @@ class TaskFlow:
         held, text = fence(report), line(report)
         self._held_tasks.reports[held] = (report, len(text))
         self._out.add(ev.SpoolReport(held, text))
+
+
+def _running(queued: QueuedTask, now: float) -> RunningTask:
+    task, campaign = queued.task, queued.campaign
+    return RunningTask(
+        held=fence(task),
+        key=task.key,
+        attempt=task.attempt,
+        revision=campaign.revision,
+        path=campaign.path,
+        since=now,
+        wait_s=now - queued.since,
+        must_end=campaign.time_limit_s is None and campaign.checkpoint_bytes is None,
+        stops_on_disconnect=queued.stops_on_disconnect,
+        queued=queued,
+    )

@@ -14,7 +14,6 @@ from typing import Optional
 from taskq_agent.handlers.base import Ended, Runner, RunnerSettings
 from taskq_agent.handlers.definition import check_handler
 from taskq_agent.handlers.limits import MemoryRoom
-from taskq_agent.handlers.slot import SlotRunner
 from taskq_agent.transport import TaskBlobs
 
 __all__ = ["Ended", "MemoryRoom", "Runner", "RunnerSettings", "check_handler", "make_runner"]
@@ -31,6 +30,8 @@ def make_runner(
     blobs: source of inputs and store of large results: the transport of the agent. room: the memory
     of all slots together. Call it in the main thread.
     """
+    from taskq_agent.handlers.slot import SlotRunner  # noqa: PLC0415  # children need none of it
+
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         # inherited from some launchers; the kernel would discard the exit codes of children
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

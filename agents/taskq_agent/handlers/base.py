@@ -6,7 +6,18 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Container, Dict, Iterator, Mapping, Optional, Protocol, Tuple
+from typing import (
+    Any,
+    Callable,
+    Container,
+    Dict,
+    Iterator,
+    Mapping,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+)
 
 from taskq_agent.inputs import CACHE_BYTES
 from taskq_agent.protocol import DONE, FAILED, MAX_ERROR_CHARS, RELEASED, CampaignTerms, Held, Task
@@ -55,8 +66,8 @@ class Ended:
     started: whether the handler had begun, if the task is handed back.
     raised: the payload itself reports that it failed, by an exception or an error in its answer.
     continues: the handler asks for another attempt that goes on from the checkpoint.
-    large: in place of `result`, a result above `MAX_RESULT_BYTES`, as JSON; output: the archive of
-    the files that it leaves with its result. A runner never returns these.
+    large: in place of `result`, a large one as its blob, see `results`; output: the archive of the
+    files that it leaves with its result. A runner never returns these.
     """
 
     outcome: str
@@ -76,14 +87,34 @@ class Ended:
     output: Optional[bytes] = None
 
 
+#: Most calls for one message to a child: a pipe surely takes as many tokens.
+MOST_CALLS = 256
+#: Called with the ends of the first calls of several, in order; with how many of the last ones
+#: have not begun and never will; and with whether calls of this campaign should run one by one.
+Tell = Callable[[Sequence[Ended], int, bool], None]
+
+
 class Runner(Protocol):
     """Runs the tasks of one slot, one after the other, for as long as the slot exists.
 
-    `run` and `close` are called from one thread, `stop` and `update` from any.
+    `run`, `run_several` and `close` are called from one thread, the others from any.
     """
 
     def run(self, task: Task, campaign: CampaignTerms) -> Ended:
         """Run one attempt to its end. It raises nothing, whatever the payload does."""
+        ...
+
+    def run_several(
+        self, tasks: Sequence[Task], campaign: CampaignTerms, tell: Tell
+    ) -> Optional[Ended]:
+        """Run attempts at short calls of functions, one after the other; `tell` gets their ends.
+
+        Returns the end of an attempt after which the slot runs no more of them; None if none did.
+        """
+        ...
+
+    def take_back(self) -> None:
+        """Make `run_several` give back soon what has not begun."""
         ...
 
     def stop(self) -> None:
@@ -99,6 +130,11 @@ class Runner(Protocol):
         None if there is no update, or no attempt runs. May wait for the scratch folder's file
         system.
         """
+        ...
+
+    @property
+    def transfer_fails_since(self) -> Optional[float]:
+        """Since when an input or large result is not transferred, by the monotonic clock."""
         ...
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
 """Calls of functions in the resident child, for handlers of the kind `function`.
 
 A sealed campaign carries pickles, and reading a pickle can execute anything. So the archive must
-have the digest that the handler names, and a pickled argument must have the seal of the campaign.
-Those who may only add tasks to the campaign can make neither.
+have the digest that the handler names, and a pickled argument must have the seal of the campaign,
+also within the blob of a large argument. Those who may only add tasks to the campaign can make
+neither.
 """
 
 from __future__ import annotations
@@ -13,25 +14,37 @@ import functools
 import hashlib
 import hmac
 import importlib
-import io
 import linecache
 import pickle
 import platform
 import sys
+import traceback
 import zipfile
 from dataclasses import dataclass
+from pathlib import Path
 from types import CodeType
 from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Optional
 
-from taskq_agent import arrays, typed
-from taskq_agent.errors import NodeBroken
+from taskq_agent import arrays, buffers, typed
+from taskq_agent.errors import HandlerError, NodeBroken
 from taskq_agent.handlers import results
 from taskq_agent.handlers.resident import ARCHIVE
 from taskq_agent.payload import input_path
+from taskq_agent.text import clean
 
 FUNCTION = "function.pickle"
 SOURCE = "source.txt"
-_CHUNK = 1 << 20
+#: The mark of a large argument: in the queue with digest and size, for the child with its file.
+LARGE = "$blob"
+#: The mark of a chunk, the only argument of its task: the payloads of its calls. In the result, the
+#: encoded values in the same order.
+CHUNK = "$calls"
+#: The mark of a call of a chunk that raised, in the place of its value.
+RAISED = "$raised"
+_READ = 1 << 20
+#: Modules whose frames a traceback leaves out.
+_OURS = (__name__, "taskq_agent.handlers.child")
+_TRACEBACK_CHARS = 16_000
 
 
 class CannotPrepare(Exception):
@@ -85,25 +98,118 @@ def prepare(order: Mapping[str, Any]) -> Prepared:
 
 
 def call(payload: Mapping[str, Any], prepared: Prepared) -> Dict[str, Any]:
-    """Call the function with the arguments of a payload; return the result to store."""
-    args, kwargs = typed.decode_call(payload, prepared.unpickled)
+    """Call the function with the arguments of a payload; return the result, with its `Data`."""
+    chunk = calls_of(payload)
+    if chunk is None:
+        result: Dict[str, Any] = _encoded(typed.encode_result, _value(payload, prepared), prepared)
+        return result
+    return {"value": {CHUNK: [_end(one, prepared) for one in chunk]}}
+
+
+def calls_of(payload: Mapping[str, Any]) -> Optional[List[Mapping[str, Any]]]:
+    """Return the payloads of the calls of a chunk; None for a single call."""
+    args = payload.get("args")
+    if isinstance(args, list) and len(args) == 1 and _is_marked(args[0], CHUNK):
+        return list(args[0][CHUNK])
+    return None
+
+
+def _end(payload: Mapping[str, Any], prepared: Prepared) -> Any:
+    """Return the encoded value of a call of a chunk, or the record of what it raised.
+
+    What speaks for the attempt, such as `taskq.Retry`, ends the chunk.
+    """
     try:
-        value = prepared.function(*args, **{**prepared.params, **kwargs})
+        return _encoded(typed.encode, _value(payload, prepared), prepared)
+    except HandlerError:
+        raise
+    except Exception as error:  # noqa: BLE001 - payload code may raise anything
+        record = exception_record(error, own_traceback(error))
+        if isinstance(error, results.BadResult):
+            record["class"] = "bad-result"  # as for a single call
+        return {RAISED: record}
+
+
+def _value(payload: Mapping[str, Any], prepared: Prepared) -> Any:
+    args, kwargs = typed.decode_call(with_large(payload, _large), prepared.unpickled)
+    try:
+        return prepared.function(*args, **{**prepared.params, **kwargs})
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.partition(".")[0] in prepared.imports:
             raise NodeBroken(missing(prepared.name, error.name)) from error
         raise
+
+
+def _encoded(encode: Callable[..., Any], value: Any, prepared: Prepared) -> Any:
     try:
-        return typed.encode_result(value, pickled if prepared.seal is not None else None)
+        pickle = pickled if prepared.seal is not None else None
+        return encode(value, pickle, buffers.Data)
     except RecursionError:
         raise results.BadResult("the result is nested too deeply, or contains itself") from None
     except Exception as error:  # pickling runs payload code
         raise results.BadResult(f"the result: {error}") from error
 
 
+def has_large(payload: Mapping[str, Any]) -> bool:
+    """Return whether arguments of a call are blobs, since they are large."""
+    return any(map(_is_large, _arguments(payload)))
+
+
+def with_large(payload: Mapping[str, Any], make: Callable[[Any], Any]) -> Mapping[str, Any]:
+    """Return a payload with what `make` returns in place of each large argument."""
+    if not has_large(payload):
+        return payload
+
+    def made(argument: Any) -> Any:
+        return make(argument[LARGE]) if _is_large(argument) else argument
+
+    whole = dict(payload, args=[*map(made, payload["args"])])
+    if isinstance(kwargs := payload.get("kwargs"), dict):
+        whole["kwargs"] = {name: made(one) for name, one in kwargs.items()}
+    return whole
+
+
+def _arguments(payload: Mapping[str, Any]) -> Iterator[Any]:
+    args, kwargs = payload.get("args"), payload.get("kwargs")
+    if isinstance(args, list):
+        yield from args
+        if isinstance(kwargs, dict):
+            yield from kwargs.values()
+
+
+def _is_large(argument: Any) -> bool:
+    return _is_marked(argument, LARGE)
+
+
+def _is_marked(argument: Any, mark: str) -> bool:
+    return isinstance(argument, dict) and argument.keys() == {mark}
+
+
+def _large(path: str) -> Any:
+    """Return a large argument, encoded as in a payload; the agent has checked its digest."""
+    return buffers.json_of(bytearray(Path(path).read_bytes()), buffers.as_view)
+
+
 def apply(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a function that is itself an argument, for tasks of an executor."""
     return function(*args, **kwargs)
+
+
+@functools.lru_cache(maxsize=None)
+def shared(name: str) -> Any:
+    """Return an argument that is an input of the campaign, once for all calls of this process.
+
+    name: its SHA-256 and its form. Arrays are mapped into memory, read-only. A pickle is read only
+    if it has the digest: it may have been replaced by somebody who may not send pickles.
+    """
+    path = input_path(name)
+    digest, _, form = name.partition(".")
+    if form == "npy":
+        return importlib.import_module("numpy").load(path, mmap_mode="r")
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise ValueError(f"the input {name} is not the one that was sent: it is not read")
+    return pickle.loads(data)  # noqa: S301  # checked
 
 
 def missing(name: str, module: str) -> str:
@@ -112,6 +218,18 @@ def missing(name: str, module: str) -> str:
         f"{name} needs the module {module}, which {sys.executable} on {platform.node()} lacks: "
         "install it there, run the agent by a Python that has it, or name its folder by --path"
     )
+
+
+def own_traceback(error: BaseException) -> str:
+    """Return the end of a traceback, without the frames of taskq."""
+    steps = error.__traceback__
+    while steps is not None and steps.tb_frame.f_globals.get("__name__", "") in _OURS:
+        steps = steps.tb_next
+    try:
+        lines = traceback.format_exception(type(error), error, steps)
+    except Exception:  # noqa: BLE001 - __str__ may be payload code
+        lines = ["(its traceback cannot be had)"]
+    return clean("".join(lines))[-_TRACEBACK_CHARS:]
 
 
 def exception_record(error: BaseException, lines: str) -> Dict[str, Any]:
@@ -149,7 +267,7 @@ class _Archive:
         self._path = str(path)
         with path.open("rb") as file:
             digest = hashlib.sha256()
-            for chunk in iter(lambda: file.read(_CHUNK), b""):
+            for chunk in iter(lambda: file.read(_READ), b""):
                 digest.update(chunk)
         if digest.hexdigest() != handler["archive"]:
             raise CannotPrepare(
@@ -181,10 +299,10 @@ class _ResultPickler(pickle.Pickler):
         return None
 
     def reducer_override(self, value: Any) -> Any:
-        """Write dates, numbers and arrays as JSON, and exceptions by their parts."""
+        """Write dates, numbers and arrays as `typed` does, and exceptions by their parts."""
         if isinstance(value, BaseException):
             return typed.rebuilt, (type(value), *typed.exception_parts(value))
-        stored = typed.exact(value)
+        stored = typed.exact(value, pickle.PickleBuffer)
         if stored is not None:
             return typed.decode, (stored,)
         kind = type(value)
@@ -193,11 +311,9 @@ class _ResultPickler(pickle.Pickler):
         return NotImplemented
 
 
-def pickled(value: Any) -> List[str]:
-    """Return a result, or part of one, as a pickle."""
-    file = io.BytesIO()
-    _ResultPickler(file, 4).dump(value)
-    return [base64.b64encode(file.getvalue()).decode()]
+def pickled(value: Any) -> List[Any]:
+    """Return a result, or part of one, as a pickle and its large buffers."""
+    return [*map(buffers.Data, buffers.pickled(_ResultPickler, value))]
 
 
 def _named(target: str) -> Callable[..., Any]:

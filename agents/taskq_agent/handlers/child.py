@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 import traceback
 from contextlib import suppress
 from operator import attrgetter
@@ -21,16 +22,13 @@ from typing import Any, BinaryIO, Callable, Dict, Optional, Tuple
 
 from taskq_agent.errors import Continue, FailForGood, HandlerError, NodeBroken
 from taskq_agent.handlers import calls, results
+from taskq_agent.handlers.base import MOST_CALLS
 from taskq_agent.protocol import MAX_ERROR_CHARS
-from taskq_agent.text import clean
-from taskq_agent.transport import MAX_BLOB_BYTES
 
 Function = Callable[..., Any]
 
 #: Exceptions of taskq whose texts need no class name.
 _SPEAKING = (calls.CannotPrepare, results.BadResult)
-_OURS = (__name__, calls.__name__)
-_TRACEBACK_CHARS = 16_000
 
 
 def main() -> None:
@@ -39,12 +37,17 @@ def main() -> None:
     pid = os.getpid()
     function: Optional[Function] = None
     shared: Any = None
-    describe = False
+    describe, tokens = False, None
     for line in questions:
         question = json.loads(line)
         if function is None:
             function, shared, reply = _prepare(question)
-            describe = question["describe"]
+            describe, tokens = question["describe"], question.get("tokens")
+            if tokens is not None:
+                os.set_inheritable(tokens, False)
+        elif tokens is not None and "calls" in question:
+            _attempt_all(function, shared, question, tokens, replies)
+            continue
         else:
             reply = _attempt(function, shared, question, describe=describe)
         _flush()
@@ -86,6 +89,52 @@ def _prepare(order: Dict[str, Any]) -> Tuple[Optional[Function], Any, str]:
         return None, None, _refusal(error, results.NODE_BROKEN, "prepare-failed")
 
 
+def _attempt_all(
+    function: Function, shared: Any, question: Dict[str, Any], tokens: int, replies: BinaryIO
+) -> None:
+    """Answer several calls, until the tokens of those to come are gone; see `bundle`."""
+    folder, pid, mark = question["folder"], os.getpid(), question["mark"].encode()
+    apart = False
+    os.utime(folder, (0, 0))
+    for number, (names, payload) in enumerate(question["calls"], question["id"]):
+        try:
+            if not os.read(tokens, 1):
+                break
+        except BlockingIOError:  # the agent has taken them back
+            break
+        except OSError:  # payload code has closed it
+            apart = True
+            break
+        env = {**question["env"], **names}
+        call = {"id": number, "env": env, "folder": folder, "payload": payload}
+        began_s, cpu_s = time.perf_counter(), time.process_time()
+        reply = _attempt(function, shared, call, describe=True)
+        took_s = [time.perf_counter() - began_s, time.process_time() - cpu_s]
+        _flush()
+        if os.getpid() != pid:
+            os._exit(1)  # payload code has forked, and this is the child process
+        with suppress(OSError):  # payload code may have closed it
+            os.write(2, mark)
+        replies.write(f'{reply[:-1]},"took":{took_s}}}\n'.encode())
+        replies.flush()
+        if _is_used(folder):
+            apart = True
+            break
+    if apart:
+        with suppress(OSError):
+            os.read(tokens, MOST_CALLS)
+    replies.write(f'{{"over":{json.dumps(apart)}}}\n'.encode())
+    replies.flush()
+
+
+def _is_used(folder: str) -> bool:
+    """Return whether something was made in a folder, or it was removed."""
+    try:
+        return os.stat(folder).st_mtime_ns != 0  # noqa: PTH116 - after each call
+    except OSError:
+        return True
+
+
 def _attempt(function: Function, shared: Any, question: Dict[str, Any], *, describe: bool) -> str:
     number = question["id"]
     os.environ.update(question["env"])
@@ -93,18 +142,18 @@ def _attempt(function: Function, shared: Any, question: Dict[str, Any], *, descr
     try:
         os.chdir(question["folder"])
         result = function(question["payload"], shared)
-        text = results.encoded({} if result is None else result, MAX_BLOB_BYTES)
-        data = text.encode()
-        if results.is_small(data):
-            return f'{{"id":{number},"result":{text}}}'
-        Path(question["env"]["TASKQ_RESULT"]).write_bytes(data)
+        small, large = results.written({} if result is None else result)
+        if small is not None:
+            return f'{{"id":{number},"result":{small}}}'
+        with Path(question["env"]["TASKQ_RESULT"]).open("wb") as file:
+            file.writelines(large)
         return f'{{"id":{number},"result_file":true}}'
     except results.BadResult as error:
         return _refusal(error, results.FAIL, "bad-result", number=number)
     except HandlerError as error:
         return _refusal(error, _verdict(error), number=number, describe=describe)
     except BaseException as error:  # noqa: BLE001 - payload code may raise anything
-        print(_own_traceback(error), file=sys.stderr, end="")  # noqa: T201 - the attempt's log
+        print(calls.own_traceback(error), file=sys.stderr, end="")  # noqa: T201 - the attempt's log
         return _refusal(error, results.RETRY, number=number, describe=describe)
 
 
@@ -147,20 +196,8 @@ def _refusal(
         "verdict": verdict,
     }
     if describe:
-        reply["exception"] = calls.exception_record(error, _own_traceback(error))
+        reply["exception"] = calls.exception_record(error, calls.own_traceback(error))
     return json.dumps(reply)
-
-
-def _own_traceback(error: BaseException) -> str:
-    """Return the end of a traceback, without the frames of taskq."""
-    steps = error.__traceback__
-    while steps is not None and steps.tb_frame.f_globals.get("__name__", "") in _OURS:
-        steps = steps.tb_next
-    try:
-        lines = traceback.format_exception(type(error), error, steps)
-    except Exception:  # noqa: BLE001 - __str__ may be payload code
-        lines = ["(its traceback cannot be had)"]
-    return clean("".join(lines))[-_TRACEBACK_CHARS:]
 
 
 def _class_name(kind: type) -> str:

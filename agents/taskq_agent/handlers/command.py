@@ -96,12 +96,11 @@ class CommandKind:
 def _success(folder: str, stdout: Tail) -> Ended:
     try:
         try:
-            result = results.from_file(folder)
+            return results.ended_with_file(folder)
         except FileNotFoundError:
-            result = _from_stdout(stdout.bytes().strip())
+            return results.ended_with(_from_stdout(stdout.bytes().strip()))
     except results.BadResult as error:
         return failed("bad-result", str(error), retry=False)
-    return results.ended_with(result)
 
 
 def _from_stdout(text: bytes) -> Mapping[str, Any]:

@@ -51,12 +51,19 @@ def of_slot(slot: int, share: Resources, campaign: CampaignTerms) -> Dict[str, s
     return variables
 
 
-def of_task(task: Task, folder: str) -> Dict[str, str]:
-    """Return the variables that an attempt adds."""
-    variables = {
+def names_of(task: Task) -> Dict[str, str]:
+    """Return the variables that name an attempt."""
+    return {
         "TASKQ_TASK": str(task.task),
         "TASKQ_KEY": task.key,
         "TASKQ_ATTEMPT": str(task.attempt),
+    }
+
+
+def of_task(task: Task, folder: str) -> Dict[str, str]:
+    """Return the variables that an attempt adds."""
+    variables = {
+        **names_of(task),
         "TASKQ_SCRATCH": folder,
         "TASKQ_RESULT": f"{folder}/{RESULT_FILE}",
         "TASKQ_PROGRESS": f"{folder}/{PROGRESS_FILE}",

@@ -227,6 +227,8 @@ class ChildWatch:
         self._poll.register(self.fd, select.POLLIN)
         self._lock = threading.Lock()
         self._stopped = False
+        #: Whether calls that have not begun are asked for.
+        self.give_back = False
         self._closed = False
         self._exceeded = ""
         self._limit_s: Optional[float] = None
@@ -237,6 +239,7 @@ class ChildWatch:
         """Begin an attempt, without a time limit yet."""
         self._stopped = False  # a stop between two attempts was meant for the first
         self._exceeded = ""
+        self.give_back = False
         self.limit(None)
 
     def limit(self, limit_s: Optional[float]) -> None:

@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 from contextlib import suppress
-from typing import Any, Callable, Dict, Mapping, Sequence
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence
 
 from taskq_agent import procfs, reaper
 from taskq_agent.handlers import results
@@ -47,10 +47,12 @@ class Group:
         on_stdout: Sink,
         on_stderr: Sink,
         with_stdin: bool = False,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         """Start the child; OSError, ValueError or RuntimeError if that fails.
 
-        with_stdin: its standard input takes the bytes of `send`; otherwise it is empty.
+        with_stdin: its standard input takes the bytes of `send`; otherwise it is empty. pass_fds:
+        descriptors that it gets too.
         """
         self._watch = watch
         self._reaper = reaper.shared()
@@ -67,6 +69,7 @@ class Group:
             stderr=subprocess.PIPE,
             bufsize=0,
             start_new_session=True,
+            pass_fds=pass_fds,
         )
         self.pid = self._process.pid
         self.exited = False
@@ -106,11 +109,19 @@ class Group:
         if self._unsent:
             self._poll.register(self._stdin, select.POLLOUT)
 
-    def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Transfer data until the condition holds; AttemptOver when the attempt must end."""
+    def wait_until(self, condition: Callable[[], bool], limit_s: float = math.inf) -> bool:
+        """Transfer data until the condition holds; AttemptOver when the attempt must end.
+
+        Returns False after `limit_s` seconds, or if the watch asks to give calls back.
+        """
+        end = time.monotonic() + limit_s
         while not condition():
             self._watch.check()
-            self._move(self._watch.remaining_s())
+            left_s = end - time.monotonic()
+            if left_s <= 0 or (self._watch.give_back and limit_s < math.inf):
+                return False
+            self._move(min(left_s, self._watch.remaining_s()))
+        return True
 
     def read_available(self) -> None:
         """Transfer the data that is in the pipes now."""
@@ -242,10 +253,17 @@ class Channel:
     """
 
     def __init__(
-        self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], watch: ChildWatch
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        watch: ChildWatch,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         """Start the child; raises what `Group` raises."""
         self.output = Tail(MAX_TAIL_BYTES)
+        self._on_stderr: Sink = self.output.add
         self._received = bytearray()
         self.group = Group(
             argv,
@@ -253,8 +271,9 @@ class Channel:
             env=env,
             watch=watch,
             on_stdout=self._receive,
-            on_stderr=self.output.add,
+            on_stderr=self._keep,
             with_stdin=True,
+            pass_fds=pass_fds,
         )
 
     def reset(self) -> bool:
@@ -281,14 +300,35 @@ class Channel:
         line, newline, _ = self._received.partition(b"\n")
         if not newline:
             self._raise_no_answer()
-        try:
-            answer = results.parsed(line)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise BadAnswer(f"did not answer with a JSON object but with {self._shown()}")
+        answer = _answer(bytes(line))
         del self._received[: len(line) + 1]
         return answer
+
+    def send_output_to(self, sink: Optional[Sink]) -> None:
+        """Send what the child writes to its standard error to a sink; None: keep it as output."""
+        self._on_stderr = sink or self.output.add
+
+    def wait(self, limit_s: float) -> bool:
+        """Wait for answers; return False if none came within so many seconds.
+
+        Raises AttemptOver when the attempt must end.
+        """
+        return self.group.wait_until(self._is_answered_or_ended, limit_s)
+
+    def answers(self) -> Iterator[Dict[str, Any]]:
+        """Yield the answers that are there; raises BadAnswer as `ask`."""
+        self.group.read_available()
+        whole, newline, rest = bytes(self._received).rpartition(b"\n")
+        self._received[:] = rest
+        yield from map(_answer, whole.split(b"\n") if newline else ())
+
+    def check(self) -> None:
+        """Raise as `ask` if no further answer can come."""
+        if b"\n" not in self._received and self._is_answered_or_ended():
+            self._raise_no_answer()
+
+    def _keep(self, chunk: bytes) -> None:
+        self._on_stderr(chunk)
 
     def _receive(self, chunk: bytes) -> None:
         if len(self._received) <= MAX_LINE_BYTES:
@@ -310,6 +350,13 @@ class Channel:
             raise ChildExited
         raise BadAnswer("closed its standard output")
 
-    def _shown(self) -> str:
-        line = bytes(self._received.partition(b"\n")[0][:_SHOWN_BYTES])
-        return repr(line.decode("utf-8", "replace"))
+
+def _answer(line: bytes) -> Dict[str, Any]:
+    try:
+        answer = results.parsed(line)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        shown = repr(line[:_SHOWN_BYTES].decode("utf-8", "replace"))
+        raise BadAnswer(f"did not answer with a JSON object but with {shown}")
+    return answer

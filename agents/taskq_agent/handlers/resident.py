@@ -6,11 +6,12 @@ import sys
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import taskq_agent
 from taskq_agent.handlers import containers, environment, exits, results
-from taskq_agent.handlers.base import AttemptOver, Ended, failed, refused, timed
+from taskq_agent.handlers.base import AttemptOver, Ended, Tell, failed, refused, timed
+from taskq_agent.handlers.bundle import Bundle, CallTokens
 from taskq_agent.handlers.containers import Container
 from taskq_agent.handlers.definition import PlaceholderMissing, fill
 from taskq_agent.handlers.environment import KindContext
@@ -19,7 +20,12 @@ from taskq_agent.protocol import DONE, Task
 
 
 class ResidentKind(ABC):
-    """Starts a child for the first task, keeps it while it is usable, then starts another."""
+    """Starts a child for the first task, keeps it while it is usable, then starts another.
+
+    bundles: whether the child can run several tasks for one message.
+    """
+
+    bundles = False
 
     def __init__(self, context: KindContext) -> None:
         self._context = context
@@ -27,6 +33,7 @@ class ResidentKind(ABC):
         self._asked = 0
         self._child: Optional[Channel] = None
         self._box: Optional[Container] = None
+        self._tokens: Optional[CallTokens] = None
 
     def run(self, task: Task, folder: str) -> Ended:
         """Run one attempt."""
@@ -64,6 +71,37 @@ class ResidentKind(ABC):
         tail = child.output.text() if child is not None else None
         return replace(ended, phases=phases, tail=tail)
 
+    def is_ready_for_several(self) -> bool:
+        """Return whether a child is there that can run several tasks for one message."""
+        if self._child is not None and not self._child.reset():
+            self.close()
+        return self._child is not None and self._tokens is not None
+
+    def run_several(
+        self, tasks: Sequence[Task], folder: str, tell: Tell, finish: Callable[[Ended], Ended]
+    ) -> Optional[Ended]:
+        """Run attempts; see `Runner`. The child must be ready for them."""
+        child, tokens = self._child, self._tokens
+        if child is None or tokens is None:
+            raise RuntimeError("the child is not ready for several tasks")
+        first, limit_s = self._asked + 1, self._campaign.time_limit_s
+        self._asked += len(tasks)
+        bundle = Bundle(
+            self._context,
+            child,
+            tokens,
+            tasks,
+            folder,
+            first=first,
+            time_limit_s=limit_s,
+            tell=tell,
+            finish=finish,
+        )
+        ended = bundle.run()
+        if not bundle.is_whole:
+            self._end()
+        return ended
+
     def close(self) -> None:
         """End the child: close its input; after the grace, SIGKILL."""
         if self._child is not None:
@@ -96,11 +134,17 @@ class ResidentKind(ABC):
             argv, env = self._box.argv, {**context.env, **self._box.env}
             self._box.begin()
         try:
-            return Channel(argv, cwd=context.folder, env=env, watch=context.watch)
+            if self.bundles:
+                self._tokens = CallTokens()
+            fds = (self._tokens.fd,) if self._tokens is not None else ()
+            return Channel(argv, cwd=context.folder, env=env, watch=context.watch, pass_fds=fds)
         except (OSError, ValueError, RuntimeError) as error:
             raise AttemptOver(exits.of_start(argv[0], error)) from error
 
     def _end(self) -> int:
+        if self._tokens is not None:
+            self._tokens.close()
+            self._tokens = None
         child, self._child = self._child, None
         box, self._box = self._box, None
         try:
@@ -230,8 +274,11 @@ class FunctionKind(PythonKind):
     Python handler.
     """
 
+    bundles = True
+
     def _preparation(self) -> Dict[str, Any]:
         return {
+            "tokens": self._tokens.fd if self._tokens is not None else None,
             "target": "taskq_agent.handlers.calls:call",
             "prepare": "taskq_agent.handlers.calls:prepare",
             "params": {"handler": self._campaign.handler, "params": self._campaign.params},

@@ -1,7 +1,8 @@
 """Results of payloads, from answers and files: JSON objects that PostgreSQL's jsonb can store.
 
 A result of more than `MAX_RESULT_BYTES` as compact JSON is large. It goes from the payload to its
-agent in a file, and from there to the blob store. The queue then has a reference to it.
+agent in a file, and from there to the blob store. The queue then has a reference to it. File and
+blob are JSON, or JSON with `buffers` as parts, which a reader may take as Base64.
 
 A resident child answers each task with a JSON object on one line:
 
@@ -24,14 +25,16 @@ import json
 import os
 import stat
 from dataclasses import replace
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
 
+from taskq_agent import buffers
 from taskq_agent.handlers.base import Ended, done, failed, refused
 from taskq_agent.protocol import DONE, MAX_DEPTH, MAX_RESULT_BYTES, RESULT_REFERENCE
 from taskq_agent.scratch import RESULT_FILE, opened
 from taskq_agent.text import clean, has_nul_escape, json_fault
 from taskq_agent.transport import MAX_BLOB_BYTES
 
+_KEEP_FILES = "keep large outputs in files and return their names"
 _TOO_DEEP = f"the result is nested more than {MAX_DEPTH} deep"
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -40,12 +43,23 @@ class BadResult(ValueError):
     """A payload returned or wrote something that cannot be stored as its result."""
 
 
-def encoded(result: Any, most: int = MAX_RESULT_BYTES) -> str:
-    """Return a result of at most `most` bytes as compact JSON; BadResult says what is wrong."""
+def encoded(
+    result: Any, most: int = MAX_RESULT_BYTES, of_data: Optional[Callable[[Any], Any]] = None
+) -> str:
+    """Return a result of at most `most` bytes as compact JSON; BadResult says what is wrong.
+
+    of_data: makes JSON of `Data`.
+    """
     if not isinstance(result, Mapping):
         raise BadResult(f"a result must be a JSON object, not {type(result).__name__}")
     try:
-        text = json.dumps(dict(result), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(
+            dict(result),
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+            default=of_data,
+        )
         data = text.encode()
     except UnicodeEncodeError:
         raise BadResult("the result is not valid Unicode: it contains a lone surrogate") from None
@@ -56,11 +70,32 @@ def encoded(result: Any, most: int = MAX_RESULT_BYTES) -> str:
     if has_nul_escape(text):
         raise BadResult("the result contains a NUL character, which the database cannot store")
     if (fault := json_fault(data, most=most, deep=MAX_DEPTH)) is not None:
-        raise BadResult(f"result {fault}: keep large outputs in files and return their names")
+        raise BadResult(f"result {fault}: {_KEEP_FILES}")
     return text
 
 
-def is_small(data: bytes) -> bool:
+def written(result: Any) -> Tuple[Optional[str], Sequence[buffers.Buffer]]:
+    """Return a result as compact JSON, if it is small; else None and the pieces of its blob.
+
+    BadResult says what is wrong.
+    """
+    parts = buffers.PartsOfJson()
+    text = encoded(result, MAX_BLOB_BYTES, parts.of_data)
+    data = text.encode()
+    if not parts.large:
+        return (text, ()) if _is_small(data) else (None, (data,))
+    if len(data) + sum(one.nbytes for one in parts.large) <= MAX_RESULT_BYTES:
+        text = encoded(result, MAX_BLOB_BYTES, buffers.as_base64)
+        if _is_small(text.encode()):
+            return text, ()
+    pieces = buffers.packed([data, *parts.large])
+    size = sum(memoryview(piece).nbytes for piece in pieces)
+    if size > MAX_BLOB_BYTES:
+        raise BadResult(f"result of {size} bytes; {MAX_BLOB_BYTES} at most: {_KEEP_FILES}")
+    return None, pieces
+
+
+def _is_small(data: bytes) -> bool:
     """Return whether an encoded result goes with its report, not as a blob."""
     return json_fault(data, most=MAX_RESULT_BYTES, deep=MAX_DEPTH) is None
 
@@ -92,11 +127,14 @@ def ended_with(result: Any) -> Ended:
         text = encoded(result, MAX_BLOB_BYTES).encode()
     except BadResult as error:
         return failed("bad-result", str(error), retry=False)
-    return done(result) if is_small(text) else Ended(DONE, large=text)
+    return done(result) if _is_small(text) else Ended(DONE, large=text)
 
 
-def from_file(folder: str) -> Any:
-    """Return the content of the result file in a folder; FileNotFoundError if there is none."""
+def ended_with_file(folder: str) -> Ended:
+    """Return the end with the result in the file in a folder, as `ended_with` does.
+
+    FileNotFoundError if there is no file, BadResult if it cannot be read.
+    """
     try:
         text = _content(folder)
     except FileNotFoundError:
@@ -105,12 +143,23 @@ def from_file(folder: str) -> Any:
         if error.errno == errno.ELOOP:
             raise BadResult("the result file is not a regular file but a link") from None
         raise BadResult(f"the result file cannot be read: {error}") from None
+    if buffers.is_packed(text):
+        try:
+            encoded(buffers.json_of(text, lambda _: None), MAX_BLOB_BYTES)
+        except RecursionError:
+            raise BadResult(_TOO_DEEP) from None
+        except BadResult:
+            raise
+        except ValueError as error:
+            raise BadResult(f"the result file is damaged: {error}") from None
+        return Ended(DONE, large=text)
     try:
-        return parsed(text)
+        result = parsed(text)
     except BadResult:
         raise
     except ValueError as error:
         raise BadResult(f"the result file is not JSON: {error}") from None
+    return ended_with(result)
 
 
 def _content(folder: str) -> bytes:
@@ -124,8 +173,8 @@ def _content(folder: str) -> bytes:
         # Do not read in vain: the agent's memory is not limited like a task's.
         text = b""
         if status.st_size <= MAX_BLOB_BYTES:
-            with open(fd, "rb", closefd=False) as file:
-                text = file.read(MAX_BLOB_BYTES + 1)
+            with open(fd, "rb", buffering=0, closefd=False) as file:
+                text = file.read(status.st_size + 1)
     finally:
         os.close(fd)
     if (size := max(status.st_size, len(text))) > MAX_BLOB_BYTES:
@@ -157,7 +206,7 @@ def ended_by(answer: Mapping[str, Any], question_id: int, folder: str) -> Ended:
         return ended_with(answer["result"])
     if answer.get("result_file") is True:
         try:
-            return ended_with(from_file(folder))
+            return ended_with_file(folder)
         except (BadResult, FileNotFoundError) as error:
             return failed("bad-result", str(error), retry=False)
     if "error" not in answer:

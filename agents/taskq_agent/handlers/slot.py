@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from typing import Callable, Container, Dict, Iterator, List, Mapping, Optional, Tuple
+from itertools import takewhile
+from typing import Callable, Container, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from taskq_agent import reaper, scratch
 from taskq_agent.handlers import environment, exits
@@ -14,11 +15,13 @@ from taskq_agent.handlers.base import (
     Ended,
     Kind,
     RunnerSettings,
+    Tell,
     broken,
     failed,
     refused,
     timed,
 )
+from taskq_agent.handlers.calls import has_large
 from taskq_agent.handlers.command import CommandKind
 from taskq_agent.handlers.definition import COMMAND, FUNCTION, PROCESS, PYTHON, check_handler
 from taskq_agent.handlers.environment import KindContext
@@ -29,7 +32,7 @@ from taskq_agent.handlers.kept_files import (
 )
 from taskq_agent.handlers.limits import ChildWatch, MemoryRoom, own_cores
 from taskq_agent.handlers.live import LiveAttempt
-from taskq_agent.handlers.resident import FunctionKind, ProcessKind, PythonKind
+from taskq_agent.handlers.resident import FunctionKind, ProcessKind, PythonKind, ResidentKind
 from taskq_agent.handlers.transfers import FetchedInput, Transfers
 from taskq_agent.protocol import OUT_OF_MEMORY, CampaignTerms, Held, Task
 from taskq_agent.task_messages import Update
@@ -113,9 +116,12 @@ class SlotRunner:
         self._live.begin(Held(task.campaign, task.task, task.lease), folder)
         self._watch.meter.begin(limit)
         try:
+            if isinstance(kind, FunctionKind):
+                task = self._transfers.arguments(task, phases)
             ended = self._run(kind, task, campaign, folder, phases)
         finally:
             self._live.end()
+            self._transfers.release_arguments()
             phases.update(self._watch.meter.end())
             self._folder.give_back(folder)
         self._watch.limit(None)
@@ -172,9 +178,65 @@ class SlotRunner:
             ended = with_output_files(ended, folder, task, campaign.output_bytes)
         return without_checkpoint(ended) if checkpoint is None else checkpoint.end(ended)
 
+    def run_several(
+        self, tasks: Sequence[Task], campaign: CampaignTerms, tell: Tell
+    ) -> Optional[Ended]:
+        """Run attempts at short calls of functions; the first prepares what is not prepared."""
+        kind = self._kind if self._current == (campaign.campaign, campaign.revision) else None
+        if not (isinstance(kind, ResidentKind) and kind.is_ready_for_several()):
+            tell([self.run(tasks[0], campaign)], 0, False)
+            kind, tasks = self._kind, tasks[1:]
+            if not (isinstance(kind, ResidentKind) and kind.is_ready_for_several()):
+                tell((), len(tasks), False)
+                return None
+        # Large arguments are fetched before a call, not together: the others go to other slots.
+        small = list(takewhile(lambda one: not has_large(one.payload), tasks))
+        if not small:
+            tell([self.run(task, campaign) for task in tasks[:1]], len(tasks[1:]), False)
+            return None
+        if len(small) < len(tasks):
+            tell((), len(tasks) - len(small), False)
+            tasks = small
+        self._watch.begin()
+        untold = len(tasks)
+
+        def count(ends: Sequence[Ended], unbegun: int, apart: bool) -> None:
+            nonlocal untold
+            untold -= len(ends) + unbegun
+            tell(ends, unbegun, apart)
+
+        try:
+            with self._memory(None, {}), ExitStack() as stack:
+                own = self._folder or self._make_folder()
+                folder = own.take("calls")
+                stack.callback(own.give_back, folder)
+                stack.callback(self._live.end)
+                return kind.run_several(tasks, folder, count, self._transfers.upload_result)
+        except AttemptOver:  # while it waited for memory
+            pass
+        except Exception as error:
+            log.exception("calls of %s end by an error of this agent", campaign.path)
+            with suppress(Exception):
+                self._drop_kind()
+            self._kind = None
+            if untold and not isinstance(error, OSError):
+                return _of_error(error)
+        tell((), untold, True)
+        return None
+
+    def take_back(self) -> None:
+        """Make `run_several` give back soon what has not begun."""
+        self._watch.give_back = True
+        self._watch.wake()
+
     def stop(self) -> None:
         """End the running attempt."""
         self._watch.stop()
+
+    @property
+    def transfer_fails_since(self) -> Optional[float]:
+        """Since when an input or large result is not transferred; see `Runner`."""
+        return self._transfers.failing_since
 
     def update(self, followed: Container[Held]) -> Optional[Update]:
         """Return the update of the running attempt."""

@@ -1,22 +1,33 @@
-"""Transfers before and after a task: shared inputs, large results, output files."""
+"""Transfers before and after a task: shared inputs, large arguments and results, output files."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 import random
 import re
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple, Optional, TypeVar
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+    TypeVar,
+)
 
+from taskq_agent.buffers import json_of
 from taskq_agent.core.backoff import Backoff
 from taskq_agent.errors import Refused, TransportError, TransportFailed
-from taskq_agent.handlers import results
+from taskq_agent.handlers import calls, results
 from taskq_agent.handlers.base import (
     AttemptOver,
     Ended,
@@ -31,7 +42,7 @@ from taskq_agent.handlers.kept_files import TaskCheckpoint
 from taskq_agent.handlers.limits import ChildWatch
 from taskq_agent.inputs import InputCache, default_cache
 from taskq_agent.protocol import CampaignTerms, Held, Input, Task
-from taskq_agent.transport import TaskBlobs
+from taskq_agent.transport import MAX_BLOB_BYTES, TaskBlobs
 
 _FIRST_RETRY_S = 0.1
 _LAST_RETRY_S = 30.0
@@ -62,7 +73,10 @@ class Transfers:
         self._blobs = blobs
         self._watch = watch
         self._patience_s = settings.patience_s
+        #: Since when the transfer that goes on has failed, by the monotonic clock.
+        self.failing_since: Optional[float] = None
         self._open_files: List[int] = []
+        self._held_arguments: List[int] = []
         self._cache: Optional[InputCache] = None
         if blobs is not None:
             folder = settings.cache_dir or default_cache()
@@ -74,24 +88,56 @@ class Transfers:
         They stay until `release`. Raises AttemptOver: the task has not begun and goes back.
         """
         fetched: Dict[str, FetchedInput] = {}
+        for name, wanted in campaign.inputs.items():
+            with self._fetching(f"the input {name} of {campaign.path}", _input_missing):
+                path, held = self._hold(wanted, name)
+                self._open_files.append(held)
+                link = Path(folder, name)
+                link.symlink_to(path)
+                fetched[name] = FetchedInput(str(link), str(path.resolve()))
+        return fetched
+
+    def arguments(self, task: Task, phases: Dict[str, float]) -> Task:
+        """Fetch the large arguments of a call; return the call with their files in their places.
+
+        They stay until `release_arguments`. Raises AttemptOver, as `fetch` does, or since the queue
+        does not have an argument, which costs the attempt.
+        """
+        if not calls.has_large(task.payload):
+            return task
+
+        def file_of(stored: Any) -> Mapping[str, str]:
+            path, held = self._hold(_argument(stored))
+            self._held_arguments.append(held)
+            return {calls.LARGE: str(path)}
+
+        with self._fetching("an argument", _argument_missing), timed(phases, "fetch_s"):
+            return replace(task, payload=calls.with_large(task.payload, file_of))
+
+    def release_arguments(self) -> None:
+        """Release the large arguments."""
+        while self._held_arguments:
+            os.close(self._held_arguments.pop())
+
+    @contextmanager
+    def _fetching(self, what: str, missing: Callable[[str], Ended]) -> Iterator[None]:
+        """Turn errors of a fetch into the end of the attempt; missing: that of a blob."""
         try:
-            for name, wanted in campaign.inputs.items():
-                fetched[name] = self._fetch_one(name, wanted, folder)
-        except Refused as error:  # there is no such blob; a retry cannot help
-            text = f"the inputs of {campaign.path} cannot be fetched: {error}"
-            raise AttemptOver(refused("inputs-missing", text)) from error
+            yield
+        except Refused as error:  # there is no such blob, or a damaged one; a retry cannot help
+            text = f"{what} cannot be fetched: {error}"
+            raise AttemptOver(missing(text)) from error
         except TransportError as error:
-            text = f"the inputs of {campaign.path} cannot be fetched: {error}"
+            text = f"{what} cannot be fetched: {error}"
             log.warning("%s; its task is handed back", text)
             with suppress(AttemptOver):  # it is handed back in any case
                 self._watch.pause(self._patience_s / 10)  # this slot may get it again
             raise AttemptOver(handed_back("inputs-missing", text)) from error
         except OSError as error:
-            text = f"the inputs of {campaign.path} cannot be kept here: {error}"
+            text = f"{what} cannot be kept here: {error}"
             raise AttemptOver(replace(broken("inputs-unusable", text), started=False)) from error
         except AttemptOver as over:
             raise AttemptOver(replace(over.ended, started=False)) from None
-        return fetched
 
     def checkpoint(
         self, task: Task, campaign: CampaignTerms, scratch: str, phases: Dict[str, float]
@@ -140,7 +186,7 @@ class Transfers:
             return ended
         ended = replace(ended, large=None)
         if blobs is None:
-            return replace(ended, result=json.loads(text))
+            return replace(ended, result=json_of(text))
         digest = hashlib.sha256(text).hexdigest()
 
         def upload() -> Ended:
@@ -171,27 +217,52 @@ class Transfers:
 
         return _uploaded(upload, ended, "output")
 
-    def _fetch_one(self, name: str, wanted: Input, folder: str) -> FetchedInput:
+    def _hold(self, wanted: Input, name: str = "argument") -> Tuple[Path, int]:
+        """Return the path of a blob, and a file descriptor that keeps it in the cache."""
         cache = self._cache
         if cache is None or not _NAME.fullmatch(name):
             raise Refused(f"there is no way to get the input {name!r}")
-        path, held = self._with_retries(lambda: cache.hold(wanted, self._watch.pause))
-        self._open_files.append(held)
-        link = Path(folder, name)
-        link.symlink_to(path)
-        return FetchedInput(str(link), str(path.resolve()))
+        return self._with_retries(lambda: cache.hold(wanted, self._watch.pause))
 
     def _with_retries(self, transfer: Callable[[], T]) -> T:
         end = time.monotonic() + self._patience_s
         backoff = Backoff(_FIRST_RETRY_S, _LAST_RETRY_S, random.random)
-        while True:
-            try:
-                return transfer()
-            except TransportFailed as error:
-                pause_s = max(backoff.draw(), error.retry_after_s or 0.0)
-                if time.monotonic() + pause_s > end:
-                    raise
-            self._watch.pause(pause_s)
+        try:
+            while True:
+                try:
+                    return transfer()
+                except TransportFailed as error:
+                    if self.failing_since is None:
+                        self.failing_since = time.monotonic()
+                        log.warning(
+                            "an input or result is not transferred, retrying for %.0f s: %s",
+                            self._patience_s,
+                            error,
+                        )
+                    pause_s = max(backoff.draw(), error.retry_after_s or 0.0)
+                    if time.monotonic() + pause_s > end:
+                        raise
+                self._watch.pause(pause_s)
+        finally:
+            self.failing_since = None
+
+
+def _input_missing(text: str) -> Ended:
+    return refused("inputs-missing", text)
+
+
+def _argument_missing(text: str) -> Ended:
+    return failed("argument-missing", text, retry=True)
+
+
+def _argument(stored: Any) -> Input:
+    """Return the blob that a payload names as an argument; Refused if it names none."""
+    if not isinstance(stored, dict) or stored.keys() != {"digest", "size"}:
+        raise Refused(f"{stored!r:.80} names no blob")
+    digest, size = stored["digest"], stored["size"]
+    if type(digest) is not str or type(size) is not int or not 0 <= size <= MAX_BLOB_BYTES:
+        raise Refused(f"{stored!r:.200} is no blob of at most {MAX_BLOB_BYTES} bytes")
+    return Input(digest, size)
 
 
 def _uploaded(upload: Callable[[], Ended], ended: Ended, what: str) -> Ended:

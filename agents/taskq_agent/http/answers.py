@@ -77,7 +77,8 @@ def _reader(kind: Any) -> Reader:
     if origin is tuple:
         return _array(_reader(arguments[0]))
     if origin is collections.abc.Mapping:
-        return _object(_free if arguments[1] is Any else _reader(arguments[1]))
+        # A free value is taken as it is.
+        return _object(_reader(arguments[1]) if arguments[1] is not Any else lambda one, _: one)
     if kind is float:
         return _number
     return _plain(kind)
@@ -139,10 +140,6 @@ def _plain(kind: type) -> Reader:
         return value
 
     return read
-
-
-def _free(value: Any, _: str) -> Any:
-    return value
 
 
 def _check(fine: bool, where: str, what: str) -> None:

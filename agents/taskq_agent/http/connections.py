@@ -17,7 +17,7 @@ from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from taskq_agent.http.gateways import GatewayAddress
+from taskq_agent.http.gateways import GatewayAddress, is_loopback
 
 CONNECT_S = 15.0  # also for the handshake, when thousands arrive at once
 
@@ -44,7 +44,7 @@ def tls_context(
         try:
             context.load_cert_chain(str(cert), None if key is None else str(key))
         except OSError as error:
-            files = f"--cert {cert}" if key is None else f"--cert {cert}, --key {key}"
+            files = f"--tls-cert {cert}" if key is None else f"--tls-cert {cert}, --tls-key {key}"
             raise ValueError(f"{files}: {error.strerror or error}") from None
     return context
 
@@ -101,7 +101,7 @@ class Dialer:
 def _proxy_for(address: GatewayAddress) -> Optional[SplitResult]:
     proxies = getproxies()
     url = proxies.get(address.scheme) or proxies.get("all")
-    if not url or address.is_loopback or proxy_bypass(f"{address.host}:{address.port}"):
+    if not url or is_loopback(address.host) or proxy_bypass(f"{address.host}:{address.port}"):
         return None
     return urlsplit(url if "://" in url else f"http://{url}")
 

@@ -35,13 +35,13 @@ class GatewayAddress:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}{self.prefix}"
 
-    @property
-    def is_loopback(self) -> bool:
-        """Whether data sent there stays on this host."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+
+def is_loopback(host: str) -> bool:
+    """Return whether a name or address is that of the machine itself."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def parsed(url: str, *, insecure: bool = False) -> GatewayAddress:
@@ -64,7 +64,7 @@ def parsed(url: str, *, insecure: bool = False) -> GatewayAddress:
         raise ValueError(f"{url}: a gateway's address has no user, query or fragment")
     port = _PORTS[parts.scheme] if port is None else port
     address = GatewayAddress(parts.scheme, parts.hostname, port, parts.path.rstrip("/"))
-    if address.scheme == "http" and not (insecure or address.is_loopback):
+    if address.scheme == "http" and not (insecure or is_loopback(address.host)):
         raise ValueError(
             f"{url}: the token would go over the network in the clear; use https (agents alone may "
             "say --insecure-http, in a network that you trust)"

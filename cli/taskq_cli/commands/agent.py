@@ -52,7 +52,9 @@ def agent_options(command: Callable[..., Any]) -> Any:
 
 
 def _as_click(option: Option) -> Callable[..., Any]:
-    text = f"{option.help[0].upper()}{option.help[1:]}."
+    text = f"{option.text[0].upper()}{option.text[1:]}."
+    text += " May be repeated." * option.repeated
+    text += f" [default: {option.usual_text}]" * bool(option.usual_text)
     if option.check is None:
         return click.option(option.flag, option.name, is_flag=True, help=text)
     return click.option(

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import click
 
+from taskq.diagnosis.lost import WARNINGS
 from taskq.diagnosis.reasons import some
 from taskq.model.errors import UsageError
 from taskq.model.seed import is_within
 from taskq.model.views import AgentView, Brake
 from taskq.model.words import counted, duration, instant
-from taskq_cli.display import render
 from taskq_cli.display.fleet import MAX_LEFT_AGENTS, is_late, summarize_left_agents
 from taskq_cli.display.output import (
     TABLE_ROWS,
     Column,
     Record,
     as_record,
+    paragraph,
     write_record,
     write_records,
 )
-from taskq_cli.display.text import most_common, one_line
+from taskq_cli.display.text import most_common
 from taskq_cli.early_exits import confirm
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.shared import (
@@ -41,11 +42,8 @@ from taskq_cli.program import ListGroup
 
 SHOWN: Final = 5
 
-_OF: Final[Mapping[str, Callable[[AgentView], str]]] = {
-    "site": lambda agent: agent.site,
-    "name": lambda agent: agent.agent,
-    "host": lambda agent: agent.host,
-}
+#: The fields of an agent by the options that choose agents.
+_FIELDS: Final = {"site": "site", "name": "agent", "host": "host"}
 
 
 def explain_none_drained(
@@ -63,18 +61,17 @@ def explain_none_drained(
         above = counted(len(agents), "agent")
         return f"No agent serves only {path} or campaigns below it; {above} of campaigns above may."
     for what, names in wanted.items():
-        there = Counter(_OF[what](one) for one in here)
+        there = Counter(getattr(one, _FIELDS[what]) for one in here)
         if names and not set(names) & set(there):
             none = f"No agent of {path} has this {what}"
             return f"{none}; its agents have: {most_common(there, SHOWN)}."
-    matching = [one for one in here if _matches(one, wanted)]
+    matching = here
+    for what, names in wanted.items():
+        if names:
+            matching = [one for one in matching if getattr(one, _FIELDS[what]) in names]
     if not matching:
         return f"No agent of {path} matches all options; see `taskq agent list {path}`."
     return f"{counted(len(matching), 'agent')} already have the order."
-
-
-def _matches(agent: AgentView, wanted: Mapping[str, Sequence[str]]) -> bool:
-    return all(not names or _OF[what](agent) in names for what, names in wanted.items())
 
 
 MAX_AGENTS = 1_000_000
@@ -172,21 +169,26 @@ def _draining(agent: Record) -> str:
 
 def _trouble(agent: Record) -> str:
     """Return in a word what is the matter; why stands below the table."""
-    trouble, suspect = agent["trouble"], agent["suspect"]
-    if trouble is None:
-        return "slowed" if suspect else ""
-    left_s = trouble["try_in_s"] - agent["silent_s"]
-    return f"slowed, next try in {duration(left_s)}" if left_s > 0 else "slowed, trying"
+    trouble, words = agent["trouble"], list(agent["warnings"])
+    if trouble is not None:
+        left_s = trouble["try_in_s"] - agent["silent_s"]
+        state = f"next try in {duration(left_s)}" if left_s > 0 else "trying"
+        words.insert(0, f"slowed, {state}")
+    elif agent["suspect"]:
+        words.insert(0, "slowed")
+    return ", ".join(words)
 
 
 def _why(agent: Record) -> Iterator[str]:
-    """Yield why an agent is slowed, and why it drains, each as a sentence."""
+    """Yield why an agent is slowed, what it warns of, and why it drains, each as a sentence."""
     trouble, suspect = agent["trouble"], agent["suspect"]
     if suspect:
         yield f"slowed: {suspect}"
     elif trouble is not None:
         last = trouble["error_class"] or "without a class"
         yield f"slowed: {counted(trouble['failures'], 'failure')} in a row, last {last}"
+    for text, remedy in (WARNINGS[word] for word in agent["warnings"] if word in WARNINGS):
+        yield f"warns: {text}; {remedy}"
     if agent["banned"]:
         yield f"draining: {agent['banned']}"
 
@@ -198,8 +200,7 @@ def _write_troubles(agents: Sequence[Record]) -> None:
         for why in _why(agent):
             whom.setdefault(why, []).append(agent["agent"])
     for why, names in [*whom.items()][:MAX_REASONS]:
-        text = one_line(f"{some(names)} {why}.")
-        sys.stdout.write(f"\n{render.as_text(render.paragraph('', text))}")
+        sys.stdout.write(f"\n{paragraph(f'{some(names)} {why}.')}")
     if (more := len(whom) - MAX_REASONS) > 0:
         click.echo(f"\nand {counted(more, 'reason')} more; --output jsonl has them.")
 
@@ -207,17 +208,13 @@ def _write_troubles(agents: Sequence[Record]) -> None:
 @agents.command()
 @click.option(
     "--site",
-    "sites",
     multiple=True,
     metavar="SITE",
     help="Only agents of this site; an agent without --site has its token's site. May be repeated.",
 )
-@click.option(
-    "--name", "names", multiple=True, metavar="NAME", help="Only this name. May be repeated."
-)
+@click.option("--name", multiple=True, metavar="NAME", help="Only this name. May be repeated.")
 @click.option(
     "--host",
-    "hosts",
     multiple=True,
     metavar="HOST",
     help="Only agents on this machine, as `taskq agent list` names it. May be repeated.",
@@ -227,14 +224,7 @@ def _write_troubles(agents: Sequence[Record]) -> None:
 @yes_option
 @shared_options
 def drain(
-    invocation: Invocation,
-    *,
-    sites: tuple[str, ...],
-    names: tuple[str, ...],
-    hosts: tuple[str, ...],
-    path: str | None,
-    dry_run: bool,
-    yes: bool,
+    invocation: Invocation, *, path: str | None, dry_run: bool, yes: bool, **wanted: tuple[str, ...]
 ) -> None:
     """Drain agents: they claim no more, finish their tasks, and exit.
 
@@ -246,7 +236,6 @@ def drain(
       taskq agent drain --site cluster-b
       taskq agent drain --host node07 --host node08
     """
-    wanted = {"site": sites, "name": names, "host": hosts}
     if path is None and not any(wanted.values()):
         raise UsageError(
             "say which agents should leave: give --site, --name, --host or --campaign; "
@@ -254,22 +243,16 @@ def drain(
         )
     path = path or "/"
     with invocation.client() as client:
-        some = {what: it or None for what, it in wanted.items()}
-        drain_agents = partial(
-            client.drain_agents, path, site=some["site"], name=some["name"], host=some["host"]
-        )
-        if not (dry_run or yes or any(wanted.values())) and (found := drain_agents(dry_run=True)):
-            confirm(f"Drain {counted(found, 'agent')} of {path} and all below it?", yes=yes)
+        named: dict[str, Any] = {what: names for what, names in wanted.items() if names}
+        drain_agents = partial(client.drain_agents, path, **named)
+        if not (dry_run or yes or named) and (all_of_them := drain_agents(dry_run=True)):
+            confirm(f"Drain {counted(all_of_them, 'agent')} of {path} and all below it?", yes=yes)
         drained = drain_agents(dry_run=dry_run)
-        why = (
-            None
-            if drained
-            else explain_none_drained(client.agents(path, limit=MAX_AGENTS), path, wanted)
-        )
+        found = [] if drained else client.agents(path, limit=MAX_AGENTS)
     text = f"{counted(drained, 'agent')} {'would be ' if dry_run else ''}ordered to leave."
     write_record(invocation.output, {"agents": drained, "dry_run": dry_run}, text)
-    if why is not None:
-        click.echo(why, err=True)
+    if not drained:
+        click.echo(explain_none_drained(found, path, wanted), err=True)
 
 
 def held(brake: Brake) -> str:

@@ -103,7 +103,8 @@ def create(
 def change(invocation: Invocation, *, path: str, options: SpecOptions, file: Path | None) -> None:
     """Change settings of the campaign at PATH; the others stay.
 
-    The change applies to tasks that are claimed afterwards.
+    The change applies to tasks that are claimed afterwards; a shorter backoff also to those that
+    are delayed already.
 
     Example:
       taskq campaign change /demo/sleep --time-limit 120 --max-attempts 5
@@ -212,7 +213,9 @@ def _base(path: str | None, content: CampaignFile | None) -> CampaignSpec:
     if content is not None:
         return content.spec if path is None else replace(content.spec, path=path)
     if path is None:
-        raise UsageError("name the PATH of the campaign, as /demo, or give it by --campaign-file")
+        raise UsageError(
+            "name the PATH of the campaign, such as /demo, or give it by --campaign-file"
+        )
     return CampaignSpec(path)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from taskq_cli.display.progress import ShowChunk, chunk_display
 from taskq_cli.early_exits import Violated, resumable
 from taskq_cli.invocation import Invocation
 from taskq_cli.options.shared import (
+    dry_run_option,
     limit_option,
     path_argument,
     shared_options,
@@ -94,8 +96,9 @@ def status(invocation: Invocation) -> None:
     default=86_400,
     text="Keep files stored and sessions ended within this time: a report may still need them.",
 )
+@dry_run_option
 @shared_options
-def clean(invocation: Invocation, age_s: float) -> None:
+def clean(invocation: Invocation, *, age_s: float, dry_run: bool) -> None:
     """Remove stored files and old sessions that are not in use.
 
     Files: inputs and large results of deleted campaigns, replaced inputs and interrupted uploads,
@@ -108,11 +111,15 @@ def clean(invocation: Invocation, age_s: float) -> None:
     removed = {"blobs": 0, "sessions": 0}
     with invocation.client() as client, resumable():
         for kind, most in (("blobs", CLEAN_CHUNK), ("sessions", _CLEAN_SESSIONS)):
-            name = f"remove_unused_{kind}"
-            while chunk := client.database.value(name, limit=most, age_s=age_s):
+            remove = partial(client.database.value, f"remove_unused_{kind}", age_s=age_s)
+            if dry_run:
+                removed[kind] = remove(limit=None, dry_run=True)
+                continue
+            while chunk := remove(limit=most, dry_run=False):
                 removed[kind] += chunk
     text = " and ".join(counted(removed[f"{kind}s"], kind) for kind in ("blob", "session"))
-    write_record(invocation.output, removed, f"{text} removed.")
+    end = "would be removed; nothing was changed" if dry_run else "removed"
+    write_record(invocation.output, removed | {"dry_run": dry_run}, f"{text} {end}.")
 
 
 _role_and_login: Final = together(
@@ -143,8 +150,9 @@ def grant(invocation: Invocation, role: str, login: str) -> None:
 
 @db.command()
 @_role_and_login
+@dry_run_option
 @shared_options
-def revoke(invocation: Invocation, role: str, login: str) -> None:
+def revoke(invocation: Invocation, *, role: str, login: str, dry_run: bool) -> None:
     """Take a role from a login, which keeps its others.
 
     It takes effect with the next statement, also on open connections. Revoke all roles of a login
@@ -153,10 +161,16 @@ def revoke(invocation: Invocation, role: str, login: str) -> None:
     Example:
       taskq db revoke submitter ada
     """
+    record = {"login": login, "role": role, "dry_run": dry_run}
     with invocation.client() as client:
+        if dry_run:
+            has = role in roles.granted(client.database).get(login, ())
+            would = "would lose" if has else "does not have"
+            write_record(invocation.output, record, f"{login} {would} the role {role}.")
+            return
         changed = roles.revoke(client.database, role, login)
     text = f"{login} {'no longer has' if changed else 'did not have'} the role {role}."
-    write_record(invocation.output, {"login": login, "role": role, "changed": changed}, text)
+    write_record(invocation.output, record | {"changed": changed}, text)
 
 
 @db.command("roles")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -15,7 +15,6 @@ from taskq.diagnosis.reasons import Explanation
 from taskq.model.errors import UsageError
 from taskq.model.words import command, percent
 from taskq_cli.commands.logs import hinting_at_keys
-from taskq_cli.display import render
 from taskq_cli.display.fleet import (
     MAX_LEFT_AGENTS,
     elsewhere,
@@ -23,7 +22,14 @@ from taskq_cli.display.fleet import (
     sample_line,
     summarize_left_agents,
 )
-from taskq_cli.display.output import Column, Record, as_record, write_record, write_records
+from taskq_cli.display.output import (
+    Column,
+    Record,
+    as_record,
+    paragraph,
+    write_record,
+    write_records,
+)
 from taskq_cli.display.text import one_line
 from taskq_cli.invocation import Invocation, campaign_column, campaigns_with
 from taskq_cli.options.shared import below_option, limit_option, path_argument, reading_options
@@ -55,23 +61,17 @@ def explain(invocation: Invocation, *, path: str, key: str | None) -> None:
     if invocation.output == "table":
         sys.stdout.write(_text(explanation))
     else:
-        record = _record(explanation) | {"behind_s": behind_s}
+        reasons = [as_record(one) for one in explanation.reasons]
+        record = as_record(explanation) | {"reasons": reasons, "behind_s": behind_s}
         write_record(invocation.output, record, "")
-
-
-def _record(explanation: Explanation) -> dict[str, Any]:
-    return as_record(explanation) | {"reasons": [as_record(one) for one in explanation.reasons]}
 
 
 def _text(explanation: Explanation) -> str:
     """Return the explanation for people: commands stay whole, so that they can be pasted."""
     what = f"{explanation.path} {explanation.key or ''}".rstrip()
-    parts = [render.as_text(render.paragraph("", one_line(f"{what}  {explanation.headline}")))]
+    parts = [paragraph(f"{what}  {explanation.headline}")]
     for number, reason in enumerate(explanation.reasons, 1):
-        mark = f"{number}. "
-        text = render.as_text(render.paragraph(mark, one_line(reason.text)))
-        commands = "".join(f"{' ' * len(mark)}$ {one_line(one)}\n" for one in reason.commands)
-        parts.append(text + commands)
+        parts.append(paragraph(reason.text, reason.commands, f"{number}. "))
     if explanation.key is None:
         views = (["failures"], ["host", "list"], ["site", "list"])
         there = {one for reason in explanation.reasons for one in reason.commands}
@@ -163,8 +163,8 @@ def _write_verdicts(
     """Write whose fault each class of failures is, the evidence, an example, and commands."""
     for number, one in enumerate(verdicts):
         if not number:
-            intro = render.paragraph("", f"Whose fault it is, as shown by {one.sample}:")
-            sys.stdout.write(f"\n{render.as_text(intro)}")
+            intro = paragraph(f"Whose fault it is, as shown by {one.sample}:")
+            sys.stdout.write(f"\n{intro}")
         where = "" if one.campaign == path else f" in {one.campaign}"
         texts = [f"{one.error_class or '(none)'}{where}: {one.fault}: {one.why}."]
         texts += [f"{ban}: {ban.why}." for ban in one.bans[:VERDICTS]]
@@ -174,8 +174,8 @@ def _write_verdicts(
             error = " | ".join(filter(None, (example["example_error"], example["example_line"])))
             texts += [f"Such as {key}: {error}"] if error else []
             commands.append(command("logs", names=[one.campaign, key]))
-        folded = "".join(render.as_text(render.paragraph("", one_line(text))) for text in texts)
-        sys.stdout.write(f"\n{folded}" + "".join(f"  $ {one_line(text)}\n" for text in commands))
+        *first, last = texts
+        sys.stdout.write("\n" + "".join(map(paragraph, first)) + paragraph(last, commands))
         if one.remedy:
             sys.stdout.write(f"When that is repaired:\n  $ {one_line(one.remedy)}\n")
 
@@ -210,8 +210,7 @@ def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> No
     if invocation.output == "table":
         _write_verdicts(verdicts, path, {})
         if places:
-            line = render.paragraph("", one_line(sample_line(places[0].sample)))
-            sys.stdout.write(f"\n{render.as_text(line)}")
+            sys.stdout.write(f"\n{paragraph(sample_line(places[0].sample))}")
         if departed:
             click.echo(f"\nAgents: {summarize_left_agents(departed)}.")
 

@@ -30,7 +30,7 @@ from taskq_cli.display.output import Record, as_record
 from taskq_cli.display.text import SafeStream
 from taskq_cli.early_exits import report_away
 from taskq_cli.invocation import Invocation, warn
-from taskq_cli.options.shared import OutputType, dsn_reading_options, path_argument, together
+from taskq_cli.options.shared import OutputType, connection_reading_options, path_argument, together
 
 AGAIN_S: Final = 2.0
 #: Seconds between two versions of a cursor's file at least; and times as long as writing it takes.
@@ -170,7 +170,7 @@ def tell(poses: Poses) -> None:
     type=click.Path(),
     default="-",
     show_default=True,
-    metavar="FILE",
+    metavar="DEST",
     help="File to write; it appears when it is complete. -: standard output.",
 )
 @click.option(
@@ -185,7 +185,7 @@ def tell(poses: Poses) -> None:
     "--columns",
     metavar="NAMES",
     help="Write these columns only, in this order: dotted names joined by commas, with a new name "
-    "before it where wanted, as id=key,payload.smiles,score=result.score.",
+    "before it where wanted, such as id=key,payload.smiles,score=result.score.",
 )
 @click.option(
     "--split",
@@ -198,7 +198,7 @@ def tell(poses: Poses) -> None:
 @result_options
 @pose_options
 @large_options
-@dsn_reading_options
+@connection_reading_options
 def export(
     invocation: Invocation,
     *,
@@ -294,7 +294,7 @@ def _chosen_format(output: str, to: str, how: str | None, partition: str | None)
     elif to != "-" and (named := suffix_format(to)) not in (None, how):
         raise UsageError(f"the suffix of {to!r} says {named}, and -o says {how}: choose one")
     if how == "parquet" and to == "-" and sys.stdout.isatty():
-        raise UsageError("Parquet is no text for a terminal; name a file with --to")
+        raise UsageError("Parquet is binary, and this is a terminal; name a file with --to")
     return how
 
 

@@ -83,13 +83,13 @@ def list_(invocation: Invocation, path: str) -> None:
 @click.argument("name")
 @dry_run_option
 @shared_options
-def remove(invocation: Invocation, *, path: str, name: str, dry_run: bool) -> None:
+def rm(invocation: Invocation, *, path: str, name: str, dry_run: bool) -> None:
     """Remove the input NAME of the campaign at PATH.
 
     Working tasks keep it.
 
     Example:
-      taskq input remove /demo/dock receptor.pdbqt
+      taskq input rm /demo/dock receptor.pdbqt
     """
     text = f"The input {name} of {path} is removed."
     with invocation.client() as client:
@@ -111,7 +111,7 @@ def remove(invocation: Invocation, *, path: str, name: str, dry_run: bool) -> No
     "--to",
     type=click.Path(path_type=Path, file_okay=False),
     required=True,
-    metavar="DIR",
+    metavar="DEST",
     help="Folder to write to; it is created. Each task has a folder in it, named by its key.",
 )
 @ranking_options()

@@ -12,36 +12,30 @@ from typing import Final
 import click
 
 from taskq import Client
-from taskq.api.reader import anonymous
+from taskq.api.connecting import anonymous
 from taskq.front.address import FrontAddress
 from taskq.model.errors import ExtraMissing, UsageError
-from taskq_agent.http.gateways import parsed
+from taskq_agent.http.gateways import is_loopback, parsed
 from taskq_cli.invocation import Invocation, needs
 from taskq_cli.options.serving import (
     check_tls,
     front_option,
-    is_loopback,
     lease_option,
+    listen_option,
     log_json_to_stderr,
     log_to_stderr,
     tls_options,
     verbosity_options,
 )
-from taskq_cli.options.shared import blobs_option, dsn_option, reading_options, time_option
+from taskq_cli.options.shared import blobs_option, connection_options, reading_options, time_option
 
 LEAST_LEASE_S: Final = 2.0
+#: File descriptors that connections of clients leave for everything else.
 FILES_FOR_OTHERS: Final = 100
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=8443,
-    show_default=True,
-    help="Port; 0 means any free one, which goes to standard output.",
-)
+@listen_option("127.0.0.1:8443")
 @click.option(
     "--share-port",
     is_flag=True,
@@ -54,12 +48,6 @@ FILES_FOR_OTHERS: Final = 100
     multiple=True,
     metavar="ADDRESS",
     help="Trusted proxy that ends TLS and sends X-Forwarded-For. May be repeated.",
-)
-@click.option(
-    "--plain",
-    is_flag=True,
-    help="Serve other machines without TLS: others on the network can read tokens and replace "
-    "the agent file.",
 )
 @click.option(
     "--gateway",
@@ -96,12 +84,11 @@ FILES_FOR_OTHERS: Final = 100
 )
 @click.option("--log-json", is_flag=True, help="Write the log as JSON Lines.")
 @verbosity_options
-@dsn_option
+@connection_options
 def gateway(
     invocation: Invocation,
     *,
-    host: str,
-    port: int,
+    listen: tuple[str, int],
     share_port: bool,
     tls_cert: Path | None,
     tls_key: Path | None,
@@ -129,28 +116,30 @@ def gateway(
     loses no task.
 
     Example:
-      taskq gateway --host 0.0.0.0 --tls-cert chain.pem --tls-key key.pem
-      taskq gateway --port 8080 --proxy 127.0.0.1
+      taskq gateway --listen 0.0.0.0:8443 --tls-cert chain.pem --tls-key key.pem
+      taskq gateway --listen 127.0.0.1:8080 --proxy 127.0.0.1
     """
     with needs("the gateway needs", "gateway"):
         from taskq.files.blobs import open_blobs  # noqa: PLC0415  # the extra may be missing
         from taskq.gateway import server  # noqa: PLC0415
-        from taskq.gateway.settings import ServerCertificate, Settings  # noqa: PLC0415
+        from taskq.gateway.listening import Listening, ServerCertificate  # noqa: PLC0415
+        from taskq.gateway.settings import Settings  # noqa: PLC0415
     if pages and importlib.util.find_spec("jinja2") is None:
         raise ExtraMissing("the pages need jinja2", "web")
-    check_tls(host, tls_cert, tls_key, plain=plain, agents=True)
+    check_tls(listen[0], tls_cert, tls_key, plain=plain, agents=True)
     _check(gateways, proxies)
     if log_json:
         log_json_to_stderr(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
     else:
         log_to_stderr(verbose=verbose, quiet=quiet)
     certificate = ServerCertificate(tls_cert, tls_key) if tls_cert and tls_key else None
+    most_clients = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - FILES_FOR_OTHERS
     with invocation.client(waits=True) as known, Client(known.database.anonymous()) as client:
         serving = server.Gateway(
             client,
             open_blobs(client.database, blobs),
-            Settings(lease_s, gateways, lines, _most_clients(), front),
-            server.Listening(host, port, share_port, certificate, proxies),
+            Settings(lease_s, gateways, lines, most_clients, front),
+            Listening(*listen, share_port, certificate, proxies),
             server.Duties(drain_s, None if no_keeper else known.database),
             pages,
         )
@@ -168,22 +157,8 @@ def _check(gateways: tuple[str, ...], proxies: tuple[str, ...]) -> None:
         raise UsageError(f"--gateway or --proxy: {error}") from None
 
 
-def _most_clients() -> int:
-    """Return the most connections that leave enough file descriptors for everything else."""
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] - FILES_FOR_OTHERS
-
-
-_MOST_PORT: Final = 65_535
-
-
 @click.command()
-@click.option(
-    "--listen",
-    default="127.0.0.1:8078",
-    show_default=True,
-    metavar="ADDRESS:PORT",
-    help="Where to listen; port 0 means any free one, which goes to standard output.",
-)
+@listen_option("127.0.0.1:8078")
 @click.option(
     "--require-token",
     is_flag=True,
@@ -191,16 +166,11 @@ _MOST_PORT: Final = 65_535
     "can connect.",
 )
 @tls_options
-@click.option(
-    "--plain",
-    is_flag=True,
-    help="Serve other machines without TLS: others on the network can read tokens.",
-)
 @reading_options
 def web(
     invocation: Invocation,
     *,
-    listen: str,
+    listen: tuple[str, int],
     require_token: bool,
     tls_cert: Path | None,
     tls_key: Path | None,
@@ -208,18 +178,19 @@ def web(
 ) -> None:
     """Serve pages that show campaigns, hosts, agents and tasks.
 
-    The pages show what `status`, `explain`, `failures`, `hosts`, `agents` and `history` show, and
-    change nothing. The command prints their address, which holds a secret. With --require-token,
-    people sign in with a token of `taskq token create --manager`; it limits the campaigns that
-    they see.
+    The pages show what `status`, `explain`, `failures`, `host list`, `agent list` and `history`
+    show, and change nothing. The command prints their address, which holds a secret. With
+    --require-token, people sign in with a token of `taskq token create --kind manager`; it limits
+    the campaigns that they see.
 
     Examples:
       taskq web
       taskq web --listen 0.0.0.0:8078 --require-token --tls-cert chain.pem --tls-key key.pem
     """
     with needs("the pages need", "web"):
-        from taskq.web import server  # noqa: PLC0415  # the extra may be missing
-    host, port = _address(listen)
+        from taskq.gateway.listening import Listening, ServerCertificate  # noqa: PLC0415
+        from taskq.gateway.web.server import serve  # noqa: PLC0415  # the extra may be missing
+    host = listen[0]
     if not require_token and not is_loopback(host):
         raise UsageError(
             f"at {host} everybody who can reach this machine could read the pages; give "
@@ -228,13 +199,6 @@ def web(
     check_tls(host, tls_cert, tls_key, plain=plain, agents=False)
     log_to_stderr(verbose=False, quiet=True)
     with invocation.reader(waits=True) as known, anonymous(known) as client:
-        site = server.Site(host, port, require_token, tls_cert, tls_key)
-        server.serve(client, site, click.echo)
-
-
-def _address(listen: str) -> tuple[str, int]:
-    """Return host and port; raise `UsageError`."""
-    host, colon, port = listen.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > _MOST_PORT:
-        raise UsageError(f"--listen {listen!r}: give an address and a port, such as 127.0.0.1:8078")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+        certificate = ServerCertificate(tls_cert, tls_key) if tls_cert and tls_key else None
+        listening = Listening(*listen, certificate=certificate)
+        serve(client, listening, click.echo, tokens=require_token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,7 +20,16 @@ from taskq_cli.display.output import Column, Record, facts, write_record, write_
 from taskq_cli.early_exits import stopped_by_signals
 from taskq_cli.invocation import Invocation, needs
 from taskq_cli.options.serving import front_option, log_to_stderr, verbosity_options
-from taskq_cli.options.shared import dsn_option, shared_options, time_option, together
+from taskq_cli.options.shared import (
+    connection_options,
+    dry_run_option,
+    shared_options,
+    time_option,
+    together,
+)
+
+if TYPE_CHECKING:
+    from taskq.front.administration import FrontReport  # the extra may be missing
 
 _folder: Final = click.Path(exists=True, file_okay=False, path_type=Path, resolve_path=True)
 
@@ -75,7 +84,7 @@ def channels(
     "disk report when it is nearly full. May be repeated.",
 )
 @verbosity_options
-@dsn_option
+@connection_options
 def keeper(
     invocation: Invocation,
     *,
@@ -100,8 +109,8 @@ def keeper(
     """
     sends = channels(**options)
     log_to_stderr(verbose=verbose, quiet=quiet)
-    stop = stopped_by_signals()
     with (
+        stopped_by_signals() as stop,
         invocation.client(waits=True) as client,
         _refilling(client.database, front),
         sending(client.database, sends, disks),
@@ -164,8 +173,9 @@ def status(invocation: Invocation, *, front: FrontAddress | None) -> None:
 
 @front.command()
 @front_option
+@dry_run_option
 @shared_options
-def flush(invocation: Invocation, *, front: FrontAddress | None) -> None:
+def flush(invocation: Invocation, *, front: FrontAddress | None, dry_run: bool) -> None:
     """Empty the lists; their tasks wait again at once.
 
     Copies of entries elsewhere become invalid. A refiller fills the lists again.
@@ -177,17 +187,30 @@ def flush(invocation: Invocation, *, front: FrontAddress | None) -> None:
         from taskq.front import administration  # noqa: PLC0415
     address = _required(front)
     with invocation.client() as client:
+        if dry_run:
+            _write_entries(invocation, administration.report(client.database, address))
+            return
         done = administration.flush(client.database, address)
     write_record(invocation.output, asdict(done), _flush_summary(done.withdrawn, done.returned))
 
 
+def _write_entries(invocation: Invocation, known: FrontReport) -> None:
+    entries = sum(one.entries or 0 for one in known.lists)
+    would = f"{counted(entries, 'task')} would be taken out of the lists; nothing was changed."
+    record = {"withdrawn": entries, "trouble": known.trouble, "dry_run": True}
+    write_record(invocation.output, record, known.trouble or would)
+
+
 @front.command()
 @time_option(
-    "--within", "within_s", most=3_600, default=STOCK_S, text="How long to wait for the refill."
+    "--timeout", "within_s", most=3_600, default=STOCK_S, text="How long to wait for the refill."
 )
 @front_option
+@dry_run_option
 @shared_options
-def rebuild(invocation: Invocation, *, front: FrontAddress | None, within_s: float) -> None:
+def rebuild(
+    invocation: Invocation, *, front: FrontAddress | None, within_s: float, dry_run: bool
+) -> None:
     """Empty the lists, and wait until a refiller fills them again.
 
     Refused if no refiller runs. Only lists of campaigns that agents ask for are filled.
@@ -199,6 +222,10 @@ def rebuild(invocation: Invocation, *, front: FrontAddress | None, within_s: flo
         from taskq.front import administration  # noqa: PLC0415
     address = _required(front)
     with invocation.client() as client:
+        if dry_run:
+            administration.check_refilled(client.database)
+            _write_entries(invocation, administration.report(client.database, address))
+            return
         flushed, stocked = administration.rebuild(client.database, address, within_s=within_s)
     text = (
         f"{counted(stocked.entries, 'task')} of {counted(stocked.lists, 'campaign')} in the lists "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -108,7 +108,8 @@ def _follow(invocation: Invocation, path: str, key: str) -> None:
             parts = client.campaign(path).logs(key)
         for part in parts:
             if invocation.output == "jsonl":
-                write_records("jsonl", [_as_record(part)], ())
+                ended = part.ended and part.ended.outcome
+                write_records("jsonl", [as_record(part) | {"ended": ended}], ())
             else:
                 for line in _notices(part):
                     click.echo(line, err=True)
@@ -118,10 +119,6 @@ def _follow(invocation: Invocation, path: str, key: str) -> None:
             sys.stdout.flush()
             if part.ended and invocation.output == "table":
                 click.echo(_end(part.ended), err=True)
-
-
-def _as_record(part: OutputPart) -> dict[str, Any]:
-    return as_record(part) | {"ended": part.ended and part.ended.outcome}
 
 
 def _notices(part: OutputPart) -> Iterator[str]:
@@ -164,7 +161,7 @@ def _about_task(task: TaskView, *, files: bool) -> str:
 
 def _about_attempt(one: Attempt) -> str:
     # That of a failed attempt repeats the error, for those who raise it again.
-    result = one.result if one.outcome == "done" else None
+    result = one.result if one.outcome in {"done", "withdrawn"} else None
     took = duration(max((one.ended_at - one.claimed_at).total_seconds(), 0))
     about = facts(
         {

@@ -77,7 +77,7 @@ def _events(_: click.Context, __: click.Parameter, text: str) -> list[str]:
     "--to",
     "target",
     required=True,
-    metavar="TARGET",
+    metavar="DEST",
     help="mail:ADDRESS, webhook:https://..., or webhook:NAME or command:NAME: a file in the "
     "keeper's folder.",
 )
@@ -104,9 +104,10 @@ def add(
     finished: all tasks have ended. paused: somebody paused the campaign, or one above or below it,
     or it paused itself. no-agents: tasks wait, and no agent serves them. failing: more than half of
     the latest first attempts in a campaign fail. slow: tasks wait, and less than a third as many
-    end as in the hours before. disk: a disk that a keeper watches is nearly full, see `taskq keeper
-    --disk`. A rule also reports states that began before it. Everybody who can read the queue can
-    read the target: use webhook:NAME if the address is secret.
+    end as in the hours before. trouble: `taskq explain` names something else that keeps tasks from
+    running. disk: a disk that a keeper watches is nearly full, see `taskq keeper --disk`. A rule
+    also reports states that began before it. Everybody who can read the queue can read the target:
+    use webhook:NAME if the address is secret.
 
     Example:
       taskq notify add night --campaign /demo --on finished,paused,failing --to mail:ann@example.org
@@ -118,7 +119,8 @@ def add(
             f"The rule {name} is added; `taskq notify test {name}` shows whether messages arrive."
         )
         write_record(invocation.output, {"rule": name}, text)
-        _warn(client.notifications.rule(name))
+        if not (rule := client.notifications.rule(name)).reached:
+            click.echo(f"Messages are not sent yet: {_nobody(rule)}.", err=True)
 
 
 @notify.command("list")
@@ -183,7 +185,7 @@ def rm(invocation: Invocation, *, name: str, dry_run: bool) -> None:
 @notify.command()
 @click.argument("name")
 @time_option(
-    "--wait",
+    "--timeout",
     "wait_s",
     most=3_600,
     default=60.0,
@@ -258,12 +260,6 @@ def _rule_text(rule: NotifyRule) -> str:
         "next try": f"in {duration(rule.retry_in_s or 0)}" if rule.attempts else None,
     }
     return facts(pairs)
-
-
-def _warn(rule: NotifyRule) -> None:
-    """Say that nobody sends what a rule tells, if that is so."""
-    if not rule.reached:
-        click.echo(f"Messages are not sent yet: {_nobody(rule)}.", err=True)
 
 
 def _nobody(rule: NotifyRule) -> str:

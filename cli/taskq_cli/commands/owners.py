@@ -65,6 +65,7 @@ def list_(invocation: Invocation, path: str, limit: int | None) -> None:
 @click.option(
     "--weight",
     type=click.FloatRange(min=0, min_open=True, max=1_000),
+    metavar="W",
     help="Weight among the owners if they share by owner. [default: 1]",
 )
 @shared_options

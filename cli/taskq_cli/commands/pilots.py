@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,13 @@ import click
 
 from taskq import Client
 from taskq.db.connections import Database
-from taskq.model.errors import Unavailable, UsageError
+from taskq.model.errors import NotFound, Unavailable, UsageError
 from taskq.model.views import PilotView
 from taskq.model.words import counted, duration
 from taskq.pilots.drivers import make_driver
 from taskq.pilots.loop import PERIOD_S, PilotLoop
-from taskq.pilots.pilot_file import DescribedPilot, read_pilot_file
-from taskq.pilots.settings import DRIVERS, check_name, pilot_settings
+from taskq.pilots.pilot_file import DescribedPilot, check_name, pilot_settings, read_pilot_file
+from taskq.pilots.settings import DRIVERS, FILE, LINES, SETTINGS
 from taskq.pilots.store import PilotStatus
 from taskq_cli.display.output import as_record, write_record, write_records
 from taskq_cli.display.pilots import (
@@ -31,14 +32,16 @@ from taskq_cli.display.pilots import (
 from taskq_cli.display.text import one_line, printable
 from taskq_cli.early_exits import confirm, stopped_by_signals
 from taskq_cli.invocation import Invocation
-from taskq_cli.options.pilots import as_table, default_folder, pilot_options
 from taskq_cli.options.serving import log_to_stderr, verbosity_options
 from taskq_cli.options.shared import (
     campaign_option,
     dry_run_option,
     limit_option,
+    setting_option,
+    setting_value,
     shared_options,
     time_option,
+    together,
     yes_option,
 )
 from taskq_cli.program import ListGroup
@@ -62,7 +65,7 @@ def pilots() -> None:
 @click.argument("driver", required=False, metavar="[DRIVER]")
 @click.argument("name", required=False, metavar="[NAME]")
 @campaign_option("path", help="Campaign that the agents serve, with all below it.")
-@pilot_options
+@together(*map(setting_option, SETTINGS.values()))
 @click.option(
     "--file",
     type=click.Path(path_type=Path),
@@ -94,11 +97,11 @@ def add(
     if file is not None:
         if name or driver or path or any(options.values()):
             raise UsageError("--file replaces DRIVER, NAME and all other options: leave them out")
-        wanted = read_pilot_file(file, folder=default_folder())
+        wanted = read_pilot_file(file, folder=_default_folder())
     else:
         if driver is None or name is None or path is None:
             raise UsageError(f"give DRIVER ({', '.join(DRIVERS)}), NAME and --campaign; or --file")
-        settings = pilot_settings(driver, as_table(check_name(name), options))
+        settings = pilot_settings(driver, _as_table(check_name(name), options))
         wanted = [DescribedPilot(name, driver, path, settings)]
     if dry_run:
         for one in wanted:
@@ -116,6 +119,36 @@ def add(
             write_record(invocation.output, record, f"The pilot {one.name} {done}.")
         if all(found.looked_ago_s is None for found in client.pilots.list()):
             click.echo("`taskq pilot run` submits its jobs.", err=True)
+
+
+def _default_folder() -> Path:
+    """Return the folder under which each pilot has its own."""
+    try:
+        return Path.home() / "taskq-pilots"
+    except RuntimeError:
+        raise UsageError("there is no home folder: give --folder") from None
+
+
+def _as_table(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, with the keys of a pilot file; read what are files."""
+    table = {
+        key: setting_value(SETTINGS[key], value)
+        for key, value in options.items()
+        if value not in (None, (), False)
+    }
+    for key, value in table.items():
+        kind, file = SETTINGS[key].kind, Path(f"{value}").absolute()
+        if kind is FILE and not file.is_file():
+            raise NotFound(f"{file}: no such file")
+        if kind is FILE:
+            table[key] = str(file)
+        elif kind is LINES:
+            try:
+                table[key] = file.read_text(encoding="utf-8")
+            except (OSError, ValueError) as error:
+                raise NotFound(f"{file} cannot be read: {error}") from None
+    table["folder"] = str(Path(table.get("folder") or _default_folder() / name).absolute())
+    return table
 
 
 @pilots.command("list")
@@ -257,7 +290,12 @@ def log(invocation: Invocation, *, name: str, number: int | None, limit: int | N
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--once", is_flag=True, help="Make one round, and end.")
 @time_option(
-    "--period", "period_s", least=0.1, most=3_600, default=PERIOD_S, text="Time between two rounds."
+    "--interval",
+    "period_s",
+    least=0.1,
+    most=3_600,
+    default=PERIOD_S,
+    text="Time between two rounds.",
 )
 @dry_run_option
 @verbosity_options
@@ -302,7 +340,8 @@ def run(
             loop.leave()
             write_records(invocation.output, map(as_record, rounds), ROUND_COLUMNS)
             return
-        loop.run(stopped_by_signals(), period_s)
+        with stopped_by_signals() as stop:
+            loop.run(stop, period_s)
 
 
 def _check_here(pilot: PilotView) -> None:

@@ -16,11 +16,16 @@ from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import some
 from taskq.model.errors import Conflict, NotFound
-from taskq.model.views import AgentView
 from taskq.model.words import command, counted, duration
-from taskq_cli.display import render
 from taskq_cli.display.fleet import place_columns, place_record, sample_line
-from taskq_cli.display.output import Column, as_record, facts, write_record, write_records
+from taskq_cli.display.output import (
+    Column,
+    as_record,
+    facts,
+    paragraph,
+    write_record,
+    write_records,
+)
 from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import confirm
 from taskq_cli.invocation import Invocation
@@ -136,7 +141,7 @@ def _group(kind: PlaceKind) -> click.Group:
         yes: bool,
     ) -> None:
         with invocation.client() as client:
-            agents = Counter(_place(one, kind) for one in client.agents("/", limit=_MOST_AGENTS))
+            agents = Counter(getattr(one, kind) for one in client.agents("/", limit=_MOST_AGENTS))
             if unknown := [name for name in names if name not in agents]:
                 unknown = _unseen(client, kind, unknown)
             if dry_run:
@@ -156,7 +161,7 @@ def _group(kind: PlaceKind) -> click.Group:
     @group.command(
         help=f"""Let agents of {plural} come again.
 
-        Agents that have the order to leave still leave.
+        Agents that were ordered to leave still leave.
 
         Example:
           taskq {kind} unban {say["one"]}
@@ -212,10 +217,6 @@ def _group(kind: PlaceKind) -> click.Group:
         _show(invocation, kind, name, path)
 
     return group
-
-
-def _place(agent: AgentView, kind: PlaceKind) -> str:
-    return agent.host if kind == "host" else agent.site
 
 
 def _places(client: Client, kind: PlaceKind, path: str) -> list[Place]:
@@ -280,24 +281,19 @@ def _write_verdicts(kind: PlaceKind, path: str, places: Sequence[Place]) -> None
         text = "; ".join(filter(None, parts))
         if kind == "site" and one.choice:
             text += ". Look at its hosts first; ban it only if you can do without it"
-        _write_paragraph(f"{one.name}: {text}.", [one for one in shown if one])
+        sys.stdout.write(f"\n{paragraph(f'{one.name}: {text}.', filter(None, shown))}")
     if kind == "site":
         for one in [one for one in places if one.remark and not one.verdict][:_MOST_VERDICTS]:
-            _write_paragraph(f"{one.name}: {one.remark}.", [])
+            sys.stdout.write(f"\n{paragraph(f'{one.name}: {one.remark}.')}")
     if kind == "host" and any(one.choice for one in places):
-        look = one_line(command("site", "list", names=[path]))
-        sys.stdout.write(f"\nWhether whole sites are slow:\n  $ {look}\n")
+        look = command("site", "list", names=[path])
+        sys.stdout.write(f"\n{paragraph('Whether whole sites are slow:', [look])}")
     if apart := sorted({host for one in places for host in one.apart}):
-        look = one_line(command("host", "list", names=[path]))
-        named = one_line(some(apart))
-        sys.stdout.write(f"\nNot their sites' fault, but that of hosts ({named}):\n  $ {look}\n")
+        look = command("host", "list", names=[path])
+        text = f"Not their sites' fault, but that of hosts ({some(apart)}):"
+        sys.stdout.write(f"\n{paragraph(text, [look])}")
     if places:
-        _write_paragraph(sample_line(places[0].sample), [])
-
-
-def _write_paragraph(text: str, commands: Sequence[str]) -> None:
-    folded = render.as_text(render.paragraph("", one_line(text)))
-    sys.stdout.write(f"\n{folded}" + "".join(f"  $ {one_line(text)}\n" for text in commands))
+        sys.stdout.write(f"\n{paragraph(sample_line(places[0].sample))}")
 
 
 hosts: Final = _group("host")

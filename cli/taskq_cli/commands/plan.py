@@ -46,7 +46,8 @@ def _count(text: str | float) -> int:
     help="Agents that work at the same time, one task each.",
 )
 @click.option(
-    "--task-seconds",
+    "--task-time",
+    "task_seconds",
     type=seconds(0.001),
     required=True,
     metavar="TIME",
@@ -94,8 +95,8 @@ def plan(
     model. Other work of the server, such as seeding and reading, is not included.
 
     Example:
-      taskq plan --tasks 1e9 --agents 1e6 --task-seconds 300 --cores 16
-      taskq plan --agents 20000 --task-seconds 5m --measure
+      taskq plan --tasks 1e9 --agents 1e6 --task-time 300 --cores 16
+      taskq plan --agents 20000 --task-time 5m --measure
     """
     costs = SEEN
     checks: list[Check] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import click
@@ -14,7 +15,7 @@ from taskq.ingest.sources.records import key_fields
 from taskq.model.errors import InvalidTask, UsageError
 from taskq.model.seed import PRIORITY_RANGE
 from taskq.model.words import counted
-from taskq_cli.commands.tasks import BulkDisplay, write_dry_run
+from taskq_cli.commands.tasks import Bulk
 from taskq_cli.display.output import as_record, write_record
 from taskq_cli.display.progress import chunk_display
 from taskq_cli.display.text import one_line
@@ -33,10 +34,10 @@ from taskq_cli.options.shared import (
 @path_argument(metavar="CAMPAIGN")
 @click.argument("file", required=False, type=click.Path(), metavar="[FILE]")
 @click.option(
-    "--key",
+    "--key-field",
+    "key",
     metavar="FIELDS",
-    help="Field of the file that holds the key, or several joined by commas, as in `taskq seed`. "
-    "[default: key]",
+    help="Field that holds the key, or several such as a,b. [default: key]",
 )
 @click.option(
     "--by",
@@ -88,37 +89,18 @@ def prioritise(
         campaign = client.campaign(path)
         if priority is not None:
             if key or by or lowest is not None:
-                raise UsageError("--key, --by, --lowest and --highest go with a FILE")
+                raise UsageError("--key-field, --by, --lowest and --highest go with a FILE")
             if where is None:
                 raise UsageError("--priority N needs --where FILTER, which selects the tasks")
-            _by_filter(invocation, campaign, where, priority, below=below, dry_run=dry_run)
+            bulk = Bulk(invocation, path, where, below, dry_run)
+            moved = bulk.run(partial(campaign.set_priority, priority))
+            priorities = f"the priority {priority}"
+            bulk.write(moved, done=f"got {priorities}", would=f"would get {priorities}")
             return
         if where is not None or dry_run:
             raise UsageError("--where and --dry-run go with --priority N")
         best: Extreme | None = None if lowest is None else "lowest" if lowest else "highest"
         _by_file(invocation, campaign, _values(str(file), key or "key", by), best)
-
-
-def _by_filter(
-    invocation: Invocation,
-    campaign: Campaign,
-    where: str,
-    priority: int,
-    *,
-    below: bool,
-    dry_run: bool,
-) -> None:
-    path, last = campaign.path, BulkDisplay(campaign.path)
-    with last.shown() as show:
-        moved = campaign.set_priority(
-            priority, where=where, below=below, dry_run=dry_run, on_progress=show
-        )
-    if dry_run:
-        would = f"would get the priority {priority}"
-        write_dry_run(invocation, path, moved, last, would=would, where=where, below=below)
-        return
-    text = f"{counted(moved, 'task')} of {path} got the priority {priority}."
-    write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)
 
 
 def _by_file(

@@ -35,6 +35,7 @@ from taskq_cli.options.best import check_ranking, ranked_by, ranking_options
 from taskq_cli.options.shared import (
     below_option,
     blobs_option,
+    dry_run_option,
     limit_option,
     path_argument,
     reading_options,
@@ -50,9 +51,16 @@ from taskq_cli.options.shared import since as parse_since
 @click.option("--by", "field", metavar="FIELD", help="The number to index, such as result.score.")
 @click.option("--drop", is_flag=True, help="Drop the index instead.")
 @click.option("--list", "listing", is_flag=True, help="List the indexes of PATH and below.")
+@dry_run_option
 @shared_options
 def index(
-    invocation: Invocation, *, path: str, field: str | None, drop: bool, listing: bool
+    invocation: Invocation,
+    *,
+    path: str,
+    field: str | None,
+    drop: bool,
+    listing: bool,
+    dry_run: bool,
 ) -> None:
     """Index results by a number, for the best of millions at once.
 
@@ -67,6 +75,8 @@ def index(
     """
     if listing == (field is not None) or (drop and field is None):
         raise UsageError("name a number with --by, such as --by result.score, or give --list alone")
+    if dry_run and not drop:
+        raise UsageError("--dry-run goes with --drop: making an index removes nothing")
     with invocation.client() as client:
         campaign = client.campaign(path)
         if listing:
@@ -76,10 +86,12 @@ def index(
         if field is None:
             return
         if drop:
-            if not campaign.drop_index(field):
+            known = any((one.campaign, one.field) == (path, field) for one in campaign.indexes())
+            if not (known if dry_run else campaign.drop_index(field)):
                 raise NotFound(f"{path} has no index on {field}; --list shows those there are")
-            record = {"path": path, "field": field, "dropped": True}
-            write_record(invocation.output, record, f"The index of {path} on {field} is dropped.")
+            ends = "would be dropped; nothing was changed" if dry_run else "is dropped"
+            record = {"path": path, "field": field, "dropped": not dry_run, "dry_run": dry_run}
+            write_record(invocation.output, record, f"The index of {path} on {field} {ends}.")
             return
         began = time.monotonic()
         with resumable(), chunk_display(f"indexing {path}") as show:
@@ -231,7 +243,7 @@ class LossWarning:
 
 def _write_table(records: Iterator[Record], limit: int) -> None:
     """Write results with a column for each of the first names in them."""
-    shown = Table(islice(records, limit + 1))  # one more tells that there are more
+    shown = Table(islice(records, limit + 1))  # one more shows that there are more
     given = [name for name in shown.columns if name.startswith("result")]
     hidden = given[RESULT_COLUMNS:]
     rows = (dict(zip(shown.columns, values, strict=True)) for values, _ in shown)

@@ -39,8 +39,8 @@ from taskq_cli.seeder import Seeder, SeedInput, feed, seed_display, warn_unrunna
     "sweeps",
     multiple=True,
     metavar="NAME=VALUES",
-    help="Every combination of parameters, alone or with each record of the files: a range as "
-    "seed=1:1000 or ph=6:8:0.5, or a list as temperature=280,300,320. May be repeated.",
+    help="Every combination of parameters, alone or with each record of the files: a range such as "
+    "seed=1:1000 or ph=6:8:0.5, or a list such as temperature=280,300,320. May be repeated.",
 )
 @click.option(
     "--campaign-file",
@@ -70,12 +70,16 @@ from taskq_cli.seeder import Seeder, SeedInput, feed, seed_display, warn_unrunna
     help="Format of the files. [default: by the suffix, with or without .gz]",
 )
 @click.option(
-    "--key",
+    "--key-field",
+    "key",
     metavar="FIELDS",
     help="Field that holds the key, or several such as a,b. [CSV, TSV, JSON, SDF]",
 )
 @click.option(
-    "--priority", metavar="FIELD", help="Field that holds the priority. [CSV, TSV, JSON, SDF]"
+    "--priority-field",
+    "priority",
+    metavar="FIELD",
+    help="Field that holds the priority. [CSV, TSV, JSON, SDF]",
 )
 @click.option(
     "--types",
@@ -117,7 +121,7 @@ def seed(
 
     Examples:
       taskq seed /demo/dock ligands.smi.gz --sweep seed=101:104
-      taskq seed /demo/dock ligands.csv --key target,id --on-error skip
+      taskq seed /demo/dock ligands.csv --key-field target,id --on-error skip
       taskq seed --campaign-file campaign.toml
       taskq seed /demo/md --from /demo/dock --best 1% --by result.score --lowest --live
     """

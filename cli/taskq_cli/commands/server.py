@@ -70,7 +70,7 @@ def up(invocation: Invocation, *, port: int | None, with_redis: bool) -> None:
 
 
 def _advice(url: str) -> list[str]:
-    """Return what makes use of a Redis that runs: by itself it changes nothing."""
+    """Return what makes use of a Redis that runs: alone it changes nothing."""
     return [
         "Commands use Redis if --redis or TASKQ_REDIS names it. One of these must run, to fill it:",
         *(f"  {command(one, '--redis', url)}" for one in ("keeper", "gateway")),

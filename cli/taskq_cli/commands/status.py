@@ -12,15 +12,17 @@ from typing import Any
 import click
 
 from taskq import Client
+from taskq.db.address import EMBEDDED
 from taskq.db.gateway_queries import GatewayQueries
+from taskq.diagnosis.campaign_tree import parent, read_tree
 from taskq.model.errors import UsageError
 from taskq.model.seed import STATUSES
 from taskq.model.views import Status
-from taskq.model.words import duration, rate
 from taskq_cli.display import render
-from taskq_cli.display.output import Column, as_record, write_record, write_records
+from taskq_cli.display.output import Column, write_record, write_records
 from taskq_cli.display.overview import (
     counts,
+    pace_lines,
     percent_final,
     read_overview,
     shown_state,
@@ -37,18 +39,27 @@ from taskq_cli.options.shared import below_option, limit_option, path_argument, 
 def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
     """List the campaigns directly below PATH.
 
-    The counts of each include all campaigns below it.
+    The counts of each include all campaigns below it. The ETA is when all tasks have ended that
+    will; with + some do not, and `taskq status` says which.
 
     Example:
       taskq ls /wisdom
     """
     with invocation.reader() as client:
-        children = client.campaign(path).child_statuses()
+        client.campaign(path)
+        nodes = read_tree(client.queries, path).nodes.values()
+    children = [one for one in nodes if parent(one.status.path) == path]
     if invocation.output == "table":
-        records = (_shown(one, one.path) for one in children)
-        write_records("table", records, _COLUMNS, limit=limit)
+        records = (
+            _shown(one.status, one.status.path)
+            | {"eta": one.forecast.short() if one.status.unfinished else ""}
+            for one in children
+        )
+        columns = [*_COLUMNS[:-1], Column("eta"), _COLUMNS[-1]]
+        write_records("table", records, columns, limit=limit)
     else:
-        write_records(invocation.output, map(status_record, children), _COLUMNS, limit=limit)
+        full = (status_record(one.status) | {"forecast": one.forecast.record()} for one in children)
+        write_records(invocation.output, full, _COLUMNS, limit=limit)
 
 
 @click.command()
@@ -120,24 +131,24 @@ def _branches(top: str, nodes: Sequence[Status]) -> Iterator[tuple[Status, str]]
 def status(invocation: Invocation, *, path: str, below: bool) -> None:
     """Show the progress of PATH and all below it.
 
-    Shows tasks by status, the rate at which they end, the time until all have ended at that rate,
-    agents, and the most frequent errors. The rate is that of the last ten minutes, or longer if few
-    tasks end. The command reads counters, not tasks, so it is fast for any number of tasks.
+    Shows tasks by status, the rate at which they end, the ETA, agents, and the most frequent
+    errors. The ETA leaves out tasks that cannot end, and shows why they cannot. The rate is that of
+    the last ten minutes, or longer if few tasks end. The command reads counters, not tasks, so it
+    is fast for any number of tasks.
 
     Example:
       taskq status /demo
     """
     with invocation.reader() as client:
         overview = read_overview(client, path, below=below)
-        pace = client.campaign(path).pace(overview.status) if below else None
+        forecast = client.campaign(path).forecast() if below else None
         behind_s = client.behind_s
     lines = overview.lines()
-    if pace is not None and overview.status.unfinished:
-        eta = f", ETA {pace.eta()}" if not overview.closed_by else ""
-        lines.insert(0, f"pace       {rate(pace.per_s)} over {duration(pace.over_s)}{eta}")
+    if forecast is not None and overview.status.unfinished:
+        lines = [*pace_lines(forecast), *lines]
     shown = render.campaign(overview.title(), counts(overview.status), lines)
     record = overview.record() | {
-        "pace": None if pace is None else as_record(pace),
+        "forecast": forecast and forecast.record(),
         "behind_s": behind_s,
     }
     write_record(invocation.output, record, render.as_text(shown).rstrip("\n"))
@@ -176,7 +187,7 @@ def top(invocation: Invocation, *, path: str) -> None:
 
 def _run(invocation: Invocation, path: str) -> None:
     address = invocation.address()
-    named = "the embedded PostgreSQL" if address is None else "the queue"
+    named = EMBEDDED if address is None else "the queue"
     click.echo(f"connecting to {named} ...", err=True)
     with needs("the full screen needs", "top"):
         from taskq_cli.top.app import TopApp  # noqa: PLC0415  # the extra may be missing

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -15,8 +15,8 @@ import click
 
 from taskq import Client
 from taskq.campaign import verbs
-from taskq.campaign.bulk import BulkProgress
-from taskq.model.seed import STATUSES
+from taskq.campaign.bulk import BulkProgress, Choice
+from taskq.model.seed import RETRIABLE, STATUSES
 from taskq.model.views import TaskView
 from taskq.model.words import as_json, counted, progress
 from taskq_cli.display.output import Column, Record, as_record, write_record, write_records
@@ -36,52 +36,43 @@ from taskq_cli.options.shared import (
 )
 
 
-class BulkDisplay:
-    """Shows the progress of a bulk action; keeps the examples that a dry run writes at its end."""
+@dataclass
+class Bulk:
+    """Acts on tasks of a campaign in bulk, shows the progress, and writes what was done."""
 
-    def __init__(self, path: str) -> None:
-        self.examples: tuple[TaskView, ...] = ()
-        self._path = path
+    invocation: Invocation
+    path: str
+    where: str | None
+    below: bool
+    dry_run: bool
+    examples: tuple[TaskView, ...] = ()
 
-    @contextmanager
-    def shown(self) -> Iterator[Callable[[BulkProgress], None]]:
-        """Yield what takes the progress; turn Ctrl-C into `Interrupted`."""
-        with resumable(), chunk_display(f"looking at {self._path}") as show:
+    def run(self, act: Callable[..., int]) -> int:
+        """Act; return how many tasks were moved, or would be. Ctrl-C becomes `Interrupted`."""
+        with resumable(), chunk_display(f"looking at {self.path}") as show:
 
             def note(one: BulkProgress) -> None:
                 self.examples = one.examples
                 show(one.looked, one.of, f"{one.matched:,} match")
 
-            yield note
+            return act(where=self.where, below=self.below, dry_run=self.dry_run, on_progress=note)
 
-
-def write_dry_run(
-    invocation: Invocation,
-    path: str,
-    matched: int,
-    last: BulkDisplay,
-    *,
-    would: str,
-    where: str | None,
-    below: bool,
-) -> None:
-    """Write what a dry run has found, with a filter also examples.
-
-    would: what would happen to the tasks.
-    """
-    examples = [as_record(task) for task in last.examples]
-    record: dict[str, Any] = {"path": path, "tasks": matched, "dry_run": True}
-    if where is not None:
-        record["examples"] = examples
-    lines = [f"{counted(matched, 'task')} of {path} {would}; nothing was changed."]
-    lines += [
-        one_line(f"  {one['campaign']}  {one['key']}  {one['status']}, attempt {one['attempt']}")
-        for one in examples
-    ]
-    if where is not None and matched > len(examples):
-        extent = "" if below else " --no-below"
-        lines.append(f"All: taskq tasks {path}{extent} --where {shlex.quote(one_line(where))}")
-    write_record(invocation.output, record, "\n".join(lines))
+    def write(self, moved: int, *, done: str, would: str) -> None:
+        """Write what was done, or would be; of a dry run with a filter also examples."""
+        record: dict[str, Any] = {"path": self.path, "tasks": moved, "dry_run": self.dry_run}
+        tasks = f"{counted(moved, 'task')} of {self.path}"
+        lines = [f"{tasks} {would}; nothing was changed." if self.dry_run else f"{tasks} {done}."]
+        if self.dry_run and self.where is not None:
+            record["examples"] = [as_record(task) for task in self.examples]
+            lines += [
+                one_line(f"  {one.campaign}  {one.key}  {one.status}, attempt {one.attempt}")
+                for one in self.examples
+            ]
+            if moved > len(self.examples):
+                extent = "" if self.below else " --no-below"
+                where = shlex.quote(one_line(self.where))
+                lines.append(f"All: taskq tasks {self.path}{extent} --where {where}")
+        write_record(self.invocation.output, record, "\n".join(lines))
 
 
 SHOWN = 6
@@ -107,7 +98,7 @@ def explain_no_such_class(client: Client, path: str, error_class: str) -> str:
 
 
 _CHUNK: Final = 200
-#: Statuses in which the last attempt tells why a task is where it is.
+#: Statuses in which the last attempt shows why a task is where it is.
 _ENDED: Final = frozenset({"failed", "delayed", "waiting"})
 _OF_ATTEMPTS: Final = re.compile(r"\b(host|site|class|error|exit_code)\b")
 
@@ -146,7 +137,7 @@ def tasks(
       taskq tasks /demo --status failed --limit 20
       taskq tasks /demo --where 'host = "n17" and state = "failed"'
     """
-    verbs.check_choice(keys or None, where)
+    Choice(keys or None, where)  # not both
     with invocation.reader() as client:
         found = client.campaign(path).tasks(status, where=where, below=below)
         records: Iterator[Record]
@@ -158,14 +149,18 @@ def tasks(
             *campaign_column(client, path, below=below),
             Column("key"),
             Column("status"),
-            Column("progress", _progress, gives_way=True),
+            Column(
+                "progress",
+                lambda one: progress(one["progress"], one["progress_note"]),
+                gives_way=True,
+            ),
             Column("attempt"),
             Column("failures"),
             Column("losses"),
             Column("priority"),
-            Column("since", _since),
+            Column("since", lambda one: one["claimed_at"] or one["last"].get("ended_at")),
             Column("due", lambda one: one["due_at"] if one["status"] == "delayed" else None),
-            Column("host", _host),
+            Column("host", lambda one: one["host"] or one["last"].get("host")),
             Column("class", lambda one: one["last"].get("error_class")),
             Column("payload", lambda one: as_json(one["payload"]), gives_way=True),
         ]
@@ -187,10 +182,8 @@ def tasks(
 @path_argument(metavar="CAMPAIGN")
 @click.option(
     "--status",
-    type=click.Choice(["failed", "cancelled", "delayed"]),
-    default="failed",
-    show_default=True,
-    help="Tasks in this status.",
+    type=click.Choice(RETRIABLE),
+    help="Tasks in this status. [default: the only one that --where allows, or failed]",
 )
 @click.option(
     "--error-class",
@@ -208,7 +201,7 @@ def retry(
     invocation: Invocation,
     *,
     path: str,
-    status: str,
+    status: str | None,
     error_class: str | None,
     keys: tuple[str, ...],
     where: str | None,
@@ -216,43 +209,35 @@ def retry(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Retry failed, cancelled or delayed tasks of CAMPAIGN and all below it.
+    """Retry failed, cancelled, delayed or done tasks in and below CAMPAIGN.
 
-    Their failures count from zero again, and any host may have them. Delayed tasks do not wait for
-    their backoff. Cancelled campaigns below are left out. Without --key,
-    --where and --error-class, the command asks first.
+    Their failures count from zero again, and any host may get them. Delayed tasks do not wait for
+    their backoff. Results of done tasks are withdrawn: they stay in `taskq logs`, and other
+    hosts get these tasks first. Cancelled campaigns below are left out. For done tasks, and without
+    --key, --where and --error-class, the command asks first.
 
     Examples:
       taskq retry /demo --error-class time-limit
+      taskq retry /demo --where 'host = "n17" and status = done'
       taskq retry /demo --where 'error ~ "timeout" and host = "n17"' --dry-run
     """
-    last = BulkDisplay(path)
+    bulk = Bulk(invocation, path, where, below, dry_run)
+    status = verbs.status_to_retry(status, where)
     with invocation.client() as client:
         campaign = client.campaign(path)
-        again = partial(
-            campaign.retry,
-            status=status,
-            error_class=error_class,
-            keys=keys or None,
-            where=where,
-            below=below,
-        )
-        named = keys or error_class or where is not None
-        if not (dry_run or yes or named) and (found := again(dry_run=True)):
+        again = partial(campaign.retry, status=status, error_class=error_class, keys=keys or None)
+        named = (keys or error_class or where is not None) and status != "done"
+        if not (dry_run or yes or named) and (
+            found := again(where=where, below=below, dry_run=True)
+        ):
             what = counted(found, f"{status} task")
-            confirm(f"Retry {what} of {_extent(path, below=below)}?", yes=yes)
-        with last.shown() as show:
-            moved = again(dry_run=dry_run, on_progress=show)
+            loses = " Their results are withdrawn." if status == "done" else ""
+            confirm(f"Retry {what} of {_extent(path, below=below)}?{loses}", yes=yes)
+        moved = bulk.run(again)
         why = (
             explain_no_such_class(client, path, error_class) if error_class and not moved else None
         )
-    if dry_run:
-        write_dry_run(
-            invocation, path, moved, last, would="would be tried again", where=where, below=below
-        )
-    else:
-        text = f"{counted(moved, 'task')} of {path} will be tried again."
-        write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)
+    bulk.write(moved, done="will be tried again", would="would be tried again")
     if why is not None:
         click.echo(why, err=True)
 
@@ -286,23 +271,14 @@ def cancel(
       taskq cancel /demo --where 'payload.charge != 0' --dry-run
       taskq campaign cancel /demo --yes
     """
-    last = BulkDisplay(path)
+    bulk = Bulk(invocation, path, where, below, dry_run)
     with invocation.client() as client:
         campaign = client.campaign(path)
         if not (dry_run or keys or where is not None):
             unfinished = counted(campaign.status(below=below).unfinished, "unfinished task")
             confirm(f"Cancel {_extent(path, below=below)}, with {unfinished}?", yes=yes)
-        with last.shown() as show:
-            moved = campaign.cancel(
-                keys or None, where=where, below=below, dry_run=dry_run, on_progress=show
-            )
-    if dry_run:
-        write_dry_run(
-            invocation, path, moved, last, would="would be cancelled", where=where, below=below
-        )
-        return
-    text = f"{counted(moved, 'task')} of {path} cancelled."
-    write_record(invocation.output, {"path": path, "tasks": moved, "dry_run": False}, text)
+        moved = bulk.run(partial(campaign.cancel, keys or None))
+    bulk.write(moved, done="cancelled", would="would be cancelled")
 
 
 def _with_last(client: Client, records: Iterator[Record], seen: list[Record]) -> Iterator[Record]:
@@ -319,18 +295,6 @@ def _with_last(client: Client, records: Iterator[Record], seen: list[Record]) ->
             rows = client.queries.rows("last_attempts", campaign=campaign, tasks=tasks)
             last |= {row["task_id"]: row for row in rows}
         yield from (dict(one) | {"last": last.get(one["task_id"], {})} for one in chunk)
-
-
-def _since(task: Record) -> Any:
-    return task["claimed_at"] or task["last"].get("ended_at")
-
-
-def _host(task: Record) -> Any:
-    return task["host"] or task["last"].get("host")
-
-
-def _progress(task: Record) -> str:
-    return progress(task["progress"], task["progress_note"])
 
 
 def _extent(path: str, *, below: bool) -> str:

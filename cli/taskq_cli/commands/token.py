@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TextIO, get_args
 
 import click
 
-from taskq.db.tokens import DAYS, Kind
+from taskq.db.tokens import DAYS, Kind, Token
 from taskq.model.errors import Conflict, NotFound, UsageError
 from taskq.model.version import VERSION
-from taskq.model.words import counted, instant
+from taskq.model.words import command, counted, instant
 from taskq.pilots.agent_file import checksum_line
 from taskq_cli.display.output import Column, as_record, write_record, write_records
 from taskq_cli.invocation import Invocation
@@ -40,12 +41,13 @@ def token() -> None:
 
 @token.command()
 @click.argument("name")
-@click.option("--site", is_flag=True, help="For the agents of a site.")
-@click.option("--manager", is_flag=True, help="For people who watch, steer and seed campaigns.")
 @click.option(
-    "--submitter", is_flag=True, help="For managers who also create and change campaigns."
+    "--kind",
+    type=click.Choice(get_args(Kind)),
+    required=True,
+    help="For whom: the agents of a site; managers, who watch, steer and seed campaigns; "
+    "submitters, who also create and change them; picklers, who also send functions by value.",
 )
-@click.option("--pickler", is_flag=True, help="For submitters who also send functions by value.")
 @campaign_option(
     "paths",
     multiple=True,
@@ -62,6 +64,7 @@ def token() -> None:
 )
 @click.option(
     "--uses",
+    "max_uses",
     type=click.IntRange(1, _MOST_USES),
     metavar="N",
     help="Sessions that the token can open. [default: any number]",
@@ -74,7 +77,8 @@ def token() -> None:
     help="Network of the agents, such as 192.0.2.0/24. May be repeated. [default: anywhere]",
 )
 @click.option(
-    "--at-site",
+    "--site",
+    "at_site",
     metavar="SITE",
     help="Site of the agents, for bans and limits. [default: the agents' --site, else NAME]",
 )
@@ -87,7 +91,7 @@ def token() -> None:
 @click.option(
     "--to",
     type=click.Path(path_type=Path),
-    metavar="FILE",
+    metavar="DEST",
     help="Write the token to a new file that only its owner can read, not to standard output.",
 )
 @shared_options
@@ -95,39 +99,26 @@ def create(
     invocation: Invocation,
     *,
     name: str,
+    kind: Kind,
     paths: tuple[str, ...],
     expires_s: float,
-    uses: int | None,
-    networks: tuple[str, ...],
-    at_site: str | None,
-    max_output_bytes: int | None,
     to: Path | None,
-    **kinds: bool,
+    **limits: Any,
 ) -> None:
     """Create a token, and print it once.
 
     Nobody can show it again: the database stores only a hash. `list` and `revoke` use NAME.
 
     Example:
-      taskq token create cluster-b --site --campaign /demo --expires-in 7d --to cluster-b.token
+      taskq token create cluster-b --kind site --campaign /demo --expires-in 7d --to cluster-b.token
     """
-    given = [kind for kind in get_args(Kind) if kinds[kind]]
-    if len(given) != 1:
-        raise UsageError(f"give the kind of the token: one of --{', --'.join(get_args(Kind))}")
-    kind: Kind = given[0]
     with invocation.client() as client, _new_file(to) as file:
         for path in paths:
             client.campaign(path)  # raises an error that proposes a similar path
-        text, made = client.tokens.create(
-            kind,
-            name,
-            paths,
-            days=expires_s / _DAY_S,
-            max_uses=uses,
-            networks=networks,
-            max_output_bytes=max_output_bytes,
-            at_site=at_site,
-        )
+        try:
+            text, made = client.tokens.create(kind, name, paths, days=expires_s / _DAY_S, **limits)
+        except Conflict:
+            raise Conflict(_rotation(client.tokens.list(), name)) from None
         if file is not None:
             file.write(f"{text}\n")
     record = as_record(made)
@@ -143,6 +134,23 @@ def create(
             f"  echo '{checksum_line()}' | sha256sum --check",
             err=True,
         )
+
+
+def _rotation(tokens: Sequence[Token], name: str) -> str:
+    """Return how to replace a token whose name is taken."""
+    taken = {one.name for one in tokens if one.state != "revoked"}
+    old = next(one for one in tokens if one.name == name and one.state != "revoked")
+    revoke = command("token", "revoke", name)
+    if old.state != "valid":
+        return f"there is a token {name}, which is {old.state}: `{revoke}`, then create it again"
+    free = next(f"{name}-{n}" for n in itertools.count(2) if f"{name}-{n}" not in taken)
+    words = ["--kind", old.kind, *(["--site", old.at_site or name] * (old.kind == "site"))]
+    words += [word for path in old.paths for word in ("--campaign", path)]
+    create = command("token", "create", *words, "--to", f"{free}.token", names=[free])
+    return (
+        f"there is a token {name}; to replace it: `{create}`, give that to its users, then "
+        f"`{revoke}`, which ends its sessions"
+    )
 
 
 @token.command("list")

@@ -38,7 +38,7 @@ def traces() -> None:
 @path_argument(metavar="CAMPAIGN")
 @click.option(
     "--to",
-    metavar="URL",
+    metavar="DEST",
     required=True,
     envvar="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     help="Receiver of OTLP over HTTP, such as http://HOST:4318.",

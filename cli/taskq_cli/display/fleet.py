@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from taskq.diagnosis.bans import PlaceKind
-from taskq.diagnosis.places import Place
-from taskq.diagnosis.sample import SampleSize
 from taskq.model.views import LeftAgent
 from taskq.model.words import beginning, counted, duration, percent
 from taskq_cli.display.output import Column, Record, as_record
 from taskq_cli.display.text import one_line
+
+if TYPE_CHECKING:  # `status` shows agents, and imports no diagnosis of hosts
+    from taskq.diagnosis.bans import PlaceKind
+    from taskq.diagnosis.places import Place
+    from taskq.diagnosis.sample import SampleSize
 
 
 def place_record(one: Place) -> dict[str, Any]:
@@ -74,6 +76,9 @@ def elsewhere(one: Record) -> str:
 def _state(one: Record) -> str:
     """Return what is the matter with agents of a place."""
     states = [f"banned: {one['banned']}"] if one["ban"] else []
+    if one["gone"] and not one["ban"]:
+        states.append(one["gone"])
+    states += [f"warns: {word}" for word in one["warnings"]]
     if one["apart"]:
         states.append(f"{counted(len(one['apart']), 'bad host')}: {', '.join(one['apart'][:3])}")
     states += [f"{one[what]:,} {what}" for what in ("slowed", "draining", "silent") if one[what]]
@@ -87,7 +92,7 @@ _SHOWN_CHARS: Final = 200
 
 
 def is_late(silent_s: float, lease_s: float) -> bool:
-    """Tell whether an agent is silent for longer than one that lives: two heartbeats, and more."""
+    """Return whether an agent is silent for more than two heartbeats, unlike one that lives."""
     return silent_s > lease_s / 2
 
 
@@ -95,7 +100,7 @@ def summarize_left_agents(left: Sequence[LeftAgent]) -> str:
     """Return how many agents left within the last hour, with the most frequent reasons first."""
     reasons = Counter(_reason(one) for one in left)
     named = [
-        text if times == len(left) == 1 else f"{times:,} {text}"
+        text if times == len(left) else f"{text} ({times:,})"
         for text, times in reasons.most_common(_REASONS)
     ]
     more = len(left) - sum(times for _, times in reasons.most_common(_REASONS))

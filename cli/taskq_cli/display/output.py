@@ -94,6 +94,13 @@ def facts(pairs: Mapping[str, object]) -> str:
     )
 
 
+def paragraph(text: str, commands: Iterable[str] = (), mark: str = "") -> str:
+    """Return a text folded for the terminal, with commands below it that can be pasted whole."""
+    folded = render.as_text(render.paragraph(mark, one_line(text)))
+    margin = " " * (len(mark) or 2)
+    return folded + "".join(f"{margin}$ {one_line(one)}\n" for one in commands)
+
+
 def _write_table(records: Iterator[Record], columns: Sequence[Column], limit: int) -> None:
     shown = list(islice(records, limit))
     if not shown:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from taskq import Campaign, Client
+from taskq.diagnosis.forecast import Forecast
 from taskq.model.seed import STATUSES
 from taskq.model.views import AgentView, Hedges, LeftAgent, LeftOver, Refusals, Status
-from taskq.model.words import beginning, command, counted, duration
+from taskq.model.words import beginning, command, counted, duration, rate
 from taskq_cli.display.fleet import MAX_LEFT_AGENTS, is_late, summarize_left_agents
 from taskq_cli.display.output import as_record
 from taskq_cli.display.text import one_line
@@ -174,6 +175,13 @@ class Overview:
                 f"{duration(one.first_run_s)} ago"
             )
         return text
+
+
+def pace_lines(forecast: Forecast) -> list[str]:
+    """Return the lines about the rate and the end of a campaign; none if nothing is known."""
+    pace, ends = forecast.pace, forecast.text()
+    lines = [] if pace is None else [f"pace       {rate(pace.per_s)} {pace.over}"]
+    return [*lines, f"ETA        {ends}"] if ends else lines
 
 
 def resume_commands(paths: list[str]) -> str:

@@ -11,9 +11,9 @@ from taskq import Client
 from taskq.model.errors import NotFound
 from taskq.model.views import PilotView
 from taskq.model.words import duration
-from taskq.pilots.drivers import make_driver, script_of
-from taskq.pilots.pilot_file import DescribedPilot
-from taskq.pilots.settings import SETTINGS, pilot_settings
+from taskq.pilots.drivers import make_driver, program
+from taskq.pilots.pilot_file import DescribedPilot, pilot_settings
+from taskq.pilots.settings import SETTINGS
 from taskq_cli.display.output import Column, as_record, facts, write_record
 from taskq_cli.display.text import printable
 
@@ -36,10 +36,11 @@ def described(pilot: PilotView) -> str:
 
 
 def script_for(pilot: PilotView) -> str:
-    """Return the script of a pilot's job, numbered 1 if it has had none."""
+    """Return the script of a pilot's first job, or of its first array."""
     settings = pilot_settings(pilot.driver, pilot.settings)
-    driver = make_driver(pilot, settings, os.environ)
-    return script_of(pilot, 1, driver)
+    name, count = f"taskq-{pilot.name}-{pilot.key}-1", min(settings.array, settings.most)
+    names = [name] if count == 1 else [f"{name}_{n}" for n in range(count)]
+    return make_driver(pilot, settings, os.environ).script(names, pilot.path, program())
 
 
 def imagined(one: DescribedPilot) -> PilotView:

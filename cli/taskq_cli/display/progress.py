@@ -14,7 +14,6 @@ import click
 from taskq.model.words import duration, rate
 from taskq_cli.display import render
 
-RATE_WINDOW_S: Final = 60.0
 LINE_INTERVAL_S: Final = 10.0
 WINDOW_S: Final = 10.0
 
@@ -22,7 +21,7 @@ WINDOW_S: Final = 10.0
 class RateMeter:
     """The rate at which a count grew within the window, or since the first count if later."""
 
-    def __init__(self, window_s: float = RATE_WINDOW_S) -> None:
+    def __init__(self, window_s: float) -> None:
         self._window_s = window_s
         self._seen: deque[tuple[float, int]] = deque()
 
@@ -43,15 +42,6 @@ class RateMeter:
             return None
         (began, first), (now, last) = self._seen[0], self._seen[-1]
         return (last - first) / (now - began) if now > began else None
-
-    def counted(self) -> int:
-        """Return how much the count grew within the window."""
-        return self._seen[-1][1] - self._seen[0][1] if self._seen else 0
-
-    def eta_s(self, remaining: int) -> float | None:
-        """Return the seconds until `remaining` more are counted; None while the rate is 0."""
-        per_s = self.per_s()
-        return remaining / per_s if per_s else None
 
 
 #: Shows what share of the work is done, None if unknown, and a text.

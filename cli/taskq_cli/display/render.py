@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TextIO, TypeAlias
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -258,7 +258,7 @@ def cells(text: str) -> int:
 
 
 def is_number(cell: str) -> bool:
-    """Tell whether a cell of a table has a number, or nothing."""
+    """Return whether a cell of a table has a number, or nothing."""
     text = cell.removesuffix(" %").replace(",", "").replace(".", "", 1).lstrip("-")
     return not cell or text.isdecimal()
 
@@ -271,7 +271,10 @@ class _Paragraph:
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[Text]:
         margin = cell_len(self._first)
-        lines = folded(self._text, max(options.max_width - margin, 1))
+        width = max(options.max_width - margin, 1)
+        # A word that is wider than a line is broken behind the margin too.
+        lines = folded(self._text, width)
+        lines = [part for line in lines for part in chop_cells(line, width) or [line]]
         for number, line in enumerate(lines):
             yield Text((" " * margin if number else self._first) + line, overflow="fold")
 
@@ -284,19 +287,32 @@ class _Bar:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         width = min(BAR_WIDTH, options.max_width)
-        total = sum(self._counts.values())
-        lengths = {
-            status: max(1, round(count * width / total)) if count else 0
-            for status, count in self._counts.items()
-        }
-        if total:
-            longest = max(lengths, key=lengths.__getitem__)
-            lengths[longest] += width - sum(lengths.values())
+        lengths = _lengths(self._counts, width)
         bar = Text(no_wrap=True)
         for status, length in lengths.items():
             colour, mark = _LOOKS[status]
             bar.append(mark * length, colour)
-        yield bar if total else Text("·" * width, "dim")
+        yield bar if lengths else Text("·" * width, "dim")
+
+
+def bar(counts: Mapping[str, int], width: int) -> str:
+    """Return a bar without colours; empty without tasks."""
+    lengths = _lengths({status: counts.get(status, 0) for status in _LOOKS}, width)
+    return "".join(_LOOKS[status][1] * length for status, length in lengths.items())
+
+
+def _lengths(counts: Mapping[str, int], width: int) -> dict[str, int]:
+    """Return the length of each part of a bar; none without tasks."""
+    total = sum(counts.values())
+    if not total:
+        return {}
+    lengths = {
+        status: max(1, round(count * width / total)) if count else 0
+        for status, count in counts.items()
+    }
+    longest = max(lengths, key=lengths.__getitem__)
+    lengths[longest] += width - sum(lengths.values())
+    return lengths
 
 
 class _Counts:

@@ -39,7 +39,7 @@ def safe_json(text: str) -> str:
 
 
 def most_common(counts: Counter[str], shown: int) -> str:
-    """Return the most frequent names with their counts, and how many there are besides."""
+    """Return the most frequent names with their counts, and how many others there are."""
     named = [f"{one_line(name) or '(none)'} ({n:,})" for name, n in counts.most_common(shown)]
     more = len(counts) - len(named)
     return f"{', '.join(named)}{f' and {more:,} more' if more else ''}"

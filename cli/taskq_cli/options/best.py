@@ -60,7 +60,7 @@ def ranking_options(note: str = "", *, shares: bool = True) -> Decorator:
 group_option: Final = click.option(
     "--group",
     metavar="FIELD",
-    help="Of results with the same value here, such as payload.smiles, take only the best.",
+    help="Take only the best of the results with the same value here, such as payload.smiles.",
 )
 
 
@@ -104,7 +104,9 @@ class BestOptions:
         self._parsed = parsed
         if self.path is None:
             if self._so_far or self.live or any(parsed[name] is not None for name in _NAMES[1:5]):
-                raise UsageError("--best, --by, --lowest, --group, --so-far, --live: with --from")
+                raise UsageError(
+                    "--best, --by, --lowest, --group, --so-far and --live go with --from"
+                )
             return
         if parsed["best"] is None:
             raise UsageError(f"--from needs --best, such as {_EXAMPLE}")

@@ -84,7 +84,7 @@ def spec_options(command: Callable[..., Any]) -> Any:
 def _param(text: str) -> tuple[str, int | float | str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
-        raise UsageError(f"--param {text!r} must read NAME=VALUE, as exhaustiveness=8")
+        raise UsageError(f"--param {text!r} must read NAME=VALUE, such as exhaustiveness=8")
     return name, number_or_text(value)
 
 

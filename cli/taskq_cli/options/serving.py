@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import logging
 import sys
@@ -18,6 +17,7 @@ from taskq.dispatch.direct import LEASE_S
 from taskq.front.address import FrontAddress
 from taskq.model.errors import ExtraMissing, UsageError
 from taskq_agent import streams
+from taskq_agent.http.gateways import is_loopback
 from taskq_cli.display.text import one_line
 from taskq_cli.options.shared import Decorator, time_option, together
 
@@ -27,14 +27,45 @@ verbosity_options: Final = together(
 )
 
 
-#: Add `--tls-cert` and `--tls-key`; the command gets both or neither.
+#: Add `--tls-cert`, `--tls-key` and `--plain`; `check_tls` checks them.
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 tls_options: Final = together(
     click.option("--tls-cert", type=_FILE, metavar="FILE", help="Certificate and chain, in PEM."),
     click.option(
-        "--tls-key", type=_FILE, metavar="FILE", help="Its key. Both are read again when changed."
+        "--tls-key",
+        type=_FILE,
+        metavar="FILE",
+        help="Private key of the certificate. Both files are read again when they change.",
+    ),
+    click.option(
+        "--plain",
+        is_flag=True,
+        help="Serve other machines without TLS: others on the network can read tokens, and replace "
+        "the agent file that a gateway serves.",
     ),
 )
+_MOST_PORT: Final = 65_535
+
+
+def _place(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > _MOST_PORT:
+        raise click.BadParameter(
+            f"{listen!r} must be an address and a port, such as 127.0.0.1:8443."
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def listen_option(default: str) -> Decorator:
+    """Add `--listen`; the command gets the pair of host and port."""
+    return click.option(
+        "--listen",
+        type=_place,
+        default=default,
+        show_default=True,
+        metavar="ADDRESS:PORT",
+        help="Where to listen; port 0 means any free one, which goes to standard output.",
+    )
 
 
 def lease_option(least_s: float) -> Decorator:
@@ -62,14 +93,6 @@ def check_tls(host: str, cert: Path | None, key: Path | None, *, plain: bool, ag
             f"at {host} tokens would be sent in the clear; give --tls-cert and --tls-key, "
             f"listen at 127.0.0.1 behind a proxy that ends TLS, or give --plain{there}"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def log_to_stderr(*, verbose: bool, quiet: bool) -> None:

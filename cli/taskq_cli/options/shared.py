@@ -223,12 +223,11 @@ _OUTPUT: Final = click.option(
     type=OutputType(),
     help="Output format. [default: table]",
 )
-#: Adds `--output`, `--dsn` and `--url`; the command gets the `Invocation` as its first argument.
-shared_options: Final = together(
-    _OUTPUT, _DSN, _URL, click.make_pass_decorator(Invocation, ensure=True)
-)
-#: Adds `--dsn` alone, for commands that write no records.
-dsn_option: Final = together(_DSN, click.make_pass_decorator(Invocation, ensure=True))
+#: Adds `--dsn` and `--url`, for commands that write no records or have an output of their own; the
+#: command gets the `Invocation` as its first argument.
+connection_options: Final = together(_DSN, _URL, click.make_pass_decorator(Invocation, ensure=True))
+#: Adds `--output`, too.
+shared_options: Final = together(_OUTPUT, connection_options)
 _reading: Final = together(
     click.option(
         "--read-dsn",
@@ -248,9 +247,10 @@ _reading: Final = together(
         f"[default: {MOST_BEHIND_S:g}s]",
     ),
 )
-#: Those of `shared_options` or `dsn_option`, with `--read-dsn`, for commands that use `reader`.
+#: Those of `shared_options` or `connection_options`, with `--read-dsn`, for commands that use
+#: `reader`.
 reading_options: Final = together(_reading, shared_options)
-dsn_reading_options: Final = together(_reading, dsn_option)
+connection_reading_options: Final = together(_reading, connection_options)
 yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 blobs_option: Final = click.option(
     "--blobs",

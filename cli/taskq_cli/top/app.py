@@ -18,10 +18,12 @@ from taskq import Client
 from taskq.db.address import Row as Found
 from taskq.diagnosis.campaign_tree import CampaignNode, Tree, usual_levels
 from taskq.diagnosis.servers import read_servers
-from taskq.diagnosis.shared_readings import Readings, in_thread
+from taskq.diagnosis.shared_readings import Readings
 from taskq.diagnosis.ticker import Ticker
 from taskq.model.errors import TaskqError
+from taskq.model.pauses import in_thread
 from taskq.model.words import counted, duration
+from taskq_cli.display import render
 from taskq_cli.display.text import one_line
 from taskq_cli.top.panels import Opening, Panels, Subject, tree_line, tree_panel
 from taskq_cli.top.screens import (
@@ -40,6 +42,11 @@ UPKEEP_S: Final = 10.0
 NOTICE_S: Final = 15.0
 
 
+#: Rows for the chosen campaign at least, and rows of all other parts apart from the tree's own.
+_ABOUT: Final = 2
+_FRAME: Final = 6
+
+
 class TopApp(App[None]):
     """The queue on a full screen. path: the campaign at the top of the tree."""
 
@@ -55,7 +62,6 @@ class TopApp(App[None]):
         scrollbar-color: ansi_bright_black; scrollbar-background: ansi_default;
         scrollbar-color-active: ansi_default; scrollbar-size: 0 1;
     }
-    #about { height: 2; }
     #servers { height: auto; max-height: 1; }
     .message { height: auto; max-height: 3; text-style: bold; }
     .asked { border: solid ansi_default; width: 90%; max-width: 70; height: auto; padding: 0 1; }
@@ -72,16 +78,16 @@ class TopApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
         Binding("question_mark", "keys", "Keys", key_display="?"),
-        Binding("e", "explain", "Explain"),
+        Binding("e", "open('explanation')", "Explain"),
         Binding("p", "pause", "Pause"),
         Binding("r", "retry", "Retry"),
-        Binding("f", "failures", "Failures"),
-        Binding("h", "places('host')", "Hosts"),
-        Binding("s", "places('site')", "Sites"),
-        Binding("a", "agents", "Agents"),
+        Binding("f", "open('failures')", "Failures"),
+        Binding("h", "open('hosts')", "Hosts"),
+        Binding("s", "open('sites')", "Sites"),
+        Binding("a", "open('agents')", "Agents"),
         Binding("t", "task", "Task", show=False),
-        Binding("g", "servers", "Gateways", show=False),
-        Binding("o", "owners", "Owners", show=False),
+        Binding("g", "open('servers')", "Gateways", show=False),
+        Binding("o", "open('owners')", "Owners", show=False),
         Binding("plus,minus", "levels", "Levels", show=False),
     ]
 
@@ -205,7 +211,12 @@ class TopApp(App[None]):
     def _show_about(self) -> None:
         node = self._chosen()
         about = self.screen_stack[0].query_one("#about", TextBox)
-        about.show_text("" if node is None else tree_line(node), folded=True)
+        text = "" if node is None else tree_line(node)
+        lines = len(render.folded(text, max(self.size.width, 1)))
+        # Rows that the tree leaves blank show the rest of a reason.
+        blank = self.size.height - self.screen_stack[0].query_one("#tree", Rows).row_count - _FRAME
+        about.styles.height = max(_ABOUT, min(lines, blank))
+        about.show_text(text, folded=True)
 
     def _chosen(self) -> CampaignNode | None:
         row = self.screen_stack[0].query_one("#tree", Rows).chosen
@@ -245,29 +256,9 @@ class TopApp(App[None]):
         """Show all keys with what they do."""
         self.push_screen(KeysScreen())
 
-    def action_explain(self) -> None:
-        """Open why a campaign or a task does not run."""
-        self._open(self._panels.explanation(self._subject()))
-
-    def action_failures(self) -> None:
-        """Open whose fault failures are."""
-        self._open(self._panels.failures(self._subject().path))
-
-    def action_places(self, kind: str) -> None:
-        """Open the comparison of hosts or sites."""
-        self._open(self._panels.places("host" if kind == "host" else "site", self._subject().path))
-
-    def action_agents(self) -> None:
-        """Open the agents that serve a campaign."""
-        self._open(self._panels.agents(self._subject().path))
-
-    def action_servers(self) -> None:
-        """Open the gateways, and the database's server."""
-        self._open(self._panels.servers(self._subject().path))
-
-    def action_owners(self) -> None:
-        """Open the owners of a campaign and of all below it."""
-        self._open(self._panels.owners(self._subject().path))
+    def action_open(self, what: str) -> None:
+        """Open what there is about a campaign or a task: see `Panels.about`."""
+        self._open(self._panels.about(what, self._subject()))
 
     def action_task(self) -> None:
         """Ask for the key of a task, and open it."""

@@ -11,15 +11,19 @@ from typing import Final
 from taskq import Client
 from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.campaign_tree import CampaignNode, Tree, node_texts
+from taskq.diagnosis.facts import read_facts
+from taskq.diagnosis.fleet import Fleet
+from taskq.diagnosis.odd_results import kept_odd_results
 from taskq.diagnosis.places import Place
 from taskq.diagnosis.reasons import Explanation
+from taskq.diagnosis.rules import explain_campaign
 from taskq.diagnosis.servers import read_servers
 from taskq.model.errors import NotFound
 from taskq.model.views import AgentView, Attempt, FailureCause
 from taskq.model.words import as_json, command, counted, duration, instant, progress, rate
 from taskq_cli.display import render
 from taskq_cli.display.fleet import place_columns, place_record, sample_line
-from taskq_cli.display.overview import counts, shown_state
+from taskq_cli.display.overview import counts, pace_lines, shown_state
 from taskq_cli.display.text import one_line
 
 #: Rows and characters that are shown, and campaigns whose failed tasks are.
@@ -35,6 +39,8 @@ MOST_ASKED: Final = 50
 MOST_CAUSES: Final = 20
 #: Columns of a terminal from which the tree has one more.
 WIDE: Final = 100
+#: Width of a bar of tasks by status, in a narrow tree and in a wide one.
+_BARS: Final = (6, 12)
 #: Between two columns of a table.
 _PADDING: Final = 2
 _AGENTS: Final = ("agent", "host", "site", "working", "silent", "state", "campaign")
@@ -93,23 +99,35 @@ class Panels:
     def __init__(self, client: Client, tree: Callable[[], Tree]) -> None:
         self._client = client
         self._tree = tree
+        self._read_odd = kept_odd_results()
+        self._fleet = Fleet(client.queries, self._read_odd)
 
-    def servers(self, path: str) -> Opening:
-        """Return the gateways, and the database's server. path: what keys go on to act on."""
-        return Opening("gateways and database", Subject(path), self._servers)
+    def about(self, what: str, subject: Subject) -> Opening:
+        """Return one of the panels that keys open.
 
-    def owners(self, path: str) -> Opening:
-        """Return the owners of a campaign and all below it, with what their quotas allow."""
-        return Opening(f"owners in {path}", Subject(path), partial(self._owners, path))
+        explanation: why a campaign or a task does not run, or not faster. failures: whose fault
+        they are, and failed tasks. hosts, sites: those that serve a campaign, compared. agents:
+        those that serve it, longest silent first. owners: of it and all below it, with what their
+        quotas allow. servers: the gateways, and the database's server.
+        """
+        path = subject.path
+        if what == "explanation":
+            title = f"explain {path} {subject.key or ''}".rstrip()
+            return Opening(title, subject, partial(self._explanation, subject))
+        openings: dict[str, tuple[str, Callable[[], Panel]]] = {
+            "failures": (f"failures of {path}", partial(self._failures, path)),
+            "hosts": (f"hosts of {path}", partial(self._places, "host", path)),
+            "sites": (f"sites of {path}", partial(self._places, "site", path)),
+            "agents": (f"agents of {path}", partial(self._agents, path)),
+            "owners": (f"owners in {path}", partial(self._owners, path)),
+            "servers": ("gateways and database", self._servers),
+        }
+        title, read = openings[what]
+        return Opening(title, Subject(path), read)
 
     def campaign(self, path: str) -> Opening:
         """Return all about a campaign: counts, pace, why it does not run, failures."""
         return Opening(path, Subject(path), partial(self._campaign, path))
-
-    def explanation(self, subject: Subject) -> Opening:
-        """Return why a campaign or a task does not run, or not faster."""
-        title = f"explain {subject.path} {subject.key or ''}".rstrip()
-        return Opening(title, subject, partial(self._explanation, subject))
 
     def task(self, path: str, key: str) -> Opening:
         """Return a task with what has happened to it."""
@@ -135,21 +153,9 @@ class Panels:
             return False
         return True
 
-    def places(self, kind: PlaceKind, path: str) -> Opening:
-        """Return the hosts or sites that serve a campaign, compared."""
-        return Opening(f"{kind}s of {path}", Subject(path), partial(self._places, kind, path))
-
     def host(self, path: str, name: str) -> Opening:
         """Return a host with its agents that serve a campaign."""
         return Opening(f"host {name}", Subject(path), partial(self._host, path, name))
-
-    def agents(self, path: str) -> Opening:
-        """Return the agents that serve a campaign, longest silent first."""
-        return Opening(f"agents of {path}", Subject(path), partial(self._agents, path))
-
-    def failures(self, path: str) -> Opening:
-        """Return whose fault failures are, and failed tasks."""
-        return Opening(f"failures of {path}", Subject(path), partial(self._failures, path))
 
     def _servers(self) -> Panel:
         found = read_servers(self._client.queries)
@@ -181,21 +187,25 @@ class Panels:
         campaign = self._client.campaign(path)
         node = self._tree().nodes.get(path)
         status = campaign.status() if node is None else node.status
-        pace = campaign.pace(status)
+        forecast = campaign.forecast() if node is None else node.forecast
         lines = [] if node is None or not node.why else [f"why        {one_line(node.why)}"]
-        if pace is not None and status.unfinished:
-            eta = f", ETA {pace.eta()}" if status.state == "open" else ""
-            lines.append(f"pace       {rate(pace.per_s)}{eta}")
+        if status.unfinished:
+            lines += pace_lines(forecast)
         if (owner := self._client.owners.of(path)) is not None:
             lines.append(f"owner      {one_line(owner)}")
         if status.failures or status.losses:
             lines.append(f"attempts   {status.failures:,} failed, {status.losses:,} lost")
         title = f"{one_line(path)}  {shown_state(status)}"
-        pictures = [render.campaign(title, counts(status), lines), *_reasons(campaign.explain())]
+        pictures = [render.campaign(title, counts(status), lines), *_reasons(self._explained(path))]
         return Panel(pictures, *self._failed_tasks(path))
 
     def _explanation(self, subject: Subject) -> Panel:
+        if subject.key is None:
+            return Panel(_reasons(self._explained(subject.path)))
         return Panel(_reasons(self._client.campaign(subject.path).explain(subject.key)))
+
+    def _explained(self, path: str) -> Explanation:
+        return explain_campaign(read_facts(self._client.queries, path, read_odd=self._read_odd))
 
     def _failed_tasks(self, path: str) -> tuple[Sequence[str], list[Row]]:
         nodes = [node.own for node in self._tree().within(path) if node.own.failed]
@@ -249,8 +259,7 @@ class Panels:
         return Panel(pictures, ["at", "what", "host", "detail"], rows[:MOST_ROWS])
 
     def _places(self, kind: PlaceKind, path: str) -> Panel:
-        fleet = self._client.fleet
-        places = fleet.hosts(path) if kind == "host" else fleet.sites(path)
+        places = self._fleet.hosts(path) if kind == "host" else self._fleet.sites(path)
         shown = {one.title: one for one in place_columns(kind)}
         # What matters most first: the rest may be beyond the edge of the screen.
         first = [kind, "state", "agents", "attempts", "failed", "run", "times", "use"]
@@ -273,7 +282,7 @@ class Panels:
         )
 
     def _host(self, path: str, name: str) -> Panel:
-        places = [one for one in self._client.fleet.hosts(path) if one.name == name]
+        places = [one for one in self._fleet.hosts(path) if one.name == name]
         columns = place_columns("host")
         facts = [
             f"{column.title:<9}  {text}"
@@ -309,14 +318,17 @@ class Panels:
 def tree_panel(nodes: Sequence[CampaignNode], width: int, opens: Callable[[str], Opening]) -> Panel:
     """Return campaigns as a table that fits a terminal of this width."""
     names = [*_TEXTS] if width >= WIDE else [name for name in _TEXTS if name != "waiting"]
+    titles = [_TEXTS[name] for name in names]
+    bar = _BARS[width >= WIDE]
     least = min((node.depth for node in nodes), default=0)
     others = []
     for node in nodes:
         texts = dict(node_texts(node))
+        texts["share"] = f"{render.bar(counts(node.status), bar)} {texts['share']:>7}".strip()
         if node.why or node.status.finished:
             texts["eta"] = shown_state(node.status)
         others.append([texts[name] for name in names])
-    widths = [max(map(len, column)) for column in zip(_titles(names), *others, strict=True)]
+    widths = [max(map(len, column)) for column in zip(titles, *others, strict=True)]
     room = max(width - sum(widths) - _PADDING * (len(widths) + 1), render.MIN_WIDTH)
     rows = []
     for node, cells in zip(nodes, others, strict=True):
@@ -324,11 +336,7 @@ def tree_panel(nodes: Sequence[CampaignNode], width: int, opens: Callable[[str],
         name = path if not indent else path.rpartition("/")[2]
         label = indent + render.shortened(one_line(name), max(room - len(indent), 1))
         rows.append(Row(path, [label.ljust(room), *cells], opens(path)))
-    return Panel(titles=["campaign", *_titles(names)], rows=rows)
-
-
-def _titles(names: Sequence[str]) -> list[str]:
-    return [_TEXTS[name] for name in names]
+    return Panel(titles=["campaign", *titles], rows=rows)
 
 
 def tree_line(node: CampaignNode) -> str:
@@ -336,8 +344,8 @@ def tree_line(node: CampaignNode) -> str:
     status = node.status
     parts = [f"{status.path}  {shown_state(status)}", f"{counted(status.total, 'task')}"]
     parts += [f"{status.delayed:,} delayed"] if status.delayed else []
-    if node.pace is not None and status.unfinished and not node.why:
-        parts.append(f"ETA {node.pace.eta()}")
+    if status.unfinished and (ends := node.forecast.text()):
+        parts.append(f"ETA {ends}")
     if node.why:
         parts.append(node.why)
     return one_line("; ".join(parts))
@@ -383,7 +391,7 @@ def _paragraphs(texts: Iterable[str]) -> list[render.Picture]:
 
 
 def _commands(commands: Iterable[str]) -> list[render.Picture]:
-    return [render.paragraph("", f"   $ {one_line(one)}") for one in commands]
+    return [render.paragraph("   $ ", one_line(one)) for one in commands]
 
 
 def _safe(cells: Iterable[str]) -> list[str]:

@@ -140,7 +140,7 @@ class OpenedScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "app.leave", "Back", key_display="esc"),
         Binding("tab", "app.focus_next", "Other part", show=False),
-        Binding("a", "app.agents", "Agents", show=False),  # there is no room for its name
+        Binding("a", "app.open('agents')", "Agents", show=False),  # there is no room for its name
     ]
 
     def __init__(self, opening: Opening, readings: Readings) -> None:

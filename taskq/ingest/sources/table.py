@@ -78,7 +78,7 @@ def _header(name: str, row: list[str], options: SourceOptions) -> list[str]:
         if column is not None and column not in header:
             raise UsageError(
                 f"{name} has no column {column!r} to take the {role} from; "
-                f"its columns are: {', '.join(header)}; name one by --{role}"
+                f"its columns are: {', '.join(header)}; name one by --{role}-field"
             )
     return header
 

@@ -44,19 +44,20 @@ class Driver(Protocol):
         """
         ...
 
-    def script(self, name: str, path: str, program: Sequence[str]) -> str:
-        """Return the exact text that a job is submitted with; it holds no secret.
+    def script(self, names: Sequence[str], path: str, program: Sequence[str]) -> str:
+        """Return the exact text that jobs are submitted with; it holds no secret.
 
-        name: of the job and its agent. path: the campaign that it serves. program: words that start
-        `taskq` here, for a direct agent.
+        names: of the jobs and their agents, as `begin_pilot_jobs.sql` gives them; several only if
+        the driver has the setting `array`. path: the campaign that they serve. program: words that
+        start `taskq` here, for a direct agent.
         """
         ...
 
-    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
-        """Submit a job, and return how the batch system knows it.
+    def submit(self, names: Sequence[str], script: str, place: str | None) -> list[SeenJob]:
+        """Submit jobs together, and return how the batch system knows each.
 
         If the driver can tell that the batch system already has the name, it does not submit it
-        again. After an error the job may be there.
+        again. After an error some or all jobs may be there.
         """
         ...
 
@@ -115,16 +116,6 @@ def make_driver(
 ) -> Driver:
     """Return the driver of a pilot, on this machine."""
     return DRIVERS_BY_NAME[pilot.driver](settings, environment)
-
-
-def job_name(pilot: PilotView, number: int) -> str:
-    """Return the name of a job in the batch system; its agent has the same."""
-    return f"taskq-{pilot.name}-{pilot.key}-{number}"
-
-
-def script_of(pilot: PilotView, number: int, driver: Driver) -> str:
-    """Return the exact script that a job is submitted with."""
-    return driver.script(job_name(pilot, number), pilot.path, program())
 
 
 def program() -> list[str]:

@@ -134,18 +134,19 @@ class Hosts:
             "; ".join(words) or "no host is left: those that gave no answer are put aside for 5 min"
         )
 
-    def script(self, name: str, path: str, program: Sequence[str]) -> str:
+    def script(self, names: Sequence[str], path: str, program: Sequence[str]) -> str:
         """Return the script; on other hosts the token is in the job folder."""
         settings = self._settings
         if settings.hosts:
             settings = replace(settings, token_file=f"{settings.folder}/token")
-        return job_script(settings, path=path, name=name, program=program)
+        return job_script(settings, path=path, names=names, program=program)
 
-    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
+    def submit(self, names: Sequence[str], script: str, place: str | None) -> list[SeenJob]:
         """Start a job on a host, or here."""
+        (name,) = names
         folder = shlex.quote(self._settings.folder)
         self._shell(place, _SUBMIT.format(folder=folder, name=name, script=script))
-        return SeenJob("", "queued", place=place)
+        return [SeenJob("", "queued", place=place)]
 
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
         """Return the state of each job; raise `PartialAnswer` if a host gives no answer."""

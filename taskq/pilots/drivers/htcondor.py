@@ -19,15 +19,16 @@ from taskq.pilots.agent_file import AGENT_FILE
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.folder import BatchDriver
 from taskq.pilots.reconcile import EndReason, JobState, SeenJob
-from taskq.pilots.script import job_script
+from taskq.pilots.script import job_script, shared_name
 
 _MARK: Final = "#HTCONDOR "
-_SUBMITTED = re.compile(r"(\d{1,18})\.0 - \1\.0")
-_NUMBER = re.compile(r"\d{1,18}")
+_SUBMITTED = re.compile(r"(\d{1,18})\.0 - \1\.(\d{1,9})")
+#: Of a job: its cluster and, if it has others, its place in it.
+_NUMBER = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?")
 #: The job attribute that holds the job's name.
 _NAME: Final = "TaskqJob"
 _ATTRIBUTES: Final = (
-    _NAME, "ClusterId", "JobStatus", "LastJobStatus", "HoldReason", "HoldReasonCode",
+    _NAME, "ClusterId", "ProcId", "JobStatus", "LastJobStatus", "HoldReason", "HoldReasonCode",
     "HoldReasonSubCode", "LastHoldReason", "LastHoldReasonCode", "LastHoldReasonSubCode",
     "VacateReasonCode", "VacateReasonSubCode", "RemoveReason", "ExitCode",
 )  # fmt: skip
@@ -51,10 +52,10 @@ class HTCondor(BatchDriver):
     system: Final = "htcondor"
     programs = ("condor_submit", "condor_q", "condor_rm")
 
-    def script(self, name: str, path: str, program: Sequence[str]) -> str:
+    def script(self, names: Sequence[str], path: str, program: Sequence[str]) -> str:
         """Return the script, which runs in the folder that HTCondor makes for the job."""
         settings = self._settings
-        head = [f"{_MARK}{line}" for line in (*settings.options, *self._description(name))]
+        head = [f"{_MARK}{line}" for line in (*settings.options, *self._description(names))]
         there = replace(
             settings,
             folder=".",
@@ -63,20 +64,23 @@ class HTCondor(BatchDriver):
         )
         # A job has no PATH here, and Python needs one to find itself.
         head += ["exec 2>&1", "export PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}"]
-        return job_script(there, path=path, name=name, program=program, head=head)
+        return job_script(there, path=path, names=names, program=program, head=head, index="$1")
 
-    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
-        """Store a job's script in the folder, and submit its description through a pipe."""
+    def submit(self, names: Sequence[str], script: str, place: str | None) -> list[SeenJob]:
+        """Store the jobs' script in the folder, and submit its description through a pipe."""
         del place
-        self._folder.store_script(name, script)
+        self._folder.store_script(shared_name(names[0]), script)
         marked = takewhile(lambda line: line.startswith(_MARK), script.splitlines()[1:])
-        text = "".join(line.removeprefix(_MARK) + "\n" for line in marked) + "queue\n"
+        text = "".join(line.removeprefix(_MARK) + "\n" for line in marked)
+        text += f"queue {len(names)}\n"
         said = self._run("condor_submit", "-terse", "-", text=text)
         lines = said.splitlines()
         found = _SUBMITTED.fullmatch(lines[-1].strip()) if lines else None
-        if found is None:
-            raise BatchSystemError(f"condor_submit gave no number of a job: {said[:200]!r}")
-        return SeenJob(found[1], "queued")
+        if found is None or int(found[2]) != len(names) - 1:
+            raise BatchSystemError(f"condor_submit gave no numbers of jobs: {said[:200]!r}")
+        if len(names) == 1:
+            return [SeenJob(found[1], "queued")]
+        return [SeenJob(f"{found[1]}.{n}", "queued") for n in range(len(names))]
 
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
         """Return what condor_q says; jobs stay in the queue for an hour after their end."""
@@ -89,10 +93,15 @@ class HTCondor(BatchDriver):
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
         """Remove jobs that still wait, many with one command."""
-        numbers = [job.native_id for job in jobs if _NUMBER.fullmatch(job.native_id)]
+        numbers = [found.groups() for job in jobs if (found := _NUMBER.fullmatch(job.native_id))]
         if not numbers:
             return
-        ours = " || ".join(f"ClusterId == {number}" for number in numbers)
+        ours = " || ".join(
+            f"ClusterId == {number}"
+            if part is None
+            else f"ClusterId == {number} && ProcId == {part}"
+            for number, part in numbers
+        )
         waits = f"({ours}) && JobStatus == {_IDLE} && {_NAME} =!= undefined"
         try:
             self._run("condor_rm", "-constraint", waits)
@@ -100,16 +109,19 @@ class HTCondor(BatchDriver):
             if self._ads(waits):  # else they began meanwhile, and condor_rm complains of that
                 raise
 
-    def _description(self, name: str) -> list[str]:
+    def _description(self, names: Sequence[str]) -> list[str]:
         settings, day = self._settings, self._folder.day
+        shared = shared_name(names[0])
+        name = shared if len(names) == 1 else f"{shared}_$(Process)"
         folder = settings.folder
         files = [f"{folder}/{AGENT_FILE}", settings.token_file, settings.ca]
         limit_s = math.ceil(settings.time_limit) + _GRACE_S
         lines = [
-            f"batch_name = {name}",
+            f"batch_name = {shared}",
             f'+{_NAME} = "{name}"',
             "universe = vanilla",
-            f"executable = {folder}/{day}/{name}.sh",
+            f"executable = {folder}/{day}/{shared}.sh",
+            "arguments = $(Process)",
             f"output = {folder}/{day}/{name}.out",
             "should_transfer_files = yes",
             "when_to_transfer_output = on_exit",
@@ -148,7 +160,7 @@ class HTCondor(BatchDriver):
             ads += json.loads(said or "[]")  # if there are no jobs it says nothing
             known = all(
                 isinstance(ad[_NAME], str)
-                and type(ad["ClusterId"]) is type(ad["JobStatus"]) is int
+                and type(ad["ClusterId"]) is type(ad["ProcId"]) is type(ad["JobStatus"]) is int
                 and type(ad.get("LastJobStatus", 0)) is int
                 for ad in ads
             )
@@ -161,6 +173,8 @@ class HTCondor(BatchDriver):
 
 def _seen(ad: Mapping[str, Any]) -> SeenJob:
     status, number = ad["JobStatus"], str(ad["ClusterId"])
+    if "_" in ad[_NAME]:
+        number += f".{ad['ProcId']}"
     state: JobState = "running"  # also while it transfers files or is suspended
     if status == _IDLE:
         state = "queued"

@@ -60,7 +60,7 @@ class Kubernetes:
         checked_token(self._settings.token_file or "")
         return None
 
-    def script(self, name: str, path: str, program: Sequence[str]) -> str:
+    def script(self, names: Sequence[str], path: str, program: Sequence[str]) -> str:
         """Return the manifest of the Job."""
         settings = self._settings
         there = replace(
@@ -71,18 +71,19 @@ class Kubernetes:
         )
         # The first process of a container gets only the signals that it handles.
         head = ["exec 2>&1", "trap 'exit 143' TERM"]
-        script = job_script(there, path=path, name=name, program=program, head=head)
-        return json.dumps(self._job(name, script), indent=2) + "\n"
+        script = job_script(there, path=path, names=names, program=program, head=head)
+        return json.dumps(self._job(names[0], script), indent=2) + "\n"
 
-    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
+    def submit(self, names: Sequence[str], script: str, place: str | None) -> list[SeenJob]:
         """Apply a job with what it mounts; a job that is there stays as it is."""
         del place
+        (name,) = names
         items = [*self._mounted(name), json.loads(script)]
         manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
         # On the server, so that no annotation repeats the token.
         ours = ("--server-side", "--force-conflicts", "--field-manager=taskq", "--filename=-")
         self._kubectl("apply", *ours, text=manifest)
-        return SeenJob(name, "queued")
+        return [SeenJob(name, "queued")]
 
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
         """Return what the cluster says of jobs and of their pods."""

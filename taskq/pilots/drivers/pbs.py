@@ -60,25 +60,26 @@ class PBS(BatchDriver):
         # once.
         self._names: dict[str, str] = {}
 
-    def script(self, name: str, path: str, program: Sequence[str]) -> str:
+    def script(self, names: Sequence[str], path: str, program: Sequence[str]) -> str:
         """Return the script, which writes to the folder: PBS delivers output at the end only."""
         settings, day = self._settings, self._folder.day
+        (name,) = names
         there = replace(
             settings,
             setup=f"exec > {day}/{name}.out 2>&1\n{settings.setup}",
             agent_options=(f"--grace={_GRACE_S}", *settings.agent_options),
         )
         head = [f"#PBS {option}" for option in self._options(name)]
-        return job_script(there, path=path, name=name, program=program, head=head, day=day)
+        return job_script(there, path=path, names=names, program=program, head=head, day=day)
 
-    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
+    def submit(self, names: Sequence[str], script: str, place: str | None) -> list[SeenJob]:
         """Submit a job; its script goes through standard input."""
-        del name, place
+        del names, place
         said = self._run("qsub", text=script)
         lines = said.split()  # a site's own messages may come before the number
         if not lines or not _ID.fullmatch(lines[-1]):
             raise BatchSystemError(f"qsub gave no number of a job: {said[:200]!r}")
-        return SeenJob(lines[-1], "queued")
+        return [SeenJob(lines[-1], "queued")]
 
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
         """Return what qstat says; it knows ended jobs only if the server keeps a history."""

@@ -1,4 +1,4 @@
-"""Slurm: sbatch, squeue and scancel, as on any login node."""
+"""Slurm: sbatch, squeue, scontrol and scancel, as on any login node."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import os
 import pwd
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.folder import BatchDriver
 from taskq.pilots.reconcile import EndReason, JobState, SeenJob
-from taskq.pilots.script import job_script
+from taskq.pilots.script import job_script, shared_name
 from taskq.pilots.settings import PilotSettings
 
-_NUMBER = re.compile(r"\d{1,18}")
+#: Of a job, and of an element of an array.
+_NUMBER = re.compile(r"\d{1,18}(_\d{1,9})?")
 _SUBMITTED = re.compile(r"(\d{1,18})(;[\w.-]+)?")
-_LINE = re.compile(r"(\d{1,18})[^|]*\|([A-Z_]{2,30})\|([^|]*)\|(.*)")
+_LINE = re.compile(r"(\d{1,18})(_\d{1,9})?[^|]*\|([A-Z_]{2,30})\|([^|]*)\|(.*)")
 _FORMAT: Final = "%i|%T|%r|%j"
 #: Names in one squeue, numbers in one scancel: as many as a command line can hold.
 _AT_ONCE: Final = 500
@@ -51,7 +53,7 @@ class Slurm(BatchDriver):
     """The Slurm that this machine's commands talk to."""
 
     system: Final = "slurm"
-    programs = ("sbatch", "squeue", "scancel")
+    programs = ("sbatch", "squeue", "scancel", "scontrol")
 
     def __init__(self, settings: PilotSettings, environment: Mapping[str, str]) -> None:
         super().__init__(settings, environment)
@@ -63,42 +65,56 @@ class Slurm(BatchDriver):
             if name in _PASSED or name.startswith(("SLURM_CONF", "MUNGE_", *direct))
         }
 
-    def script(self, name: str, path: str, program: Sequence[str]) -> str:
+    def script(self, names: Sequence[str], path: str, program: Sequence[str]) -> str:
         """Return the script; its time limit is rounded up to minutes, Slurm's unit."""
         minutes = math.ceil(self._settings.time_limit / 60)
         day = self._folder.day
-        head = [f"#SBATCH {option}" for option in self._options(name, minutes, day)]
+        head = [f"#SBATCH {option}" for option in self._options(names, minutes, day)]
         settings = replace(self._settings, time_limit=minutes * 60)
-        return job_script(settings, path=path, name=name, program=program, head=head, day=day)
+        return job_script(
+            settings,
+            path=path,
+            names=names,
+            program=program,
+            head=head,
+            day=day,
+            index="$SLURM_ARRAY_TASK_ID",
+        )
 
-    def submit(self, name: str, script: str, place: str | None) -> SeenJob:
-        """Submit a job; its script goes through standard input."""
-        del name, place
+    def submit(self, names: Sequence[str], script: str, place: str | None) -> list[SeenJob]:
+        """Submit a job, or several as an array; the script goes through standard input."""
+        del place
         said = self._run("sbatch", "--parsable", text=script)
         lines = said.split()  # a site's own messages may come before the number
         found = _SUBMITTED.fullmatch(lines[-1]) if lines else None
         if found is None:
             raise BatchSystemError(f"sbatch gave no number of a job: {said[:200]!r}")
-        return SeenJob(found[1], "queued")
+        return [SeenJob(f"{found[1]}{_index(name)}", "queued") for name in names]
 
     def jobs(self, names: Sequence[str]) -> dict[str, SeenJob]:
         """Return what squeue says; it forgets jobs some minutes after their end."""
-        wanted = set(names)
-        seen: dict[str, SeenJob] = {}
+        found: dict[str, tuple[str, str, str]] = {}
         for line in self._lines(names):
-            found = _LINE.fullmatch(line.strip())
-            if found is None:
+            read = _LINE.fullmatch(line.strip())
+            if read is None:
                 raise BatchSystemError(f"squeue says what makes no sense: {line[:200]!r}")
-            number, state, reason, name = found.groups()
-            if name in wanted:
-                seen[name] = _seen(number, state, reason)
-        return seen
+            number, index, state, reason, name = read.groups()
+            found[f"{name}{index or ''}"] = number, state, reason
+        # Elements that are cancelled before they begin have one line together.
+        lines = {name: found.get(name) or found.get(shared_name(name)) for name in names}
+        return {name: _seen(name, *line) for name, line in lines.items() if line is not None}
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
         """Cancel jobs that still wait, many with one command."""
         numbers = [job.native_id for job in jobs if _NUMBER.fullmatch(job.native_id)]
         for n in range(0, len(numbers), _AT_ONCE):
             some = numbers[n : n + _AT_ONCE]
+            elements = ",".join(number for number in some if "_" in number)
+            if elements:
+                # Elements that wait are one record, all of which scancel with a state would end.
+                # An update splits those that it names off; this one changes nothing in them.
+                with suppress(BatchSystemError):  # also raised for a job that is over
+                    self._run("scontrol", "update", f"jobid={elements}", "requeue=0")
             try:
                 self._run("scancel", "--state=PENDING", *some)
             except BatchSystemError:  # also raised for a job that is over
@@ -108,20 +124,23 @@ class Slurm(BatchDriver):
 
     def _lines(self, names: Sequence[str]) -> Iterator[str]:
         """Yield a line for each job of these names; other jobs may have names with line ends."""
-        for n in range(0, len(names), _AT_ONCE):
-            asked = ",".join(names[n : n + _AT_ONCE])
+        shared = sorted({*map(shared_name, names)})
+        for n in range(0, len(shared), _AT_ONCE):
+            asked = ",".join(shared[n : n + _AT_ONCE])
             said = self._squeue("--states=all", f"--name={asked}", f"--format={_FORMAT}")
             yield from said.splitlines()
 
     def _squeue(self, *words: str) -> str:
         user = pwd.getpwuid(os.getuid()).pw_name
-        return self._run("squeue", "--noheader", f"--user={user}", *words)
+        return self._run("squeue", "--noheader", "--array", f"--user={user}", *words)
 
-    def _options(self, name: str, minutes: int, day: str) -> list[str]:
-        settings = self._settings
+    def _options(self, names: Sequence[str], minutes: int, day: str) -> list[str]:
+        settings, name = self._settings, shared_name(names[0])
+        array = len(names) > 1
         options = [
             f"--job-name={name}",
-            f"--output={settings.folder}/{day}/{name}.out",
+            *([f"--array=0-{len(names) - 1}"] if array else []),
+            f"--output={settings.folder}/{day}/{name}{'_%a' if array else ''}.out",
             "--nodes=1",
             "--ntasks=1",
             f"--cpus-per-task={settings.cores}",
@@ -140,7 +159,12 @@ class Slurm(BatchDriver):
         return [*options, *map(_quoted, settings.options)]
 
 
-def _seen(number: str, state: str, reason: str) -> SeenJob:
+def _index(name: str) -> str:
+    """Return the end of a name and of a number that tells an element of an array: `_0`."""
+    return name[len(shared_name(name)) :]
+
+
+def _seen(name: str, number: str, state: str, reason: str) -> SeenJob:
     where: JobState = "running"
     if state in _QUEUED:
         where = "queued"
@@ -148,7 +172,7 @@ def _seen(number: str, state: str, reason: str) -> SeenJob:
         where = "ended"
     plain = reason in {"", "None"} or state == "RUNNING"
     return SeenJob(
-        number,
+        f"{number}{_index(name)}",
         where,
         state if plain else f"{state}, {reason}",
         reason=_REASONS.get(state) if where == "ended" else None,

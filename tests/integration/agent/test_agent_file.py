@@ -87,6 +87,7 @@ def test_file_is_small_and_holds_the_agent_alone() -> None:
     assert {name.partition("/")[0] for name in names} == {
         "__main__.py",
         "taskq_agent",
+        "taskq_agent_bytecode.py",
         f"taskq_campaigns-{VERSION}.dist-info",
     }
 
@@ -96,6 +97,47 @@ def test_file_is_a_program(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "taskq.pilots.agent_file", str(target)], check=True)
     said = subprocess.run([target, "version"], capture_output=True, text=True, check=True).stdout
     assert said == f"taskq-agent {VERSION}, protocol 1\n"
+
+
+@pytest.mark.parametrize("release", pythons())
+def test_start_after_the_first_compiles_nothing(release: str, node: WorkerNode) -> None:
+    """The copy next to the file has bytecode of this Python; it stays when the file changes."""
+    (copy,) = copies_after_a_start(node, python=pythons()[release])
+    asked = f"import sys; sys.path.insert(0, {str(copy)!r}); import taskq_agent.core.core as core"
+    shown = [pythons()[release], "-I", "-c", f"{asked}; print(core.__file__)"]
+    said = subprocess.run(shown, capture_output=True, text=True, check=True).stdout
+    assert said == f"{copy}/taskq_agent/core/core.pyc\n"
+    before = copy.stat()
+    assert copies_after_a_start(node, python=pythons()[release]) == [copy]
+    with zipfile.ZipFile(node.agent, "a") as archive:
+        archive.comment = b"of the next release"
+    assert len(copies_after_a_start(node, python=pythons()[release])) == 2
+    assert copy.stat() == before
+
+
+def test_copy_that_others_could_have_written_is_not_run(node: WorkerNode) -> None:
+    """The folder next to the file must be of this user or the file's owner alone."""
+    (copy,) = copies_after_a_start(node)
+    with zipfile.ZipFile(copy, "w") as archive:
+        archive.writestr("taskq_agent/__init__.py", "raise SystemExit('planted')")
+    copy.parent.chmod(0o777)
+    assert copies_after_a_start(node) == [copy]
+
+
+def test_agent_starts_where_no_copy_can_be_written(node: WorkerNode) -> None:
+    (node.folder / "__pycache__").write_text("no folder")
+    assert copies_after_a_start(node) == []
+    (node.folder / "__pycache__").unlink()
+    assert copies_after_a_start(node, PYTHONDONTWRITEBYTECODE="1") == []
+    assert not (node.folder / "__pycache__").exists()
+
+
+def copies_after_a_start(node: WorkerNode, **more: str) -> list[Path]:
+    """Start the agent, which must say its version; return the copies of its file."""
+    with node.started("version", **more) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, f"taskq-agent {VERSION}, protocol 1\n"), err
+    return sorted((node.folder / "__pycache__").glob("*"))
 
 
 @pytest.mark.parametrize("release", pythons())
@@ -218,7 +260,7 @@ def test_unheard_agent_stops_what_is_not_to_run_so(
         wait_until(lambda: RELEASED in queue.outcomes(1), timeout_s=40)
 
 
-# A node that is not fit, an agent that is told nonsense
+# A node that is not fit, an agent that gets nonsense
 
 
 def test_unfit_node_claims_nothing(
@@ -253,7 +295,7 @@ def test_what_is_missing_on_a_node_is_named(
 
 
 def test_node_that_trusts_no_gateway_is_unfit(node: WorkerNode, tmp_path: Path) -> None:
-    """It is told at once, rather than by an agent that waits for ever."""
+    """The error comes at once; no agent waits for ever."""
     certificates = Certificates(tmp_path)
     with gateway_of(queue_of(1), certificates.server()) as gateway:
         ran = node.run(gateway.url)
@@ -309,7 +351,10 @@ def test_token_file_that_others_can_read_is_told(node: WorkerNode, gateway: Http
         (["--gateway", "http://localhost:1", "--stop", "1"], "--payload-grace"),
         (["--gateway", "http://localhost:1", "--ca", "none"], "--ca none: No such file"),
         (["--gateway", "http://localhost:1", "--ca", __file__], f"--ca {__file__}: "),
-        (["--gateway", "http://localhost:1", "--cert", "none"], "--cert none: No such file"),
+        (
+            ["--gateway", "http://localhost:1", "--tls-cert", "none"],
+            "--tls-cert none: No such file",
+        ),
         (["--gateway", "http://localhost:1", "--token-file", "none"], "--token-file none: No such"),
         (["--gateway", "http://localhost:1", "--self-test", "'"], "quotation"),
         ([], "--gateway"),

@@ -1,4 +1,4 @@
-"""An address of the wrong scheme is told before anything is claimed, not retried for ever."""
+"""An address of the wrong scheme is reported before anything is claimed, not retried for ever."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def ended(node: WorkerNode, *words: object) -> tuple[int, str]:
     return agent.returncode, json.loads(out)["reason"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("clients_only", [False, True])
 def test_http_to_a_gateway_with_tls_is_told(
     node: WorkerNode, certificates: Certificates, clients_only: bool
@@ -70,6 +71,7 @@ def test_address_behind_which_nobody_answers_yet_is_not_taken_for_tls() -> None:
         listener.shutdown(socket.SHUT_RDWR)
 
 
+@pytest.mark.thorough
 def test_https_to_a_gateway_without_tls_is_told(node: WorkerNode) -> None:
     """The other way round."""
     with gateway_of(queue_of(1)) as gateway:
@@ -77,6 +79,7 @@ def test_https_to_a_gateway_without_tls_is_told(node: WorkerNode) -> None:
     assert (code, f"no TLS is spoken there; is it {gateway.url}?" in reason) == (69, True), reason
 
 
+@pytest.mark.thorough
 def test_one_right_address_is_enough(node: WorkerNode) -> None:
     """Agents that know several gateways work with those that they can speak with."""
     with gateway_of(queue_of(0)) as good, gateway_of(queue_of(0)) as other:

@@ -61,7 +61,7 @@ def test_agent_speaks_tls(gateway: HttpGateway, certificates: Certificates) -> N
 
 
 def test_unknown_authority_is_not_trusted(gateway: HttpGateway) -> None:
-    """The token is not sent to whoever answers."""
+    """The token is not sent to anyone who answers."""
     with pytest.raises(TransportFailed, match="CERTIFICATE_VERIFY_FAILED"):
         open_and_beat(transport_of(gateway.url))
     assert gateway.seen == []

@@ -13,7 +13,6 @@ from taskq import CampaignSpec, Client, Handler
 from tests.helpers.agent_processes import agent_process
 from tests.helpers.paths import PAYLOADS
 from tests.helpers.postgres import Postgres
-from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 AGENTS = 5
@@ -30,8 +29,9 @@ def executions(diary: Path) -> dict[int, list[int]]:
     return agents
 
 
+@pytest.mark.thorough
 @pytest.mark.longer  # five agents start
-@pytest.mark.parametrize("tasks", rest_thorough([500, 4_000]))
+@pytest.mark.parametrize("tasks", [500, 4_000])
 def test_killed_agents_cost_only_their_own_executions(
     tasks: int, queue: Client, dsn: str, postgres: Postgres, tmp_path: Path
 ) -> None:

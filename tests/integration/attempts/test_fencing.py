@@ -1,4 +1,4 @@
-"""The fence: of all that is said about an attempt, exactly one word counts."""
+"""The fence: of all that is reported about an attempt, exactly one word counts."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_handing_back_unstarted_twice_changes_nothing_more(
 def test_late_report_of_an_expired_attempt_is_superseded(
     agent: ScriptedAgent, task: Claimed, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """The task belongs to whoever claimed it since, and only that agent's word counts."""
+    """The task belongs to anyone who claimed it since, and only that agent's word counts."""
 
     def report_late() -> set[str]:
         return {agent.report(task, outcome) for outcome in OUTCOMES}
@@ -154,7 +154,7 @@ def test_agents_cannot_decide_what_the_queue_decides(
 def test_unknown_outcome_is_refused_as_a_whole(
     agent: ScriptedAgent, task: Claimed, campaign: Campaign
 ) -> None:
-    """A report that cannot be read changes nothing, nor do those beside it."""
+    """A report that cannot be read changes nothing, nor do those next to it."""
     (other,) = agent.claim(1)
     with pytest.raises(UsageError, match="perhaps"):
         agent.exchange([report_of(other, DONE), report_of(task, "perhaps")])
@@ -204,6 +204,7 @@ def test_verdicts_come_in_the_order_of_the_reports(
     ]
 
 
+@pytest.mark.thorough
 def test_of_many_words_at_once_exactly_one_is_accepted(
     agent: ScriptedAgent, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
@@ -227,6 +228,7 @@ def test_of_many_words_at_once_exactly_one_is_accepted(
     assert value(postgres, "select count(*) from taskq.attempt") == len(tasks)
 
 
+@pytest.mark.thorough
 def test_reports_in_opposite_orders_do_not_deadlock(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
@@ -306,7 +308,7 @@ def test_sql_verbs_refuse_an_ended_session_and_an_absent_campaign(
 def test_report_without_an_outcome_ends_nothing(
     others: int, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """Neither alone nor beside one that says how its attempt ended."""
+    """Neither alone nor next to one that says how its attempt ended."""
     campaign.seed({"n": n} for n in range(2))
     agent = hire()
     mute, *rest = agent.claim(1 + others)

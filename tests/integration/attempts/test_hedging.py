@@ -70,7 +70,7 @@ def attempts(campaign: Campaign) -> list[tuple[int, str, str | None]]:
 def test_slow_attempt_is_made_a_second_time_on_another_host(
     slow: Slow, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
-    """Whoever is done first wins, here the second; the first counts as nothing."""
+    """Anyone who is done first wins, here the second; the first counts as nothing."""
     first, other = slow(), hire(host="fast")
     assert hedge(postgres) == 1
     (again,) = other.claim()
@@ -269,7 +269,7 @@ def test_nothing_is_hedged_where_no_other_host_idles(
 
 HINDRANCES = {
     "told to leave": "update taskq.session set drain = true where host = 'fast'",
-    "slowed": "update taskq.session set trouble = '{}' where host = 'fast'",
+    "slowed": """update taskq.session set trouble = '{"failures": 8}' where host = 'fast'""",
     "suspicious": "update taskq.session set suspect = 'why' where host = 'fast'",
     "silent": "update taskq.session set heartbeat_at = '-infinity', lease_s = 1 where host <> ''",
     "tags": "update taskq.campaign set tags = '{gpu}' where path = '/c'",
@@ -317,7 +317,7 @@ def test_nothing_is_hedged_while_something_waits(
 def test_what_was_hedged_may_win_in_a_campaign_that_hedges_no_more(
     slow: Slow, hire: Hire, campaign: Campaign, postgres: Postgres
 ) -> None:
-    """What goes on beside another attempt was promised that it may win."""
+    """What goes on next to another attempt was promised that it may win."""
     first = slow()
     hire(host="fast")
     assert hedge(postgres) == 1
@@ -370,7 +370,7 @@ def test_keeper_hedges(slow: Slow, hire: Hire, database: Database, postgres: Pos
 
 @pytest.mark.usefixtures("campaign")
 def test_hedging_needs_what_it_builds_upon(postgres: Postgres) -> None:
-    """The database says so too, whoever asks."""
+    """The database says so too, anyone who asks."""
     change = "select taskq.change_campaign('/c', %s)"
     for spec in ({"late_results": "reject"}, {"max_running": 3}, {"hedge": 0}, {"hedge": 1.1}):
         with pytest.raises(psycopg.errors.CheckViolation):

@@ -1,4 +1,4 @@
-"""What is said of JSON text before anything reads it, alike by PostgreSQL and for a gateway."""
+"""What is checked in JSON text before anything reads it, alike by PostgreSQL and for a gateway."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.helpers.postgres import Postgres, value
 MOST, DEEP = 2_000, 6
 
 
+@pytest.mark.thorough
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -70,6 +71,7 @@ UNPAIRED = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", UNPAIRED.values(), ids=UNPAIRED)
 def test_brackets_are_not_paired_in_vain(postgres: Postgres, text: str) -> None:
     """Half a megabyte of them takes no more than some looks at each word of a text of that size.

@@ -126,7 +126,7 @@ def test_late_result_counts_while_the_task_is_delayed(
 def test_late_result_ends_the_attempt_that_works_on_the_task(
     lose: Lose, hire: Hire, campaign: Campaign
 ) -> None:
-    """Its agent is told by its next beat to stop, and its own word is superseded."""
+    """Its agent learns by its next beat to stop, and its own word is superseded."""
     (task,), other = lose(), hire()
     again, beside = other.claim(2)
     assert hire().done(task, RESULT) == "accepted"
@@ -286,7 +286,7 @@ def test_attempt_that_may_be_salvaged_is_not_told_to_stop(
 def test_session_that_was_given_up_delivers_its_results(
     lose: Lose, hire: Hire, campaign: Campaign
 ) -> None:
-    """An agent beside the database reports in its old session, or in the one that it opens next."""
+    """An agent next to the database reports in its old session, or in its next one."""
     agent = hire()
     first, second = lose(2, agent)
     with pytest.raises(SessionEnded):

@@ -190,26 +190,17 @@ def test_task_is_failed_after_max_losses(
     assert [(one.key, one.error_class) for one in campaign.failures()] == [("a", "agent-lost")]
 
 
-def test_unstarted_attempt_that_is_handed_back_leaves_no_trace(
-    agent: ScriptedAgent, campaign: Campaign, hire: Hire
+@pytest.mark.parametrize("started", [False, True])
+def test_attempt_that_is_handed_back_is_recorded_if_it_had_started(
+    started: bool, agent: ScriptedAgent, campaign: Campaign, hire: Hire
 ) -> None:
-    """It waits at once, and its attempt number is used again."""
-    assert agent.release(claim_one(agent), started=False) == "accepted"
+    """It counts neither as failure nor as loss; one that had not started leaves its number free."""
+    assert agent.release(claim_one(agent), started=started) == "accepted"
     view = campaign.task("a")
-    assert (view.status, view.attempt, view.failures, view.losses) == ("waiting", 0, 0, 0)
-    assert campaign.attempts("a") == []
-    assert [(task.key, task.attempt) for task in hire().claim(2)] == [("a", 1), ("b", 1)]
-
-
-def test_started_attempt_that_is_handed_back_is_recorded(
-    agent: ScriptedAgent, campaign: Campaign, hire: Hire
-) -> None:
-    """It counts neither as failure nor as loss, but the next attempt has the next number."""
-    assert agent.release(claim_one(agent), started=True) == "accepted"
-    view = campaign.task("a")
-    assert (view.status, view.attempt, view.failures, view.losses) == ("waiting", 1, 0, 0)
-    assert [one.outcome for one in campaign.attempts("a")] == ["released"]
-    assert [(task.key, task.attempt) for task in hire().claim(2)] == [("a", 2), ("b", 1)]
+    assert (view.status, view.failures, view.losses) == ("waiting", 0, 0)
+    assert view.attempt == started
+    assert [one.outcome for one in campaign.attempts("a")] == ["released"] * started
+    assert [(task.key, task.attempt) for task in hire().claim(2)] == [("a", 1 + started), ("b", 1)]
 
 
 def test_cancelled_task_is_never_claimed(
@@ -239,7 +230,7 @@ def test_final_tasks_cannot_be_cancelled(
 def test_cancelling_a_running_task_voids_its_lease(
     agent: ScriptedAgent, campaign: Campaign
 ) -> None:
-    """The agent is told at its next beat, and its late report changes nothing."""
+    """The agent learns it at its next beat, and its late report changes nothing."""
     task = claim_one(agent)
     assert campaign.cancel(["a"]) == 1
     assert [one.outcome for one in campaign.attempts("a")] == ["cancelled"]

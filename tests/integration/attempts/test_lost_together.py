@@ -60,7 +60,7 @@ def test_only_the_task_that_kills_its_agents_fails(
 def test_tasks_that_were_lost_together_share_ever_fewer_slots(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """A half of them; none when one more loss may fail it. Others fill the slots beside them."""
+    """A half of them; none when one more loss may fail it. Others fill the slots next to them."""
     policy = RetryPolicy(max_losses=4, max_lost_nodes=4)
     campaign.change(CampaignSpec("/c", retry=policy))
     for together, expected in ((4, ["a", "b"]), (2, ["a"])):
@@ -109,3 +109,49 @@ def test_agent_that_may_have_no_more_of_them_comes_again(
     assert answer["avoided"] == [agent.session]
     agent.done(task)
     assert len(agent.claim(4)) == 1
+
+
+@pytest.mark.parametrize("others", [0, 1, 3])
+def test_task_that_is_lost_alone_is_given_up_on_other_hosts(
+    campaign: Campaign, hire: Hire, postgres: Postgres, others: int
+) -> None:
+    """A host that asks first each time gets it twice; a lone host, such as a laptop, each time."""
+    campaign.cancel(keys=["a", "b", "c"])
+    for n in range(others):
+        hire(slots=4, host=f"n{n}")
+    seen = []
+    for _ in range(5):
+        for host in ("first", *(f"n{n}" for n in range(others))):
+            agent = hire(slots=4, host=host)
+            if agent.claim(4):
+                seen.append(host)
+                lose(postgres, agent)
+                break
+    assert statuses(postgres)[KILLER] == "failed"
+    (failure,) = campaign.failures()
+    assert (
+        seen
+        == {
+            0: ["first"] * 5,
+            1: ["first", "first", "n0", "first", "first"],
+            3: ["first", "first", "n0", "n1"],
+        }[others]
+    )
+    assert failure.error_class == ("poison" if others == 3 else "agent-lost")
+
+
+def test_task_that_is_lost_again_waits_two_minutes_for_another_host(
+    campaign: Campaign, hire: Hire, postgres: Postgres
+) -> None:
+    """Since that may be busy; also where one failure fails a task: it has not failed."""
+    campaign.cancel(keys=["a", "b", "c"])
+    campaign.change(CampaignSpec("/c", retry=RetryPolicy(max_attempts=1)))
+    hire(slots=1, host="busy")
+    for _ in range(2):
+        laptop = hire(host="laptop")
+        assert len(laptop.claim(1)) == 1
+        lose(postgres, laptop)
+    laptop = hire(host="laptop")
+    assert laptop.claim(1) == []
+    postgres.execute("update taskq.task set due_at = due_at - interval '121 s'")
+    assert len(laptop.claim(1)) == 1

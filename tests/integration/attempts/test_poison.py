@@ -124,6 +124,7 @@ def test_agent_that_leaves_in_good_order_is_no_loss(
     assert campaign.attempts("a")[-1].error is None
 
 
+@pytest.mark.thorough
 def test_evidence_is_bounded(lose: Lose, campaign: Campaign, postgres: Postgres) -> None:
     """However many nodes and attempts there were, and whatever the nodes are called."""
     policy = RetryPolicy(max_losses=1000, max_lost_nodes=12)

@@ -73,7 +73,7 @@ def test_session_reports_on_what_it_has_claimed(hired: Hired) -> None:
 def test_lease_of_another_site_is_unknown_and_stays_as_it_is(
     owner: str | None, outcome: str, hired: Hired, hire: Hire, postgres: Postgres
 ) -> None:
-    """As if there were no such task; also that of an agent beside the database."""
+    """As if there were no such task; also that of an agent next to the database."""
     stranger = hired("here")
     agent = hired(owner) if owner else hire()
     tasks = agent.claim(3)
@@ -171,7 +171,7 @@ def test_each_session_gets_the_verdict_on_its_own_report(hired: Hired, database:
 
 
 def test_only_an_exchange_through_a_gateway_is_limited_to_what_is_its_own() -> None:
-    """Beside the database there is nobody to keep apart; it only says who it was."""
+    """Next to the database there is nobody to keep apart; it only says who it was."""
     fenced = json.loads(encoded_report(ReportMessage(1, 2, "lease", DONE), 7).text)
     (free,) = exchange_request(Request(7, (Report(1, 2, "lease", DONE),)), Scope("/c")).reports
     said_freely = json.loads(free.text)

@@ -101,7 +101,7 @@ def test_only_attempts_that_began_and_were_out_of_time_count(
 def test_tasks_of_a_bundle_are_judged_each_by_itself(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """Beside a success, and with tasks that have had unlike luck, in one exchange."""
+    """Next to a success, and with tasks that have had unlike luck, in one exchange."""
     agent = hire()
     cut_short(agent, 2)
     agent.forget_position()

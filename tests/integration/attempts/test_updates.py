@@ -19,7 +19,7 @@ from taskq.dispatch.heartbeats import HeartbeatBatcher
 from taskq.model.errors import Conflict
 from taskq_agent.errors import Refused
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held
-from taskq_agent.task_messages import TellingHeartbeat, Update
+from taskq_agent.task_messages import Update, UpdatingHeartbeat
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, expire, silence, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
@@ -91,9 +91,7 @@ def test_progress_is_shown_while_its_attempt_runs(
     assert shown(tasks, "a") == (None, "begun")
 
 
-def test_nobody_tells_of_what_another_holds(
-    tasks: Campaign, hire: Hire, postgres: Postgres
-) -> None:
+def test_nobody_updates_what_another_holds(tasks: Campaign, hire: Hire, postgres: Postgres) -> None:
     """Though he knew the lease; nor of what he has lost, nor of what is not there."""
     agent, stranger = hire(), hire(host="elsewhere")
     (task,) = agent.claim()
@@ -167,7 +165,7 @@ def test_what_is_known_is_not_written_again(hire: Hire, postgres: Postgres) -> N
 
 
 def test_what_nobody_tells_or_asks_any_more_goes(hire: Hire, postgres: Postgres) -> None:
-    """And what is told and asked stays."""
+    """And known news and questions stay."""
     agent = hire()
     one, other = agent.claim(2)
     for task in (one, other):
@@ -271,7 +269,7 @@ def test_statement_is_sent_for_those_that_tell_something(
         for agent, task in ((one, first), (other, second))
     ]
     telling = [
-        TellingHeartbeat(
+        UpdatingHeartbeat(
             **vars(beat),
             updates=(Update(task.campaign, task.task, task.lease, 0.5, "a\x00b", "eA==", 1),),
         )

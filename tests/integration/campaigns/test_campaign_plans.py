@@ -1,12 +1,13 @@
 """Cost of statements about one campaign: it does not depend on the size of the others.
 
 A campaign that was seeded since the last ANALYZE has, for the planner, one task. So each statement
-that names a campaign is looked at beside a larger one that statistics know, when they do not know
+that names a campaign is looked at next to a larger one that statistics know, when they do not know
 this one, and with statistics that are true, of an empty queue, or missing.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import psycopg
@@ -16,7 +17,7 @@ from psycopg.rows import dict_row
 from taskq import Client
 from taskq.db.catalogue import all_statements, statement
 from tests.fixtures.queues import Hire
-from tests.helpers.campaign_statements import NEW, Case, Scene
+from tests.helpers.campaign_statements import NEW, PAGE, Case, Scene
 from tests.helpers.plans import ExecutedPlans, watched
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
@@ -49,7 +50,7 @@ def connection(dsn: str) -> Iterator[Postgres]:
 def test_each_statement_that_names_a_campaign_has_a_case(
     queue: Client, postgres: Postgres, hire: Hire
 ) -> None:
-    """Whoever adds one says here what it may cost."""
+    """Anyone who adds one says here what it may cost."""
     scene = Scene(queue, postgres)
     scene.fill("none")
     assert scene.cases(hire("/new").session).keys() == shipped()
@@ -90,6 +91,17 @@ def test_what_names_a_campaign_touches_no_other(
             if seen.rows_met > 40 * rows + 3_000:
                 wrong.append((name, seen.rows_met))
     assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_sample_is_looked_up_once(scene: Scene, connection: Postgres) -> None:
+    """Results come with their attempts; hosts are looked up of tasks that failed only."""
+    scene.fill("true")
+    rows = Counter[tuple[str, str]]()
+    for name in ("latest_results", "failing_tasks"):
+        for one in asked(connection, name, Case(PAGE, {"path": "/new", "most": PAGE})).accesses:
+            rows[name, one.table] += int(one.rows)
+    assert rows["latest_results", "attempt"] == rows["failing_tasks", "attempt"] == PAGE
+    assert rows["failing_tasks", "session"] <= PAGE // 3 + 1
 
 
 def asked(connection: Postgres, name: str, case: Case) -> ExecutedPlans:

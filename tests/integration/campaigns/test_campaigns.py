@@ -46,7 +46,7 @@ def at_once(*acts: Callable[[], T]) -> list[T | TaskqError]:
 
 
 def test_campaign_keeps_what_it_was_created_with(queue: Client) -> None:
-    """Whatever can be said of a campaign comes back as it was said."""
+    """Each setting of a campaign comes back as it was given."""
     spec = CampaignSpec(
         "/wisdom/malaria/1lf3",
         description="Plasmepsin II ✓",
@@ -83,7 +83,7 @@ def test_campaign_is_created_once(queue: Client) -> None:
 
 
 def test_existing_campaign_is_changed_when_that_is_allowed(queue: Client) -> None:
-    """`exist_ok` brings a campaign to its file's state, however often it is said."""
+    """`exist_ok` brings a campaign to its file's state, however often it runs."""
     for description in ("first", "second"):
         queue.create_campaign(CampaignSpec("/a", description=description), exist_ok=True)
     assert queue.campaign("/a").spec().description == "second"
@@ -216,7 +216,7 @@ def test_paths_that_begin_alike_are_strangers(queue: Client) -> None:
 def test_status_of_a_campaign_holds_for_all_below(
     status: str, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
-    """Also for what is created there later; a campaign beside is not touched."""
+    """Also for what is created there later; a campaign next to is not touched."""
     tasks_of(queue, "/a /a/b /z")
     top = queue.campaign("/a")
     assert top.pause() if status == "paused" else top.cancel()

@@ -50,7 +50,7 @@ def taskq(dsn: str) -> CommandLine:
 
 
 def test_what_is_read_includes_what_is_below(tree: Campaign) -> None:
-    """Of each task it is said whose it is; a key is one of the campaign itself."""
+    """Each task names its campaign; a key is one of the campaign itself."""
     for below, paths in ((True, list(PATHS)), (False, ["/a"])):
         assert [one.campaign for one in tree.results(below=below)] == paths
         assert [one.campaign for one in tree.failures(below=below)] == paths
@@ -87,7 +87,7 @@ def test_what_is_done_includes_what_is_below(tree: Campaign) -> None:
 )
 @pytest.mark.usefixtures("tree")
 def test_commands_list_what_is_below(taskq: CommandLine, words: list[str]) -> None:
-    """And leave it out when that is said."""
+    """And leave it out on request."""
     command, *options = words
     listed = taskq.json(command, "/a", *options)
     assert [one["campaign"] for one in listed] == list(PATHS)

@@ -1,7 +1,7 @@
 """Cost of `status`, `ls`, `tree` and the choice of a campaign: it grows with what is asked for.
 
 Statistics of campaigns, counters and deltas are out of date most of the time too: plans are looked
-at with none, with those of an empty queue and with true ones, beside many other campaigns.
+at with none, with those of an empty queue and with true ones, next to many other campaigns.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def grow(postgres: Postgres, top: str, prefix: str, count: int) -> None:
 def test_questions_touch_no_campaign_elsewhere(
     statistics: str, queue: Client, postgres: Postgres
 ) -> None:
-    """Neither those beside it, nor those whose names begin alike; no table is read as a whole."""
+    """Neither those next to it, nor those whose names begin alike; no table is read as a whole."""
     queue.create_campaign("/a")
     queue.create_campaign("/b")
     if statistics == "empty":

@@ -117,6 +117,7 @@ def test_agents_are_sent_and_woken_for_what_the_quota_leaves(
     assert sum(row["claimable"] for row in demand) == 10
 
 
+@pytest.mark.thorough
 def test_quota_holds_while_many_claim_at_once_in_several_campaigns(
     queue: Client, hire: Hire, postgres: Postgres, me: str
 ) -> None:

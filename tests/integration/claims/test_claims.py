@@ -60,6 +60,7 @@ def test_claimed_task_comes_with_what_was_seeded(campaign: Campaign, hire: Hire)
     assert (task.key, task.payload, task.attempt) == ("ключ / 1", payload, 1)
 
 
+@pytest.mark.thorough
 def test_each_of_many_tasks_is_claimed_exactly_once(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
@@ -86,6 +87,7 @@ def test_each_of_many_tasks_is_claimed_exactly_once(
     assert campaign.status().working == 5_000
 
 
+@pytest.mark.thorough
 def test_each_of_many_tasks_is_done_exactly_once_by_single_exchanges(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
@@ -176,7 +178,7 @@ def test_claim_is_asked_again_where_it_was_asked_first(queue: Client, hire: Hire
 
 
 def test_ended_session_claims_nothing(campaign: Campaign, hire: Hire) -> None:
-    """It is told so; what it reports in the same exchange is still taken in."""
+    """It is reported; what it reports in the same exchange is still taken in."""
     campaign.seed({"n": n} for n in range(3))
     agent = hire()
     (task,) = agent.claim(1)

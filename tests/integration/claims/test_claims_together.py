@@ -117,7 +117,7 @@ def test_gap_between_tasks_is_passed_over(
         "delete from taskq.spec where campaign_id = %s and task_id = %s",
         [campaign.campaign_id, gap],
     )
-    # The damage is told to the counts as well.
+    # The counts must have the damage, too.
     postgres.execute(
         "insert into taskq.delta (campaign_id, waiting) values (%s, -1)", [campaign.campaign_id]
     )
@@ -136,6 +136,19 @@ def test_what_was_handed_back_comes_before_what_is_behind_it(
     )
     postgres.execute(f"set taskq.position_{agents[0].campaign} = ''")
     assert tasks_of(claim()) == [last[1], last[1] + 1, last[1] + 2]
+
+
+def test_what_was_handed_back_comes_before_what_a_fresh_position_names(
+    campaign: Campaign, hire: Hire
+) -> None:
+    """A claim of several has kept the position, which does not know what waits as a row."""
+    campaign.seed({"n": n} for n in range(640))
+    agent, other = hire(), hire()
+    agent.claim(1)
+    (back,) = other.claim(1)
+    assert len(agent.claim(2)) == 2
+    assert other.release(back, started=False) == "accepted"
+    assert [one.task for one in agent.claim(1)] == [back.task]
 
 
 def test_connection_takes_nothing_from_a_span_that_was_cancelled(
@@ -167,7 +180,7 @@ def test_what_an_exchange_hands_back_it_may_claim_at_once(
 def test_only_who_offers_what_is_required_gets_tasks(
     want: int, queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
-    """Alone and beside others, also where the connection has just claimed for one that does."""
+    """Alone and next to others, also where the connection has just claimed for one that does."""
     campaign = servable(queue, "/large", requires=["mem>=16"])
     campaign.seed({"n": n} for n in range(640))
     small, fit, other = (hire("/large", offers=[f"mem={size}"]) for size in (8, 16, 32))

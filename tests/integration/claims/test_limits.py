@@ -46,6 +46,7 @@ def test_task_that_ends_makes_room_in_the_same_exchange(limited: Campaign, hire:
         assert len(held) == 5
 
 
+@pytest.mark.thorough
 def test_limit_holds_while_many_claim_at_once(
     limited: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
@@ -74,7 +75,7 @@ def test_limit_refuses_claims_that_cannot_see_the_others(
 
 
 def test_agent_without_what_is_required_gets_nothing(queue: Client, hire: Hire) -> None:
-    """Tags are checked where tasks are handed out, whoever chooses the campaign."""
+    """Tags are checked where tasks are handed out, anyone who chooses the campaign."""
     campaign = queue.create_campaign(CampaignSpec("/gpu", requires=("gpu", "mem>=16")))
     campaign.seed({"n": n} for n in range(4))
     small = hire("/gpu", offers=("gpu", "mem=8"))
@@ -84,7 +85,7 @@ def test_agent_without_what_is_required_gets_nothing(queue: Client, hire: Hire) 
 
 
 def test_repeated_claim_under_requirements_gets_the_same_tasks(queue: Client, hire: Hire) -> None:
-    """A claim whose answer was lost is answered again, beside new claims of others."""
+    """A claim whose answer was lost is answered again, next to new claims of others."""
     campaign = queue.create_campaign(CampaignSpec("/gpu", requires=("gpu",)))
     campaign.seed({"n": n} for n in range(4))
     agent = hire("/gpu", offers=("gpu",))

@@ -20,7 +20,7 @@ OCCUPY = "import time; x = b'x' * ({mebibytes} << 20); time.sleep(1.5)"
 
 
 def test_resources_are_stored_and_become_requirements(queue: Client, postgres: Postgres) -> None:
-    """Beside the tags, which stay as people gave them."""
+    """Next to the tags, which stay as people gave them."""
     spec = CampaignSpec("/c", requires=("avx",), cores=4, memory=("4.5G", "8G"), gpus=2)
     campaign = queue.create_campaign(spec)
     assert campaign.spec() == spec
@@ -52,7 +52,7 @@ def test_tasks_go_to_agents_whose_slots_have_what_they_need(
 def test_how_often_a_task_has_run_out_of_memory_is_told_to_who_holds_it(
     queue: Client, hire: Hire
 ) -> None:
-    """Other failures do not count, and others are told nothing."""
+    """Other failures do not count, and others learn nothing."""
     retry = RetryPolicy(max_attempts=9, backoff_s=0.0)
     campaign = queue.create_campaign(CampaignSpec("/c", retry=retry))
     campaign.seed([Seed({"n": 1}, "a")])
@@ -75,7 +75,7 @@ def test_how_often_a_task_has_run_out_of_memory_is_told_to_who_holds_it(
 
 @pytest.mark.thorough
 def test_a_task_is_tried_again_with_more_memory(taskq: CommandLine, queue: Client) -> None:
-    """By an agent from the command line; what its attempts used is told."""
+    """By an agent from the command line; it reports what its attempts used."""
     handler = Handler("command", argv=(sys.executable, "-c", OCCUPY))
     retry = RetryPolicy(max_attempts=2, backoff_s=0.0)
     spec = CampaignSpec("/c", handler=handler, retry=retry, cores=1, memory=("100M", "400M"))

@@ -72,7 +72,7 @@ def test_task_that_failed_is_given_to_another_host_first(hire: Hire, postgres: P
 
 
 def test_lone_host_tries_again_at_once(campaign: Campaign, hire: Hire, postgres: Postgres) -> None:
-    """Also beside agents that serve something else, are silent, leave, or offer too little."""
+    """Also next to agents that serve something else, are silent, leave, or offer too little."""
     lone = hire(host="laptop")
     silent, leaving, elsewhere = hire(host="b"), hire(host="c"), hire("/", host="d")
     elsewhere.leave()
@@ -185,7 +185,7 @@ def test_all_hosts_that_failed_it_may_have_it_again(
 
 
 def test_operators_retry_begins_anew(campaign: Campaign, hire: Hire) -> None:
-    """On any host: whoever retries has mended something."""
+    """On any host: anyone who retries has mended something."""
     a, b = hire(host="a"), hire(host="b")
     task = a.claim(1)[0]
     a.fail(task, retry=False)

@@ -41,7 +41,7 @@ def served(
 def test_agent_is_sent_to_what_waits_at_and_below_its_campaign(
     queue: Client, database: Database
 ) -> None:
-    """Not to what is above, beside or has a name that begins alike; seeds count at once."""
+    """Not to what is above, next to or has a name that begins alike; seeds count at once."""
     for path in ("/a", "/a/b", "/a/b/c", "/a-b", "/a0", "/z"):
         add(queue, path)
     servable(queue, "/a/empty")
@@ -56,7 +56,7 @@ def test_agent_is_sent_to_what_waits_at_and_below_its_campaign(
 def test_nothing_is_served_below_a_closed_campaign(
     close: str, queue: Client, database: Database
 ) -> None:
-    """Neither from above it nor from below, however deep; what is beside it goes on."""
+    """Neither from above it nor from below, however deep; what is next to it goes on."""
     for path in ("/a", "/a/b/c/d", "/z"):
         add(queue, path)
     getattr(queue.campaign("/a/b"), close)()

@@ -86,6 +86,7 @@ def test_however_a_task_ends_there_is_room_again(
     assert len(other.claim(9)) == (3 if end in ("leave", "expire") else 1)
 
 
+@pytest.mark.thorough
 def test_limit_of_a_site_holds_while_many_claim_at_once(
     limited: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
@@ -132,6 +133,7 @@ def test_repeated_claim_counts_once(limited: Campaign, hire: Hire, postgres: Pos
     assert value(postgres, NOTED) == 3
 
 
+@pytest.mark.thorough
 def test_what_ended_is_found_among_more_claims_than_one_looks_at(
     queue: Client, hire: Hire, postgres: Postgres
 ) -> None:
@@ -157,7 +159,7 @@ def test_what_ended_is_found_among_more_claims_than_one_looks_at(
 def test_agent_of_a_full_site_takes_nothing_from_others(
     queue: Client, database: Database, hire: Hire, statements: Counter[str]
 ) -> None:
-    """It gets what waits elsewhere, or is told when to come again; no campaign is struck off."""
+    """It gets what waits elsewhere, or comes again later; no campaign is struck off."""
     full, other = hire("/", site="full").session, hire("/", site="other").session
     assert len(hire("/limited", site="full").claim(3)) == 3
 

@@ -165,6 +165,7 @@ def test_resuming_below_a_paused_campaign_says_that_it_does_not_help(
     )
 
 
+@pytest.mark.thorough
 def test_whoever_is_closed_from_above_learns_by_which(taskq: CommandLine, queue: Client) -> None:
     """In all that tells of it: each campaign that has to be resumed, by its path."""
     campaign = queue.create_campaign("/a/b/c")
@@ -227,7 +228,7 @@ def test_ls_and_tree_give_the_fields_of_a_status(taskq: CommandLine, queue: Clie
     """Names in JSON are those of the dataclass; `ls` counts what is below, `tree` does not."""
     queue.create_campaign("/w/m/x").seed({"n": n} for n in range(5))
     (listed,) = taskq.json("ls", "/w")
-    assert listed.keys() == STATUS_FIELDS
+    assert listed.keys() == STATUS_FIELDS | {"forecast"}
     assert (listed["path"], listed["waiting"]) == ("/w/m", 5)
     assert [(one["path"], one["waiting"]) for one in taskq.json("tree", "/w")] == [
         *(("/w", 0), ("/w/m", 0)),
@@ -266,8 +267,8 @@ def test_status_tells_tasks_agents_and_commonest_errors(
         "agents_left",
         "behind_s",
         "closed_by",
-        "pace",
         "failure_classes",
+        "forecast",
         "hedges",
         "paused_below",
         "refusals",
@@ -307,7 +308,7 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["recover", "/nope"], 66, "no campaign /nope; `taskq tree`"),
     (["agents", "list", "/nope"], 66, "no campaign /nope; `taskq tree`"),
     (["agents", "drain", "--campaign", "/nope"], 66, "no campaign /nope; `taskq tree`"),
-    (["token", "create", "t", "--site", "--campaign", "/nope"], 66, "/nope; `taskq tree`"),
+    (["token", "create", "t", "--kind", "site", "--campaign", "/nope"], 66, "/nope; `taskq tree`"),
     (["campaign", "create"], 2, "name the PATH"),
     (["campaign", "create", "/x", "--time-limit", "0", "--", "a"], 2, "seconds above 0"),
     (["campaign", "create", "/x", "--time-limit", "nan", "--", "a"], 2, "or none"),
@@ -365,6 +366,7 @@ def test_a_similar_campaign_is_proposed(taskq: CommandLine, queue: Client) -> No
     assert "did you mean" not in taskq.refused("status", "/wisdon/xyz")[1]
 
 
+@pytest.mark.thorough
 def test_every_view_tells_why_a_campaign_paused_itself(
     taskq: CommandLine, queue: Client, postgres: Postgres
 ) -> None:

@@ -72,22 +72,22 @@ def test_conflicts_can_be_skipped_or_kept(
 def test_a_second_stage_that_reuses_names_is_refused(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
-    """Hundreds are counted, some named; what an earlier file added is said and stays."""
+    """Hundreds are counted, some named; tasks of an earlier file are counted and stay."""
     first, second = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
     rows = [{"id": n} for n in range(300)]
     first.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    taskq.out("seed", "/c", first, "--key", "id")
+    taskq.out("seed", "/c", first, "--key-field", "id")
     second.write_text("".join(f"{json.dumps(row | {'stage': 2})}\n" for row in rows))
     more = tmp_path / "more.jsonl"
     more.write_text('{"id": "fine"}\n')
-    result = taskq("seed", "/c", more, second, "--key", "id")
+    result = taskq("seed", "/c", more, second, "--key-field", "id")
     *named, error = result.stderr.splitlines()
     assert (result.exit_code, len(named)) == (65, MAX_REPORTED_CLASHES)
     assert named[0].startswith(f"{second}:1: the key '0'")
     assert "300 records have keys of other payloads" in error
     assert "tasks added before: 1;" in error
     assert campaign.status().total == 301
-    result = taskq("seed", "/c", second, "--key", "id", "--on-conflict", "skip")
+    result = taskq("seed", "/c", second, "--key-field", "id", "--on-conflict", "skip")
     assert "300 conflicts skipped" in result.stdout
     *named, more, _no_handler = result.stderr.splitlines()
     assert len(named) == MAX_REPORTED_CLASHES
@@ -116,10 +116,10 @@ def test_shown_payloads_obey_no_terminal(
     key = "x\u202e"
     rows = [{"id": key, "t": "\x9b31m\x1b[2J"}, {"id": key, "t": "\x9b32m\u2066"}]
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    result = taskq("seed", "/c", file, "--key", "id")
+    result = taskq("seed", "/c", file, "--key-field", "id")
     assert result.exit_code == 65
     assert all(line.isprintable() for line in result.stderr.splitlines())
-    result = taskq("seed", "/c", file, "--key", "id", "--on-conflict", "skip")
+    result = taskq("seed", "/c", file, "--key-field", "id", "--on-conflict", "skip")
     assert all(line.isprintable() for line in result.stderr.splitlines())
     assert campaign.status().total == 1
 
@@ -143,7 +143,7 @@ def test_a_key_can_be_made_of_several_fields(
     """In the order in which they are named, in each format that has fields."""
     file = tmp_path / name
     file.write_text(KEYED[name])
-    taskq.out("seed", "/c", file, "--key", "target,name")
+    taskq.out("seed", "/c", file, "--key-field", "target,name")
     assert payloads(campaign).keys() == {"1lf3,a", "1lf3,b", "2abc,a"}
 
 
@@ -155,10 +155,10 @@ def test_joined_keys_tell_all_records_apart(
     pairs = [("a,b", "c"), ("a", "b,c"), ("a\\", ",c"), ("a\\,", "c"), ("", "c"), ("c", ""), (1, 2)]
     rows = [{"x": x, "y": y} for x, y in pairs]
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    assert taskq.json("seed", "/c", file, "--key", "x,y")["added"] == len(pairs)
+    assert taskq.json("seed", "/c", file, "--key-field", "x,y")["added"] == len(pairs)
     assert {"a\\,b,c", "a,b\\,c", ",c", "c,", "1,2"} < payloads(campaign).keys()
     file.write_text('{"x": "", "y": ""}\n')
-    code, error = taskq.refused("seed", "/c", file, "--key", "x,y")
+    code, error = taskq.refused("seed", "/c", file, "--key-field", "x,y")
     assert (code, "'x' and 'y' are all empty" in error) == (65, True)
 
 
@@ -176,11 +176,11 @@ def test_fields_of_a_key_that_are_none_are_told(
     """Before anything is added."""
     file = tmp_path / "l.csv"
     file.write_text("x,y\n1,2\n")
-    assert (taskq.refused("seed", "/c", file, "--key", key)[0], campaign.status().total) == (
+    assert (taskq.refused("seed", "/c", file, "--key-field", key)[0], campaign.status().total) == (
         code,
         0,
     )
-    assert told in taskq.refused("seed", "/c", file, "--key", key)[1]
+    assert told in taskq.refused("seed", "/c", file, "--key-field", key)[1]
 
 
 def test_a_field_with_a_comma_in_its_name_is_quoted(
@@ -189,6 +189,6 @@ def test_a_field_with_a_comma_in_its_name_is_quoted(
     """As in CSV."""
     file = tmp_path / "l.csv"
     file.write_text('"x,y",z\na,b\n')
-    taskq.out("seed", "/c", file, "--key", '"x,y"')
-    taskq.out("seed", "/c", file, "--key", '"x,y",z')
+    taskq.out("seed", "/c", file, "--key-field", '"x,y"')
+    taskq.out("seed", "/c", file, "--key-field", '"x,y",z')
     assert payloads(campaign).keys() == {"a", "a,b"}

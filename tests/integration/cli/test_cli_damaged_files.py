@@ -108,10 +108,10 @@ def test_files_joined_with_their_byte_order_marks_are_told(
     """`cat a.csv b.csv` has a second header in its middle, which is no task."""
     file = tmp_path / "joined.csv"
     file.write_bytes(b"\xef\xbb\xbfid,v\na,1\n" + b"\xef\xbb\xbfid,v\nb,2\n")
-    code, error = taskq.refused("seed", "/c", file, "--key", "id")
+    code, error = taskq.refused("seed", "/c", file, "--key-field", "id")
     assert (
         code,
         f"{file}:3: a byte order mark, left where files were joined, within the file" in error,
     ) == (65, True), error
-    result = taskq("seed", "/c", file, "--key", "id", "--on-error", "skip")
+    result = taskq("seed", "/c", file, "--key-field", "id", "--on-error", "skip")
     assert (result.exit_code, keys(campaign)) == (0, ["a", "b"])

@@ -1,4 +1,4 @@
-"""Agents that shall leave: chosen by site, name and host, and who is there if none was told."""
+"""Agents that shall leave: chosen by site, name and host, and who is there if none matches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.helpers.postgres import Postgres
 
 def enrolled(taskq: CommandLine, postgres: Postgres, token: str, site: str = "") -> None:
     """Let an agent come by a gateway, with the token of a site."""
-    secret = taskq.out("token", "create", token, "--site", "--campaign", "/c").strip()
+    secret = taskq.out("token", "create", token, "--kind", "site", "--campaign", "/c").strip()
     key = str(uuid.uuid4())
     postgres.execute(
         "select taskq.enrol(%s, %s, null, '/c', %s, p_site => %s, p_host => 'n1')",

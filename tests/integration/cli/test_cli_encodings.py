@@ -20,7 +20,7 @@ FOREIGN = os.fsdecode(b"caf\xe9")  # Latin-1
 
 
 def run(taskq: CommandLine, *words: object, program: Path = PROGRAM) -> tuple[int, str, str]:
-    """Run a command; return exit code, output and what is said."""
+    """Run a command; return exit code, standard output and standard error."""
     done = subprocess.run(
         [str(program), *map(str, words)],
         env=taskq.environment | {"TASKQ_TOKEN": "tqe_x"},
@@ -39,7 +39,7 @@ def run(taskq: CommandLine, *words: object, program: Path = PROGRAM) -> tuple[in
         ["campaign", "create", "/d", "--", "dock", FOREIGN],
         ["agent", "run", "--until-empty", "--campaign", "/c", "--name", FOREIGN],
         ["agents", "drain", "--site", FOREIGN],
-        ["token", "create", FOREIGN, "--site", "--campaign", "/c"],
+        ["token", "create", FOREIGN, "--kind", "site", "--campaign", "/c"],
     ],
     ids=lambda words: " ".join(words[:2]),
 )
@@ -113,7 +113,20 @@ def test_files_may_have_any_name(taskq: CommandLine, queue: Client, tmp_path: Pa
     ]
     done += [run(taskq, "agent", "run", "--campaign", "/c", "--until-empty", "--quiet", *places)]
     done += [run(taskq, "export", "/c", "--to", folder / f"{FOREIGN}.csv")]
-    done += [run(taskq, "token", "create", "t", "--site", "--campaign", "/c", "--to", folder / "t")]
+    done += [
+        run(
+            taskq,
+            "token",
+            "create",
+            "t",
+            "--kind",
+            "site",
+            "--campaign",
+            "/c",
+            "--to",
+            folder / "t",
+        )
+    ]
     assert [code for code, _, _ in done] == [0] * 4, done
     assert [result.result for result in queue.campaign("/c").results()] == [{"n": 40}, {"n": 42}]
     assert "40" in (folder / f"{FOREIGN}.csv").read_text()

@@ -92,6 +92,7 @@ def test_what_a_reader_did_not_take_comes_again(
     assert len(keys(taskq.out(*words))) == 9
 
 
+@pytest.mark.thorough
 def test_a_killed_follower_loses_nothing(
     taskq: CommandLine, agent: ScriptedAgent, tmp_path: Path
 ) -> None:

@@ -103,7 +103,7 @@ def test_status_tells_that_the_lists_are_of_another_epoch(
 def test_status_without_redis_tells_what_postgresql_knows(
     taskq: CommandLine, stocked: Stocked
 ) -> None:
-    """And ends with 69 and the reason, which is said in JSON, too."""
+    """And ends with 69 and the reason, in JSON too."""
     stocked.server.kill()
     report = told(taskq, "--redis", stocked.server.url, code=69)
     assert report["lists"] == [
@@ -147,6 +147,8 @@ def test_flush_gives_back_what_is_in_the_lists_and_nothing_else(
     )
     stocked.server.admin.lpop(stocked.list)
     agent.heartbeat([popped, repeated])
+    would = taskq.json("front", "flush", "--redis", stocked.server.url, "--dry-run")
+    assert would == {"withdrawn": stocked.length, "trouble": None, "dry_run": True}
     done = taskq.json("front", "flush", "--redis", stocked.server.url)
     assert done == {"epoch": 2, "withdrawn": 4, "returned": 3}
     assert stocked.length == 0
@@ -198,9 +200,10 @@ def test_flush_of_no_front_is_refused(taskq: CommandLine, redis_server: RedisSer
 
 def test_rebuild_is_refused_where_nobody_would_do_it(taskq: CommandLine, stocked: Stocked) -> None:
     """Better than lists that stay empty."""
-    code, error = taskq.refused("front", "rebuild", "--redis", stocked.server.url)
-    assert (code, "nothing was changed" in error) == (3, True)
-    assert stocked.length == 5
+    for words in ([], ["--dry-run"]):
+        code, error = taskq.refused("front", "rebuild", *words, "--redis", stocked.server.url)
+        assert (code, "nothing was changed" in error) == (3, True)
+        assert stocked.length == 5
 
 
 @pytest.fixture
@@ -226,6 +229,8 @@ def test_rebuild_waits_until_the_lists_are_being_filled_again(
     """With entries of a new epoch, and no task is lost between them."""
     wait_until(lambda: redis_server.admin.llen(refilled) == TASKS)
     before = told(taskq)["epoch"]
+    would = taskq.json("front", "rebuild", "--redis", redis_server.url, "--dry-run")
+    assert (would["withdrawn"], told(taskq)["epoch"]) == (TASKS, before)
     done = taskq.json("front", "rebuild", "--redis", redis_server.url)
     assert (done["withdrawn"], done["returned"]) == (TASKS, TASKS)
     assert done["epoch"] == before + 1 == told(taskq)["epoch"]
@@ -237,7 +242,7 @@ def test_rebuild_waits_until_the_lists_are_being_filled_again(
 def test_rebuild_tells_that_nothing_came(taskq: CommandLine, stocked: Stocked) -> None:
     """A refiller that does not know this Redis is one reason."""
     stocked.pool.keep((stocked.pool.campaign, 5, 0))
-    words = ("front", "rebuild", "--redis", stocked.server.url, "--within", 0)
+    words = ("front", "rebuild", "--redis", stocked.server.url, "--timeout", 0)
     assert "The lists are still empty after 0.0 s" in taskq.out(*words)
 
 

@@ -80,7 +80,7 @@ def test_a_similar_option_is_still_proposed(taskq: CommandLine) -> None:
 def test_an_export_is_what_its_suffix_says(
     taskq: CommandLine, finished: Campaign, tmp_path: Path, name: str
 ) -> None:
-    """A suffix that stands for no format is refused, unless the format is said."""
+    """A suffix that stands for no format is refused, unless an option names the format."""
     code, error = taskq.refused("export", finished.path, "--to", tmp_path / name)
     assert (code, ".jsonl, .ndjson, .json, .csv, .parquet" in error) == (2, True), error
     assert not list(tmp_path.iterdir())
@@ -96,7 +96,7 @@ def test_an_export_is_what_its_suffix_says(
 def test_the_output_of_an_export_is_the_format_of_its_results(
     taskq: CommandLine, tmp_path: Path
 ) -> None:
-    """Wherever they go and wherever it is said; what contradicts itself is refused."""
+    """Wherever they go, and in whichever option; contradictions are refused."""
     to = tmp_path / "hits.csv"
     said = taskq("export", "/c", "--to", to)
     assert (said.stdout, said.stderr) == ("", f"2 results of /c written to {to}.\n")
@@ -112,7 +112,7 @@ def test_the_output_of_an_export_is_the_format_of_its_results(
 
 @pytest.mark.usefixtures("finished")
 def test_chosen_columns_are_all_that_is_exported(taskq: CommandLine) -> None:
-    """In the order and by the names that were asked for; what no result has is told."""
+    """In the given order and by the given names; columns that no result has are reported."""
     words = ["--columns", "n=payload.n,result.n,key"]
     assert taskq.out("export", "/c", "-o", "csv", *words).splitlines() == [
         "n,result.n,key",
@@ -154,7 +154,7 @@ def test_a_class_of_error_that_no_task_has_is_told(
 def test_a_key_is_looked_for_below_or_shown_by_an_example(
     queue: Client, taskq: CommandLine
 ) -> None:
-    """Keys are those of one campaign, and whoever asks above it does not know which."""
+    """Keys are those of one campaign, and anyone who asks above it does not know which."""
     queue.create_campaign("/vs")
     queue.create_campaign("/vs/docking").seed(Seed({}, f"n={n}") for n in range(9))
     for command in ("explain", "logs"):
@@ -203,7 +203,7 @@ def test_wrong_arguments_get_what_was_meant(taskq: CommandLine, words: str, hint
 def test_all_commands_that_look_take_the_root_where_no_campaign_is_named(
     taskq: CommandLine, finished: Campaign
 ) -> None:
-    """One that has ended is told as finished, with all of its tasks."""
+    """One that has ended is shown as finished, with all of its tasks."""
     assert taskq("failures").exit_code == 0
     assert " finished " in taskq.out("watch")
     assert "finished: all 2 tasks have ended" in taskq.out("explain")

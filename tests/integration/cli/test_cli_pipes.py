@@ -33,7 +33,7 @@ FORMATS: dict[str, bytes] = {
     "jsonl": "".join(f'{{"id": "n{i}"}}\n' for i in range(COUNT)).encode(),
     "sdf": "".join(map(molecule, range(COUNT))).encode(),
 }
-OPTIONS = {name: [] if name == "smiles" else ["--key", "id"] for name in FORMATS}
+OPTIONS = {name: [] if name == "smiles" else ["--key-field", "id"] for name in FORMATS}
 
 
 def _run(taskq: CommandLine, words: list[str], **how: object) -> subprocess.CompletedProcess[bytes]:
@@ -82,13 +82,18 @@ def through_a_named_pipe(
 
 
 @pytest.mark.parametrize(
-    "feed", [through_stdin, through_dash, through_substitution, through_a_named_pipe]
+    ("feed", "name"),
+    [
+        *((through_stdin, name) for name in FORMATS),
+        (through_dash, "csv"),
+        (through_substitution, "sdf"),
+        (through_a_named_pipe, "jsonl"),
+    ],
 )
-@pytest.mark.parametrize("name", FORMATS)
 def test_every_line_of_a_pipe_becomes_a_task(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path, feed: Feed, name: str
 ) -> None:
-    """A pipe is opened once and read to its end, whatever the format and whoever made it."""
+    """A pipe is opened once and read to its end, whatever the format and anyone who made it."""
     data = FORMATS[name] if feed is not through_dash else gzip.compress(FORMATS[name])
     words = [str(PROGRAM), "seed", "/c", "--format", name, *OPTIONS[name]]
     done = feed(taskq, words, data, tmp_path)

@@ -36,7 +36,7 @@ def finished(campaign: Campaign, hire: Hire) -> Campaign:
 
 
 def names(view: type) -> set[str]:
-    """Return the fields of a view with that which tells campaigns apart."""
+    """Return the fields of a view with the field that tells campaigns apart."""
     return {"campaign", *(field.name for field in fields(view))}
 
 
@@ -157,7 +157,7 @@ def test_results_without_the_number_are_left_out_and_counted(
 def test_results_are_exported_in_each_format(
     taskq: CommandLine, finished: Campaign, tmp_path: Path
 ) -> None:
-    """The format follows the suffix, or is said; all have the same records."""
+    """The format follows the suffix or the option; all have the same records."""
     for name in ("r.jsonl", "r.csv", "r.parquet"):
         result = taskq("export", finished.path, "--to", tmp_path / name)
         assert (result.exit_code, result.stdout) == (0, "")
@@ -197,7 +197,7 @@ def test_results_are_exported_to_several_files(
 def test_an_export_that_cannot_be_written_leaves_nothing(
     taskq: CommandLine, finished: Campaign, tmp_path: Path
 ) -> None:
-    """An absent folder or a folder in place of a file is told."""
+    """An absent folder or a folder in place of a file is reported."""
     assert taskq.refused("export", finished.path, "--to", tmp_path / "no" / "r.csv")[0] == 66
     assert taskq.refused("export", "/c", "--to", tmp_path)[0] == 2
     assert list(tmp_path.iterdir()) == []

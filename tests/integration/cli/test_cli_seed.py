@@ -32,7 +32,7 @@ def test_files_of_each_format_become_tasks(
     (tmp_path / "d.jsonl").write_text('{"id": "argon"}\n')
     (tmp_path / "e.sdf").write_text(SDF)
     taskq.out("seed", "/c", tmp_path / "a.smi.gz")
-    assert taskq.json("seed", "/c", "--key", "id", *sorted(tmp_path.glob("[b-e].*"))) == {
+    assert taskq.json("seed", "/c", "--key-field", "id", *sorted(tmp_path.glob("[b-e].*"))) == {
         "path": "/c",
         "read": 4,
         "added": 4,
@@ -49,12 +49,12 @@ def test_files_of_each_format_become_tasks(
 def test_options_of_files_reach_the_reader(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
-    """Format, key, priority, delimiter, types and header can be said."""
+    """Format, key, priority, delimiter, types and header have options."""
     table = tmp_path / "table.txt"
     table.write_text("id;n;p\na;1;7\n")
     taskq.out(
-        *["seed", "/c", table, "--format", "csv", "--delimiter", "semicolon", "--key", "id"],
-        *["--priority", "p", "--types", "text"],
+        *["seed", "/c", table, "--format", "csv", "--delimiter", "semicolon", "--key-field", "id"],
+        *["--priority-field", "p", "--types", "text"],
     )
     (task,) = campaign.tasks()
     assert (task.key, task.priority, task.payload["n"]) == ("a", 7, "1")
@@ -77,7 +77,7 @@ def test_a_sweep_is_combined_with_each_record(
 
 
 def test_standard_input_is_read(taskq: CommandLine, campaign: Campaign) -> None:
-    """`-` is standard input, whose format must be said."""
+    """`-` is standard input, whose format an option must name."""
     taskq.out("seed", "/c", "-", "--format", "jsonl", input='{"n": 1}\n{"n": 2}\n')
     assert campaign.status().waiting == 2
 
@@ -102,13 +102,13 @@ def test_a_campaign_file_says_what_to_seed(
     )
     assert taskq.json("seed", "--campaign-file", file)["added"] == 2
     assert taskq.refused("seed", "/other", "--campaign-file", file)[0] == 66
-    assert taskq.refused("seed", "--campaign-file", file, "--key", "x")[0] == 2
+    assert taskq.refused("seed", "--campaign-file", file, "--key-field", "x")[0] == 2
 
 
 def test_a_bad_line_stops_with_its_number_and_reason(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
-    """The error names file and line; what was added before is said, and the rest can follow."""
+    """The error names file and line; it counts what was added before, and the rest can follow."""
     file = tmp_path / "l.jsonl"
     lines = [json.dumps({"n": n}) for n in range(CHUNK + 1_000)]
     file.write_text("\n".join([*lines, "[1]", '{"n": -1}', ""]))
@@ -137,7 +137,7 @@ def test_bad_lines_can_be_passed_over(
 
 
 def test_a_file_of_nothing_but_bad_lines_is_an_error(taskq: CommandLine, tmp_path: Path) -> None:
-    """Who reads a file in the wrong format is told, even when bad lines are passed over."""
+    """A file in the wrong format is reported, even when bad lines are passed over."""
     taskq.out("campaign", "create", "/c")
     file = tmp_path / "l.jsonl"
     file.write_text("C a\nCC b\n")
@@ -161,7 +161,7 @@ BAD_FILES: dict[str, tuple[bytes, int, str]] = {
     "unknown.xyz": (b"a\n", 2, "`taskq seed --format`"),
     "bad.jsonl": (b"{\n", 65, "correct it, or skip bad lines with --on-error skip"),
     "semicolons.csv": (b"a;b\n1;2\n", 2, "`taskq seed --delimiter`"),
-    "nokey.csv": (b"a,b\n1,2\n", 2, "its columns are: a, b; name one by --key"),
+    "nokey.csv": (b"a,b\n1,2\n", 2, "its columns are: a, b; name one by --key-field"),
 }
 
 
@@ -172,7 +172,7 @@ def test_bad_files_are_told_in_a_line_and_add_nothing(
     for name, (content, code, told) in BAD_FILES.items():
         file = tmp_path / name
         file.write_bytes(content)
-        options = ["--key", "id"] if "key" in name else []
+        options = ["--key-field", "id"] if "key" in name else []
         exit_code, error = taskq.refused("seed", "/c", file, *options)
         assert (exit_code, str(file) in error, told in error) == (code, True, True), error
     assert campaign.status().total == 0
@@ -187,7 +187,7 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["-", "-", "--format", "csv"], 2, "only once"),
     (["--sweep", "n"], 2, "NAME=VALUES"),
     (["--sweep", "n=2:1"], 2, "upwards"),
-    (["--sweep", "n=1:2", "--key", "n"], 2, "do not apply"),
+    (["--sweep", "n=1:2", "--key-field", "n"], 2, "do not apply"),
     (["--sweep", "n=1:2", "--delimiter", "ab"], 2, "one character"),
     (["{folder}/x.smi", "--format", "xml"], 2, "'xml'"),
     (["--campaign-file", "{folder}/absent.toml"], 66, "absent.toml"),
@@ -197,7 +197,7 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
 def test_a_wrong_call_is_told_in_a_line(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
-    """What cannot be seeded is said before anything is."""
+    """Anything that cannot be seeded is reported before seeding begins."""
     (tmp_path / "x.smi").touch()
     for words, code, told in WRONG_CALLS:
         named = [word.replace("{folder}", str(tmp_path)) for word in words]

@@ -112,7 +112,7 @@ def test_no_command_upgrades_the_embedded_server_by_itself(home: Path) -> None:
 
 @pytest.mark.thorough
 def test_up_is_for_the_embedded_server_only(taskq: CommandLine) -> None:
-    """With --dsn it is refused, and a wrong port is told."""
+    """With --dsn it is refused, and a wrong port is reported."""
     for words in (["--dsn", taskq.dsn, "up"], ["up", "--dsn", taskq.dsn], ["down", "--dsn", "x"]):
         code, error = taskq.refused(*words)
         assert (code, "leave --dsn out" in error) == (2, True)
@@ -178,7 +178,11 @@ def test_a_server_that_cannot_be_reached_is_told(
     taskq: CommandLine, dsn: str, code: int, told: str
 ) -> None:
     """In one line that names the server and keeps the password to itself."""
-    for words in (["--dsn", dsn, "status"], ["seed", "/c", "--sweep", "n=1:2", "--dsn", dsn]):
+    for words in (
+        ["--dsn", dsn, "status"],
+        ["seed", "/c", "--sweep", "n=1:2", "--dsn", dsn],
+        ["agent", "run", "--campaign", "/c", "--dsn", dsn],
+    ):
         exit_code, error = taskq.refused(*words)
         assert (exit_code, told in error) == (code, True), error
         assert "secret" not in error
@@ -194,7 +198,7 @@ def test_a_dsn_given_wins_over_the_environment(taskq: CommandLine, empty_dsn: st
 
 REMOVALS = (
     (["campaign", "rm", "/c"], ["ls"], "/c and 0 tasks with all results would be deleted"),
-    (["input", "remove", "/c", "ligands"], ["input", "list", "/c"], "ligands of /c, 3 bytes,"),
+    (["input", "rm", "/c", "ligands"], ["input", "list", "/c"], "ligands of /c, 3 bytes,"),
     (["notify", "rm", "night"], ["notify", "list"], "rule night would be removed, with 0 waiting"),
     (["pilots", "rm", "here"], ["pilots", "list"], "pilot here would be removed, with 0 live jobs"),
     (["token", "revoke", "ada"], ["token", "list"], "token ada would be revoked, with 0 sessions"),
@@ -210,7 +214,7 @@ def filled(taskq: CommandLine, campaign: Campaign, tmp_path: Path) -> CommandLin
     rule = ("--campaign", "/c", "--on", "finished", "--to", "mail:ann@example.org")
     taskq.out("notify", "add", "night", *rule)
     taskq.out("pilots", "add", "local", "here", "--campaign", "/c", "--folder", tmp_path)
-    taskq.out("token", "create", "ada", "--manager", "--campaign", "/c")
+    taskq.out("token", "create", "ada", "--kind", "manager", "--campaign", "/c")
     return taskq
 
 

@@ -43,7 +43,7 @@ def ended(queue: Client) -> Campaign:
 def shell(
     taskq: CommandLine, redirected: str, *words: str, program: Path = PROGRAM
 ) -> tuple[int, str]:
-    """Run a command with streams as a shell redirects them; return exit code and what is said."""
+    """Run a command with streams as a shell redirects them; return exit code and standard error."""
     done = subprocess.run(
         ["bash", "-c", f'set -o pipefail; "$@" {redirected}', "bash", str(program), *words],
         env=taskq.environment,
@@ -69,7 +69,7 @@ def test_a_full_disk_under_the_output_is_one_line(
 
 @every_output
 def test_a_closed_output_is_no_error(taskq: CommandLine, ended: Campaign, words: list[str]) -> None:
-    """Whoever closes the standard streams wants none of them."""
+    """Anyone who closes the standard streams wants none of them."""
     assert shell(taskq, ">&-", *words) == (0, "")
     assert ended.path
 
@@ -100,7 +100,7 @@ def test_what_was_asked_for_is_done_where_it_cannot_be_said(
 def test_seeding_goes_on_where_nobody_hears_of_bad_lines(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path, redirected: str
 ) -> None:
-    """What is said on standard error is a courtesy: no task depends on it."""
+    """Standard error is a courtesy: no task depends on it."""
     lines = [f'{{"n": {n}}}' if n % 10 else "bad" for n in range(2_000)]
     (tmp_path / "tasks.jsonl").write_text("\n".join(lines))
     words = ["seed", "/c", str(tmp_path / "tasks.jsonl"), "--on-error", "skip"]
@@ -109,7 +109,7 @@ def test_seeding_goes_on_where_nobody_hears_of_bad_lines(
 
 
 def test_on_a_terminal_lines_come_in_their_order(taskq: CommandLine, campaign: Campaign) -> None:
-    """What is said besides the output comes after the line that it is about."""
+    """A message on standard error comes after the line that it is about."""
     with taskq.terminal("retry", campaign.path, "--error-class", "none") as terminal:
         assert terminal.end() == 0
     first, _, then = terminal.seen.partition("\n")

@@ -15,10 +15,10 @@ from taskq.db.connections import Database
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import TIMEOUT_S, CommandLine
 from tests.helpers.postgres import Postgres
-from tests.helpers.variants import rest_thorough
 
 
-@pytest.mark.parametrize("answer", rest_thorough(["n\r", "\r", "\x04"]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("answer", ["n\r", "\r", "\x04"])
 def test_a_question_that_is_not_answered_with_yes_changes_nothing(
     taskq: CommandLine, campaign: Campaign, answer: str
 ) -> None:
@@ -51,14 +51,12 @@ def many(campaign: Campaign) -> Campaign:
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "words",
-    rest_thorough(
-        [
-            ["tasks", "/c", "--limit", "500"],
-            ["tasks", "/c", "-o", "json"],
-            ["tasks", "/c", "-o", "jsonl"],
-            ["watch", "/c", "--interval", "0.1"],
-        ]
-    ),
+    [
+        ["tasks", "/c", "--limit", "500"],
+        ["tasks", "/c", "-o", "json"],
+        ["tasks", "/c", "-o", "jsonl"],
+        ["watch", "/c", "--interval", "0.1"],
+    ],
     ids=" ".join,
 )
 def test_a_reader_that_goes_away_is_no_error(
@@ -108,23 +106,22 @@ def test_what_nobody_has_foreseen_is_not_swallowed(taskq: CommandLine) -> None:
     assert "ZeroDivisionError: a defect" in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "unwanted"),
-    rest_thorough(
-        [
-            (
-                ["status"],
-                {
-                    "pyarrow",
-                    "rich.progress",
-                    "taskq_agent.loop",
-                    "tomllib",
-                    "taskq.results.records",
-                },
-            ),
-            (["tasks", "/c"], {"pyarrow", "rich.progress", "taskq_agent.loop", "tomllib"}),
-        ]
-    ),
+    [
+        (
+            ["status"],
+            {
+                "pyarrow",
+                "rich.progress",
+                "taskq_agent.loop",
+                "tomllib",
+                "taskq.results.records",
+            },
+        ),
+        (["tasks", "/c"], {"pyarrow", "rich.progress", "taskq_agent.loop", "tomllib"}),
+    ],
     ids=["status", "tasks"],
 )
 def test_a_command_imports_only_what_it_needs(
@@ -195,7 +192,7 @@ SHOWING_TOO = (
 
 @pytest.mark.both_transports
 @pytest.mark.thorough
-@pytest.mark.parametrize("commands", rest_thorough([[*SHOWING], [*SHOWING_TOO]]))
+@pytest.mark.parametrize("commands", [[*SHOWING], [*SHOWING_TOO]])
 def test_a_terminal_gets_nothing_that_it_could_obey(
     taskq: CommandLine,
     database: Database,

@@ -24,13 +24,13 @@ def taskq(dsn: str, queue: Client) -> CommandLine:
 
 def test_token_is_printed_once_and_never_again(taskq: CommandLine, postgres: Postgres) -> None:
     """Alone on standard output; `list` tells all but the token."""
-    created = taskq("token", "create", "site-a", "--site", "--campaign", "/c", "--uses", 3)
+    created = taskq("token", "create", "site-a", "--kind", "site", "--campaign", "/c", "--uses", 3)
     token = created.stdout.strip()
     assert created.exit_code == 0
     assert "The token site-a is valid until" in created.stderr
     assert value(postgres, "select hash from taskq.token") == hashed(token)
     made = taskq.json(
-        "token", "create", "ada", "--manager", "--campaign", "/", "--expires-in", "1d"
+        "token", "create", "ada", "--kind", "manager", "--campaign", "/", "--expires-in", "1d"
     )
     assert made["token"].startswith("tqm_")
     for output in ("table", "json"):
@@ -44,7 +44,7 @@ def test_token_goes_to_a_file_that_only_its_owner_can_read(
     taskq: CommandLine, tmp_path: Path, postgres: Postgres
 ) -> None:
     """Made anew: a file that is there, or a link, is left alone, and then there is no token."""
-    words = ("token", "create", "site-a", "--site", "--campaign", "/c", "--to")
+    words = ("token", "create", "site-a", "--kind", "site", "--campaign", "/c", "--to")
     place = tmp_path / "token"
     assert f"The token site-a is in {place}" in taskq.out(*words, place)
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
@@ -64,30 +64,48 @@ def test_no_file_is_left_for_a_token_that_was_not_created(
 ) -> None:
     """The name can be used for the next try."""
     place = tmp_path / "token"
-    words = ("token", "create", "a", "--site", "--to", place, "--campaign")
+    words = ("token", "create", "a", "--kind", "site", "--to", place, "--campaign")
     code, error = taskq.refused(*words, "/none")
     assert (code, "no campaign /none" in error) == (66, True)
     assert not place.exists()
 
 
+def test_name_that_is_taken_proposes_the_rotation(taskq: CommandLine, postgres: Postgres) -> None:
+    """The proposed command works; a token that admits nobody any more is simply replaced."""
+    words = ("token", "create", "b", "--kind", "site", "--campaign", "/c")
+    taskq.out(*words)
+    code, error = taskq.refused(*words)
+    assert code == 3
+    assert error == (
+        "there is a token b; to replace it: `taskq token create --kind site --site b --campaign "
+        "/c --to b-2.token b-2`, give that to its users, then `taskq token revoke b`, which ends "
+        "its sessions"
+    )
+    taskq.out("token", "create", "--kind", "site", "--site", "b", "--campaign", "/c", "b-2")
+    assert "--kind site --site b --campaign /c --to b-3.token b-3`" in taskq.refused(*words)[1]
+    postgres.execute("update taskq.token set expires_at = now() - interval '1 day'")
+    assert taskq.refused(*words)[1] == (
+        "there is a token b, which is expired: `taskq token revoke b`, then create it again"
+    )
+
+
 def test_token_needs_a_kind_and_values_that_are_some(taskq: CommandLine) -> None:
     """The error says what to write."""
     words = ("token", "create", "a", "--campaign", "/c")
-    for kinds in ((), ("--site", "--manager")):
-        error = taskq.refused(*words, *kinds)[1]
-        assert error.startswith("give the kind of the token: one of --site, --manager, --submitter")
+    error = taskq.refused(*words)[1]
+    assert error.startswith("Missing option '--kind'. Choose from: site, manager, submitter")
     for more, told in (
-        (["--site", "--network", "here"], "write 192.0.2.0/24"),
-        (["--manager", "--uses", 3], "neither uses, networks nor"),
-        (["--site", "--expires-in", 0], "--expires-in"),
+        (["--kind", "site", "--network", "here"], "write 192.0.2.0/24"),
+        (["--kind", "manager", "--uses", 3], "neither uses, networks nor"),
+        (["--kind", "site", "--expires-in", 0], "--expires-in"),
     ):
         code, error = taskq.refused(*words, *more)
         assert (code, told in error) == (2, True), error
 
 
 def test_revoking_says_what_has_ended(taskq: CommandLine, postgres: Postgres) -> None:
-    """And a name that nobody has is told."""
-    token = taskq.out("token", "create", "a", "--site", "--campaign", "/c").strip()
+    """And a name that nobody has is reported."""
+    token = taskq.out("token", "create", "a", "--kind", "site", "--campaign", "/c").strip()
     key = str(uuid.uuid4())
     postgres.execute(
         "select taskq.enrol(%s, %s, null, '/c', %s)",

@@ -1,4 +1,4 @@
-"""No secret is told: passwords and tokens are in no command line, log, output or error."""
+"""No secret is shown: passwords and tokens are in no command line, log, output or error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def said_by(taskq: CommandLine, *words: object, until: str = "") -> str:
     return said
 
 
-def test_passwords_are_told_nowhere(staff: Staff, start_redis: StartRedis, tmp_path: Path) -> None:
+def test_passwords_appear_nowhere(staff: Staff, start_redis: StartRedis, tmp_path: Path) -> None:
     """By no command at its most verbose, whether it succeeds or not, to nobody on the machine."""
     path = f"/{secrets.token_hex(6)}"
     spec = CampaignSpec(path, handler=Handler("command", argv=("env",)))
@@ -48,9 +48,11 @@ def test_passwords_are_told_nowhere(staff: Staff, start_redis: StartRedis, tmp_p
     token = tmp_path / "token"
     with watched_command_lines() as seen:
         said = [
-            said_by(taskq, "gateway", "--port", 0, "--verbose", until="http://"),
+            said_by(taskq, "gateway", "--listen", "127.0.0.1:0", "--verbose", until="http://"),
             said_by(taskq, "agent", "run", "--campaign", path, "--until-empty", "--verbose"),
-            said_by(taskq, "token", "create", path, "--site", "--campaign", path, "--to", token),
+            said_by(
+                taskq, "token", "create", path, "--kind", "site", "--campaign", path, "--to", token
+            ),
             said_by(taskq, "logs", path, "one"),
         ]
         for words in (["db", "status"], ["front", "status"], ["status", path], ["token", "list"]):
@@ -71,10 +73,10 @@ def test_passwords_are_told_nowhere(staff: Staff, start_redis: StartRedis, tmp_p
 
 
 @pytest.mark.parametrize("output", ["table", "json"])
-def test_token_is_told_once_only(staff: Staff, output: str) -> None:
+def test_token_is_shown_once_only(staff: Staff, output: str) -> None:
     """By the command that makes it; a second of its name, a list and a revocation do not."""
     taskq, name = staff.taskq, secrets.token_hex(6)
-    create = ["token", "create", name, "--manager", "--campaign", "/", "--output", output]
+    create = ["token", "create", name, "--kind", "manager", "--campaign", "/", "--output", output]
     (token,) = re.findall("tqm_[A-Za-z0-9_-]{43}", taskq.out(*create))
     for words in (create, ["token", "list"], ["token", "revoke", name]):
         result = taskq(*words)

@@ -20,14 +20,12 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError, wait
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import taskq
 from taskq import Client, Executor
 from taskq.model.errors import NotOverGateway, UsageError
-from tests.helpers.variants import rest_thorough
 from tests.integration.compute.standard_executor import (
     AsCompletedTests,
     ExecutorShutdownTest,
@@ -51,7 +49,8 @@ def executed(
             yield shared_queue
 
 
-@pytest.mark.parametrize("mixin", rest_thorough(MIXINS), ids=lambda mixin: mixin.__name__)
+@pytest.mark.thorough
+@pytest.mark.parametrize("mixin", MIXINS, ids=lambda mixin: mixin.__name__)
 def test_standard_tests_pass(executed: Client, mixin: type) -> None:
     """All of a mixin that apply."""
 
@@ -130,14 +129,3 @@ def test_shutdown_waits_for_callbacks(executed: Client) -> None:
     future.add_done_callback(lambda _: seen.append(never.wait(1.0)))
     executor.shutdown()
     assert seen == [False]
-
-
-def test_what_is_too_large_for_an_executor_is_refused(queue: Client) -> None:
-    """And says where it can go."""
-    with Executor(queue) as executor, pytest.raises(taskq.InvalidTask, match="inputs="):
-        executor.submit(called.same, Any, bytearray(60_000), object(), "x" * 60_000, _Heavy())
-
-
-class _Heavy:
-    def __init__(self) -> None:
-        self.data = b"x" * 60_000

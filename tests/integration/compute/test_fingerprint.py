@@ -13,7 +13,6 @@ import pytest
 
 from taskq.compute.fingerprint import fingerprint
 from taskq.compute.pickling import function_archive
-from tests.helpers.variants import rest_thorough
 
 PROGRAM = """
 import functools, math
@@ -53,25 +52,74 @@ def of_program(folder: Path, **changes: object) -> str:
     ).stdout.strip()
 
 
-def test_another_process_and_another_file_change_nothing(tmp_path: Path) -> None:
-    """Nor do comments and other lines: hashes of text differ from process to process."""
+@pytest.mark.thorough
+def test_what_the_function_does_changes_it_and_nothing_else(tmp_path: Path) -> None:
+    """Its code, a default, a global, a helper, a method of a class that it uses.
+
+    Not another process, file, comment or line: hashes of text differ from process to process.
+    """
     first = of_program(tmp_path)
-    again = of_program(tmp_path, before="import os\n\nOTHER = 1", comment="# a comment")
-    assert first == again
     assert len(first) == 64
+    assert of_program(tmp_path, before="import os\n\nOTHER = 1", comment="# a comment") == first
+    changes = {"helper": "+ 1", "factor": 3, "norm": "+ 1", "default": 2, "comment": "x += 1"}
+    for name, change in changes.items():
+        assert of_program(tmp_path, **{name: change}) != first, name
+
+
+MODULES = {
+    "main": """
+import helpers
+import project.shapes
+from project import shapes as forms
+from project.deep import top
+
+def function(x):
+    import lazy
+    return helpers.double(x) + project.shapes.area(x) + forms.Square(x).side + top(x) + lazy.f(x)
+""",
+    "helpers": "SEEN = {{}}\ndef double(x):\n    SEEN[x] = 1\n    return 2 * x {double}\n"
+    "def unused(x):\n    return x {unused}",
+    "project/__init__": "",
+    "project/shapes": """
+SIDES = {sides}
+class Square:
+    def __init__(self, side):
+        self.side = side {method}
+def area(x):
+    return x ** SIDES
+""",
+    "project/deep": "from project.bottom import bottom\ndef top(x):\n    return bottom(x)",
+    "project/bottom": "def bottom(x):\n    return top_again(x) {bottom}\n"
+    "def top_again(x):\n    from project.deep import top\n    return x or top(x)",
+    "lazy": "def f(x):\n    return x {lazy}",
+}
+UNCHANGED = dict.fromkeys(("double", "unused", "method", "bottom", "lazy"), "") | {"sides": "2"}
+
+
+def of_modules(folder: Path, *, call: bool = False, **changes: str) -> str:
+    """Return the fingerprint of a function of a module that uses others, in a new process."""
+    folder.mkdir()
+    for name, text in MODULES.items():
+        file = folder / f"{name}.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text.format(**{**UNCHANGED, **changes}))
+    program = "import main; from taskq.compute.fingerprint import fingerprint as of; "
+    program += ("main.function(1); " if call else "") + "print(of(main.function))"
+    argv = [sys.executable, "-c", program]
+    return subprocess.run(
+        argv, capture_output=True, text=True, check=True, timeout=60, cwd=folder
+    ).stdout
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "change",
-    rest_thorough(
-        [{"helper": "+ 1"}, {"factor": 3}, {"norm": "+ 1"}, {"default": 2}, {"comment": "x += 1"}]
-    ),
-    ids=str,
-)
-def test_what_the_function_does_changes_it(tmp_path: Path, change: dict[str, object]) -> None:
-    """Its code, a default, a global, a helper, a method of a class that it uses."""
-    assert of_program(tmp_path, **change) != of_program(tmp_path)
+def test_helpers_in_other_modules_count(tmp_path: Path) -> None:
+    """Also those that helpers use, constants and methods; not what is not used, nor data."""
+    first = of_modules(tmp_path / "first")
+    assert of_modules(tmp_path / "called", call=True) == first
+    assert of_modules(tmp_path / "unused", unused="+ 1", double="  # a comment") == first
+    changes = [{"double": "+ 1"}, {"sides": "3"}, {"method": "+ 1"}, {"bottom": "+ 1"}]
+    for number, change in enumerate([*changes, {"lazy": "+ 1"}]):
+        assert of_modules(tmp_path / str(number), **change) != first, change
 
 
 def test_archive_is_the_same_whenever_it_is_made() -> None:

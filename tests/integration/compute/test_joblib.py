@@ -1,9 +1,10 @@
-"""The backend of joblib among the examples: its calls are tasks, and happen once."""
+"""joblib on a queue: its calls are tasks, and happen once."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import random
 import re
 import signal
@@ -13,10 +14,8 @@ import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import joblib
 import numpy as np
 import pytest
 from joblib import Parallel, delayed
@@ -25,7 +24,6 @@ import taskq
 from taskq import Campaign, Client
 from taskq.model.errors import InvalidTask
 from tests.helpers.paths import ROOT
-from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 from tests.payloads import called
 from tests.payloads.called import BadLigand
@@ -34,27 +32,17 @@ EXAMPLE = ROOT / "examples" / "joblib-backend"
 WAIT_S = 120.0
 
 
-@pytest.fixture(scope="module", autouse=True)
-def backend() -> Iterator[ModuleType]:
-    """Give the example's module, which registers the backend."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(EXAMPLE)
-        import taskq_joblib  # noqa: PLC0415  # after its folder
-
-        yield taskq_joblib
-
-
 @pytest.fixture
 def served(served_queue: Client) -> Iterator[Client]:
     """Give a queue that agents serve, to which joblib's calls go."""
-    with joblib.parallel_config(backend="taskq", queue=served_queue):
+    with taskq.joblib(served_queue):
         yield served_queue
 
 
 @pytest.fixture
 def unserved(queue: Client) -> Iterator[Client]:
     """Give a queue without agents, to which joblib's calls go."""
-    with joblib.parallel_config(backend="taskq", queue=queue):
+    with taskq.joblib(queue):
         yield queue
 
 
@@ -100,16 +88,43 @@ def test_exception_comes_back_as_itself(served: Client) -> None:
 
 @pytest.mark.thorough
 def test_large_arguments_are_stored_once(served: Client) -> None:
-    """By place and by name; what is left over fits into a payload."""
+    """By place and by name, arrays and others; processes map the array into memory."""
 
-    def weighted(n: int, values: Any, m: int, *, weights: Any) -> float:
-        return float(n * m * (values * weights).sum())
+    def weighted(n: int, values: Any, m: int, *, weights: Any) -> tuple[float, str, bool]:
+        total = float(n * m * values[: len(weights)].sum() * len(weights["ones"]))
+        return total, type(values).__name__, values.flags.writeable
 
-    many = np.ones(100_000)
-    calls = [delayed(weighted)(n, many, 3, weights=many) for n in range(3)]
-    assert Parallel(timeout=WAIT_S)(calls) == [0.0, 3e5, 6e5]
+    many, weights = np.ones(6_000_000), {"ones": [*range(4_000)]}
+    calls = [delayed(weighted)(n, many, 3, weights=weights) for n in range(3)]
+    values = Parallel(timeout=WAIT_S)(calls)
+    assert values == [(12_000.0 * n, "memmap", False) for n in range(3)]
     campaign = campaign_of(served, "weighted")
     assert all(len(str(task.payload)) < 100 for task in campaign.tasks())
+    assert sorted(name.rpartition(".")[2] for name in campaign.inputs()) == ["npy", "pickle", "zip"]
+    assert max(one.size for one in campaign.inputs().values()) == pytest.approx(many.nbytes, 0.001)
+
+
+@pytest.mark.thorough
+def test_a_pickle_that_was_replaced_is_not_read(served: Client, tmp_path: Path, name: str) -> None:
+    """By somebody who may change inputs, and may not send pickles."""
+
+    def first(values: list[str], n: int) -> str:
+        return values[n]
+
+    many = [f"{name}-{n}" for n in range(1_000)]
+    assert Parallel(timeout=WAIT_S)([delayed(first)(many, 7)]) == [f"{name}-7"]
+    campaigns = served.campaign("/calls").children()
+    (campaign, file) = max(
+        (one.campaign_id, one, file)
+        for one in campaigns
+        for file in one.inputs()
+        if file.endswith(".pickle")
+    )[1:]
+    other = tmp_path / file
+    other.write_bytes(pickle.dumps(["x"] * 5_000))
+    campaign.add_input(other)
+    with pytest.raises(ValueError, match="is not the one that was sent"):
+        Parallel(timeout=WAIT_S)([delayed(first)(many, 8)])
 
 
 @pytest.mark.thorough
@@ -124,7 +139,7 @@ def test_nested_calls_stay_in_their_slot(served: Client) -> None:
     assert Parallel(timeout=WAIT_S)(delayed(outer)(n) for n in (2, 3)) == [True, True]
 
 
-@pytest.mark.parametrize("choice", rest_thorough([{"prefer": "threads"}, {"n_jobs": 1}]))
+@pytest.mark.parametrize("choice", [{"prefer": "threads"}, {"n_jobs": 1}])
 def test_calls_that_shall_stay_here_do(unserved: Client, choice: dict[str, Any]) -> None:
     """What prefers threads is small, and shares what it reads."""
     assert Parallel(**choice)(delayed(os.getpid)() for _ in range(2)) == [os.getpid()] * 2
@@ -132,10 +147,10 @@ def test_calls_that_shall_stay_here_do(unserved: Client, choice: dict[str, Any])
 
 
 def test_without_agents_there_is_a_warning_and_leaving_cancels(
-    unserved: Client, backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+    unserved: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever waits is told why, and leaves nothing that has not begun."""
-    monkeypatch.setattr(backend, "QUIET_S", 0.2)
+    """Anyone who waits learns why, and leaves nothing that has not begun."""
+    monkeypatch.setattr(taskq.compute.waiting, "QUIET_S", 0.2)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         values = Parallel(return_as="generator")(delayed(called.same)(n) for n in range(3))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,8 +15,14 @@ from pathlib import Path
 import pytest
 
 import taskq
-from taskq import AgentsDied, Client, UsageError
+from taskq import AgentsDied, CampaignSpec, Client, Handler, UsageError
+from taskq.compute import agent_process
+from taskq.compute.futures import WOKEN_PAUSE_S
 from taskq.compute.local_agents import LocalAgents
+from taskq.compute.runs import FIRST_BATCH
+from taskq.compute.tracker import Pauses
+from taskq.dispatch.direct import DirectTransport
+from taskq_agent.protocol import Hello, LeaseIds, Request
 from tests.helpers.waiting import wait_until
 from tests.payloads import called
 
@@ -27,6 +34,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
+@pytest.mark.thorough
 def test_they_leave_with_the_block_and_hand_back_what_they_have(queue: Client) -> None:
     """What ran at its end is not lost: it waits again."""
     run = queue.map(called.sleep, [60, 60], name="/sleep")
@@ -65,6 +73,7 @@ def forked(first: Callable[[], object]) -> Iterator[None]:
         os.waitpid(child, 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # since Python 3.12
 def test_they_leave_in_good_order_whoever_was_forked_meanwhile(queue: Client) -> None:
     """A child keeps their pipe open, and need not end first; to stop them twice is harmless."""
@@ -78,6 +87,7 @@ def test_they_leave_in_good_order_whoever_was_forked_meanwhile(queue: Client) ->
     assert [one.exit_code for one in queue.left_agents()] == [0]
 
 
+@pytest.mark.thorough
 def test_who_waits_is_told_that_they_died(queue: Client) -> None:
     """Rather than to wait for ever; their tasks are as they were."""
     run = queue.map(called.sleep, [60], name="/sleep")
@@ -94,6 +104,7 @@ def test_who_waits_is_told_that_they_died(queue: Client) -> None:
     agents.stop()
 
 
+@pytest.mark.thorough
 def test_they_say_why_they_cannot_start(queue: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the last lines that they have written."""
     run = queue.map(called.square, [1], name="/square")
@@ -119,6 +130,7 @@ def test_without_a_campaign_they_serve_no_one_else(queue: Client) -> None:
     with pytest.raises(UsageError, match="has begun none"):
         taskq.local_agents(stranger, 1)
     future = stranger.submit(called.square, 3)
+    assert future.task  # it is stored before its campaign goes
     assert taskq.local_agents(stranger, 1).path == future.campaign.path
     future.campaign.remove()
     run = stranger.map(called.square, [1], name="/mine")
@@ -198,3 +210,92 @@ def test_nobody_is_left_when_the_program_is_killed_but_not_its_child(
             wait_until(lambda: queue.agents() == [], timeout_s=WAIT_S)
         finally:
             os.kill(child, signal.SIGKILL)
+
+
+def test_submitting_wakes_the_agents_of_this_machine(
+    queue: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A single call, a call of an executor, and each chunk of a run: a byte in a pipe for each."""
+    woken: list[str] = []
+    agents = LocalAgents(queue, 1, "/")
+    monkeypatch.setattr(agents, "wake", lambda: woken.append("agents"))
+    monkeypatch.setattr(agents, "check", lambda: None)
+    queue.local_agents.append(agents)
+    assert queue.submit(abs, -1).task
+    assert len(woken) == 1
+    run = queue.map(abs, range(FIRST_BATCH + 1), name="/abs")
+    assert len(woken) == 3
+    run.cancel()
+    queue.local_agents.remove(agents)
+
+
+LISTENER = """
+import os, sys
+from taskq.compute import agent_process
+
+agent_process._listen(os.getppid(), [lambda: print("awake", flush=True)])
+sys.exit(0)
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("word", [b"end", b"now", b""])
+def test_an_agent_process_wakes_at_a_byte_and_leaves_at_a_word(word: bytes) -> None:
+    """Also when both come together; calls submitted together wake once."""
+    with subprocess.Popen(
+        [sys.executable, "-c", LISTENER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        os.write(process.stdin.fileno(), agent_process.WAKE * 100)
+        assert process.stdout.readline() == b"awake\n"
+        os.write(process.stdin.fileno(), agent_process.WAKE)
+        assert process.stdout.readline() == b"awake\n"
+        process.stdin.write(word and agent_process.WAKE + word)
+        process.stdin.close()
+        process.stdout.read()
+        assert process.wait(WAIT_S) == -signal.SIGTERM
+
+
+def test_a_look_after_a_wake_finds_what_came_since(
+    queue: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order of campaigns, which says for a second that there is nothing, is drawn anew."""
+    monkeypatch.setattr("taskq.dispatch.exchange.FRESH_S", 1e9)
+    spec, leases = CampaignSpec("/c", handler=Handler("command", argv=("true",))), LeaseIds()
+    campaign = queue.create_campaign(spec)
+    transport = DirectTransport(queue.database)
+    session = transport.open(Hello(str(uuid.uuid4()), "/c", "a", "h", 1, "", 1, "0")).session
+
+    def claim() -> list[str]:
+        answer = transport.exchange(Request(session, (), 1, leases()))
+        return [task.key for task in answer.tasks]
+
+    try:
+        assert claim() == []
+        campaign.submit({"n": 1}, "one")
+        assert claim() == []
+        transport.look_again()
+        assert claim() == ["one"]
+    finally:
+        transport.close(session)
+
+
+def test_reports_of_agents_wake_the_futures_that_wait(
+    queue: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values and exceptions, though no second look is due for an hour."""
+    asked = set[Pauses]()
+
+    def next_s(pauses: Pauses, *, found: bool) -> float:
+        first = found or pauses not in asked
+        asked.add(pauses)
+        return WOKEN_PAUSE_S if first else 3_600.0
+
+    with taskq.local_agents(queue, 2, "/"):
+        assert queue.submit(called.square, 0).result(WAIT_S) == 0
+        monkeypatch.setattr(Pauses, "next_s", next_s)
+        futures = [queue.submit(called.square, n) for n in range(1, 50)]
+        assert [future.result(WAIT_S) for future in futures] == [n * n for n in range(1, 50)]
+        assert isinstance(queue.submit(called.refuse, 1).exception(WAIT_S), called.BadLigand)
+        assert queue.submit(called.square, 7).result(WAIT_S) == 49  # known already

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,46 @@ def kernels(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TASKQ_DSN", dsn)
     for name in ("XDG_CACHE_HOME", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR"):
         monkeypatch.setenv(name, str(tmp_path / name))
+
+
+LIVE = [
+    """
+import threading
+import taskq
+queue = taskq.connect()
+def work(n):
+    if n == 3:
+        raise ValueError("<odd>")
+    return n
+run = queue.map(work, range(5), name="/live")
+run
+""",
+    "queue",
+    """
+with taskq.local_agents(queue, slots=2):
+    run.wait(60, progress=False)
+for thread in threading.enumerate():
+    if thread.name == "taskq-view":
+        thread.join(60)
+""",
+]
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.filterwarnings("ignore")  # those of kernels and their sockets
+def test_a_run_is_shown_live() -> None:
+    """A cell that shows it is redrawn to the end, with what failed, and offers to cancel it."""
+    cells = [nbformat.v4.new_code_cell(source) for source in LIVE]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    shown, listed = outputs(notebook, "text/html")
+    assert "4 of 5 done, 1 failed" in shown
+    assert "1 attempt on 1 host failed: ValueError: &lt;odd&gt;" in shown
+    assert "1 run<" in listed
+    assert "/live" in listed
+    widgets = outputs(notebook, "application/vnd.jupyter.widget-view+json")
+    assert len(widgets) == (find_spec("ipywidgets") is not None)
 
 
 @pytest.mark.thorough

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from taskq import Client
-from taskq.compute.tracker import Pending, Tracker
+from taskq.compute.tracker import (
+    BUSY_PAUSE_S,
+    FIRST_PAUSE_S,
+    LAST_PAUSE_S,
+    Pauses,
+    Pending,
+    Tracker,
+)
 
 IDS = st.integers(1, 40)
 
@@ -54,3 +62,35 @@ def test_what_ends_is_found_wherever_it_is(queue: Client) -> None:
     found = [one for _ in range(10) for one in tracker.look()]
     assert [(one.task, one.status) for one in found] == [(ids[last], "cancelled")]
     assert len(tracker.pending) == 2_999
+
+
+def looks_in(seconds: float, *, found_at: float | None = None) -> list[float]:
+    """Return the times of the looks of a wait; found_at: when a call ends."""
+    now, looks = 0.0, list[float]()
+    pauses = Pauses(lambda: now)
+    while now < seconds:
+        looks.append(now)
+        found = found_at is not None and now >= found_at
+        found_at = None if found else found_at
+        now += pauses.next_s(found=found)
+    return looks
+
+
+@pytest.mark.parametrize("took_s", [0.002, 0.01, 0.1, 1.0])
+def test_the_end_of_a_call_is_noticed_a_quarter_later_at_most(took_s: float) -> None:
+    """Or a millisecond, or half a second."""
+    noticed = next(at for at in looks_in(10) if at >= took_s)
+    assert noticed - took_s <= 0.25 * took_s + FIRST_PAUSE_S
+
+
+def test_a_long_wait_costs_few_looks() -> None:
+    """Some thirty until the pauses are the longest, from then on two a second."""
+    assert len(looks_in(3)) <= 40
+    assert len(looks_in(3_600)) <= 40 + 3_600 / LAST_PAUSE_S
+
+
+def test_after_an_end_looks_are_frequent_again() -> None:
+    """Calls that depend on each other follow each other."""
+    looks = looks_in(20, found_at=10)
+    after = next(place for place, at in enumerate(looks) if at >= 10)
+    assert looks[after + 1] - looks[after] <= BUSY_PAUSE_S

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from taskq.model.errors import ResultNotTrusted
 from taskq.results import tabular
 from tests.fixtures.queues import Hire
 from tests.helpers.variants import rest_thorough
+from tests.payloads import called
 
 pytestmark = pytest.mark.both_transports
 
@@ -70,7 +72,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     def noting(pages: ResultPages, schema: Any) -> Any:
         page = parse(pages, schema)
         if page is not None:
-            found.append(not isinstance(page, map))
+            found.append(not isinstance(page, chain))
         return page
 
     monkeypatch.setattr(ResultPages, "parsed", noting)
@@ -123,9 +125,7 @@ def test_arrow_reads_what_python_reads(
 
 @pytest.mark.parametrize(
     "change",
-    rest_thorough(
-        [UNLIKE["field of the other"][0], UNLIKE["tuple"][0], lambda _, r: r.update({"a.b": 1})]
-    ),
+    [UNLIKE["field of the other"][0], UNLIKE["tuple"][0], lambda _, r: r.update({"a.b": 1})],
 )
 def test_head_that_is_not_plain_is_read_by_python(
     queue: Client, campaign: Campaign, hire: Hire, parsed: list[bool], change: Change
@@ -140,8 +140,20 @@ def test_head_that_is_not_plain_is_read_by_python(
 def test_pickle_behind_plain_results_is_not_trusted(
     queue: Client, campaign: Campaign, hire: Hire
 ) -> None:
-    """Whoever has read the pages before it."""
+    """Anyone who has read the pages before it."""
     pickled = {"$pickle": ["gASVHwAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjARldmlslIWUUpQu"]}
     run = run_of(queue, campaign, hire, lambda _, r: r.update(n=pickled), at=PAGE * 6)
     with pytest.raises(ResultNotTrusted):
         run.arrow().read_all()
+
+
+@pytest.mark.thorough
+def test_seconds_are_those_of_the_execution(served_queue: Client) -> None:
+    """Not the time between claim and report, which may be that of a call before it."""
+    run = served_queue.map(called.square, range(3), name="/seconds")
+    rows = {one.key: one for one in run.campaign.results()} if run.wait(120) else {}
+    for outcome in run.outcomes():
+        stored = rows[outcome.key]
+        assert stored.phases is not None
+        assert outcome.seconds == stored.phases["run_s"]
+    assert list(run.frame()["seconds"]) == [one.seconds for one in run.outcomes()]

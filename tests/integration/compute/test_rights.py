@@ -94,10 +94,11 @@ def run_task(
         runner.close()
 
 
+@pytest.mark.thorough
 def test_an_argument_without_the_seal_is_not_read(
     terms: tuple[CampaignTerms, LocalBlobs], tmp_path: Path
 ) -> None:
-    """Whoever adds tasks, by a manager's token say, cannot make one; with it, it is read."""
+    """Anyone who adds tasks, by a manager's token say, cannot make one; with it, it is read."""
     told, blobs = terms
     bomb = tmp_path / "boom"
     text = base64.b64encode(pickle.dumps(Bomb(bomb))).decode()

@@ -49,6 +49,7 @@ def test_failed_calls_are_found_among_other_failed_ones(queue: Client, hire: Hir
     assert [(one.status, type(one.error)) for one in ended] == [("failed", TaskFailed)] * 3
 
 
+@pytest.mark.thorough
 def test_failures_are_told_while_an_earlier_call_runs(served_queue: Client, tmp_path: Path) -> None:
     """One after another, however many there were."""
     with Executor(served_queue) as executor:
@@ -77,7 +78,7 @@ def ended(queue: Client, hire: Hire) -> Iterator[Tracker]:
 def test_a_look_that_fails_forgets_nothing(
     ended: Tracker, queue: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What its first page has found is told by the next look."""
+    """The next look knows what the first page has found."""
     monkeypatch.setattr("taskq.compute.tracker.LARGEST_PAGE", 32)
     pages: list[str] = []
     failed = fail_once(
@@ -93,6 +94,29 @@ def test_a_look_that_fails_forgets_nothing(
         found += more
     assert sorted(one.task for one in found) == sorted({one.task for one in found})
     assert (len(found), len(ended.pending)) == (66, 33)
+
+
+def test_reports_without_results_seldom_read_the_counters(
+    queue: Client, hire: Hire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Agents report often, and the last look has mostly found what they did; failures are found."""
+    campaign = queue.create_campaign("/c")
+    campaign.seed([{}])
+    (one,) = campaign.tasks()
+    looks = Tracker(queue.queries, campaign.campaign_id, campaign.path)
+    looks.add([one.task_id])
+    assert looks.look() == []
+    agent, asked, rows = hire(), list[str](), queue.queries.rows
+    (task,) = agent.claim(1)
+    agent.fail(task, retry=False)
+    monkeypatch.setattr(
+        queue.queries, "rows", lambda what, **how: asked.append(what) or rows(what, **how)
+    )
+    monkeypatch.setattr("taskq.compute.tracker.COUNTED_S", WAIT_S)
+    assert looks.look(reported=True) == []
+    assert asked == ["results_of"]
+    monkeypatch.setattr("taskq.compute.tracker.COUNTED_S", 0.0)
+    assert [ended.status for ended in looks.look(reported=True)] == ["failed"]
 
 
 def test_removed_and_retried_tasks_are_told_apart(queue: Client, hire: Hire) -> None:
@@ -120,6 +144,7 @@ def test_removed_and_retried_tasks_are_told_apart(queue: Client, hire: Hire) -> 
     assert not tracker.pending
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_away_is_no_end_of_a_call(
     served_queue: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from contextlib import suppress
@@ -15,9 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskq import Client
 from taskq.compute.functions import Arguments
 from taskq_agent import typed
 from taskq_agent.typed import NotStorable
+from tests.payloads import called
+
+WAIT_S = 60.0
 
 VALUES = [
     None,
@@ -113,7 +118,7 @@ def test_any_value_of_json_comes_back(value: Any) -> None:
     )
 )
 def test_stored_nonsense_is_a_value_or_an_error(value: Any) -> None:
-    """Whoever may seed may store anything; reading it executes nothing and ends."""
+    """Anyone who may seed may store anything; reading it executes nothing and ends."""
     with suppress(ValueError):
         typed.decode(value)
 
@@ -177,3 +182,24 @@ def test_what_cannot_be_stored_is_named() -> None:
         typed.encode(np.array([object()]))
     with pytest.raises(ValueError, match="may not be read here"):
         typed.decode({"$pickle": ["gASVAA=="]})
+
+
+def test_large_results_come_back(served_queue: Client, name: str) -> None:
+    """Above what a report takes; an array as it is, for others in Base64."""
+
+    def make(number: int) -> object:
+        import numpy as np  # noqa: PLC0415
+
+        return np.arange(number / 1) if number > 1 else called.large(1_000_000)
+
+    run = served_queue.map(make, [1, 100_000], name=name)
+    text, array = run.result(WAIT_S)
+    assert len(text) == 1_000_000
+    assert (array[99_999], array.flags.writeable, array.base is None) == (99_999.0, True, False)
+    _, raw = run.campaign.results(raw=True)
+    assert raw.result is not None
+    assert raw.result["taskq_blob"]["size"] < array.nbytes + 200
+    _, shown = run.campaign.results()
+    assert shown.result is not None
+    kind, shape, memory = shown.result["value"]["$array"]
+    assert (kind, shape, base64.b64decode(memory)) == ("<f8", [100_000], array.tobytes())

@@ -1,4 +1,4 @@
-"""A queue is of the process that connected: its forked children are told so, and disturb nobody."""
+"""A queue belongs to the process that connected: forked children get an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 TOLD = "UsageError('this queue was connected in another process; connect again in this one')"
-#: Whoever leaves the block closes the queue, as the child does that ends by `sys.exit`.
+#: Anyone who leaves the block closes the queue, as the child does that ends by `sys.exit`.
 PROGRAM = """
 import os, sys
 import taskq
@@ -87,6 +87,7 @@ def test_nobody_waits_in_a_forked_child_for_what_ends_only_in_its_parent(queue: 
         executor.shutdown(cancel_futures=True)
 
 
+@pytest.mark.thorough
 def test_the_end_of_a_forked_child_ends_no_connection_of_its_parent(dsn: str) -> None:
     """However it ends."""
     done = subprocess.run(

@@ -1,7 +1,7 @@
 """Plans: every verb reaches tasks by a key or a fitting index, whatever the statistics say.
 
 Most rows of `task` change their status minutes after they were analysed. So the plans are looked
-at as the server executes them inside the shipped functions, beside 20,000 working and 5,000
+at as the server executes them inside the shipped functions, next to 20,000 working and 5,000
 waiting tasks, with statistics that are true, out of date, or missing.
 """
 
@@ -46,6 +46,7 @@ CLAIM = ROW | {
     "spec by spec_pkey",
     "span by span_waiting",
     "span by span_pkey",
+    "span by ctid",
     "bundle by bundle_pkey",
     "bundle by bundle_task",
 }
@@ -89,7 +90,7 @@ VERBS = {
         Load.claim_elsewhere,
         CLAIM | {"attempt by attempt_pkey"},
         rows=40,
-        pages=1_000,
+        pages=1_500,
     ),
     "beat": Verb(Load.beat, UNPACK | ROW | {"task by task_working"}),
     "salvage": Verb(Load.salvage, CLAIM | {"attempt by attempt_pkey"}, pages=400),

@@ -79,7 +79,7 @@ def test_role_or_database_that_is_closed_is_told(staff: Staff) -> None:
     ],
 )
 def test_what_passes_is_no_refused_login(said: str) -> None:
-    """A server that will let one in later is told as an outage."""
+    """A server that will let one in later counts as an outage."""
     assert login_refusal(f'connection to server at "db", port 5432 failed: FATAL:  {said}') is None
 
 

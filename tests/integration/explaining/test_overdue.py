@@ -1,11 +1,15 @@
-"""`taskq explain` on attempts that take far longer than others."""
+"""`taskq explain` on attempts and delays that take far longer than usual."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
+
 import pytest
 
+from taskq import RetryPolicy
 from tests.fixtures.queues import Hire
-from tests.helpers.postgres import Postgres
+from tests.helpers.postgres import Postgres, value
 from tests.integration.explaining.support import Make, explained
 
 pytestmark = pytest.mark.both_transports
@@ -53,6 +57,26 @@ def test_attempts_that_take_far_longer_than_others_are_named(
     ]
 
 
+def test_task_of_which_its_agent_never_heard_does_not_hang(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """A proxy cuts the answers to claims. The way to the host is named, and no cancel proposed."""
+    campaign = make("/c", tasks=30)
+    agent, cut = hire("/c", host="n1"), hire("/c", host="n2")
+    for task in agent.claim(25):
+        agent.done(task)
+    lost = cut.claim()
+    begun_earlier(postgres, 3_600)
+    cut.heartbeat(lost, warnings=["exchange"])
+    reasons = {one.code: one.text for one in explained(campaign).reasons}
+    assert "overdue" not in reasons
+    assert "host n2 warns: heartbeats come through and exch" in reasons["warning-exchange"]
+    cut.heartbeat(lost, warnings=["transfer"])
+    reasons = {one.code: one.text for one in explained(campaign).reasons}
+    assert "overdue" in reasons
+    assert "host n2 warns: inputs or large results are not tr" in reasons["warning-transfer"]
+
+
 def test_attempts_of_campaigns_that_nobody_asked_about_are_not_named(
     make: Make, hire: Hire, postgres: Postgres
 ) -> None:
@@ -74,3 +98,28 @@ def test_attempts_of_campaigns_that_nobody_asked_about_are_not_named(
         " (select campaign_id from taskq.campaign where path = '/others')"
     )
     assert "overdue" not in {one.code for one in explained(campaign).reasons}
+
+
+def test_long_backoff_is_named_and_can_be_shortened(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """Next to what a run usually takes; the proposed command concerns what waits already."""
+    retry = RetryPolicy(backoff_s=2_400, backoff_max_s=7_200)
+    campaign = make(tasks=6, retry=retry)
+    agent = hire("/c")
+    first, second, third, *_ = agent.claim(5)
+    agent.done(first)
+    agent.fail(second)
+    agent.fail(third)
+    (reason,) = (one for one in explained(campaign).reasons if one.code == "delayed")
+    assert "a long backoff where a run usually takes" in reason.text
+    assert reason.commands[-1] == "taskq campaign change /c --backoff 10s"
+    due = [one.due_at for one in campaign.tasks(status="delayed")]
+
+    def back_off(seconds: float) -> list[datetime | None]:
+        campaign.change(replace(campaign.spec(), retry=replace(retry, backoff_s=seconds)))
+        return [one.due_at for one in campaign.tasks(status="delayed")]
+
+    assert back_off(4_000) == due, "it is not shorter"
+    soon = value(postgres, "select clock_timestamp() + interval '100 s'")
+    assert all(at and at < soon for at in back_off(10))

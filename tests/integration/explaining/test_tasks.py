@@ -7,7 +7,7 @@ import pytest
 from taskq import Client, RetryPolicy
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
-from tests.helpers.postgres import Postgres
+from tests.helpers.postgres import Postgres, expire, silence
 from tests.integration.explaining.support import KEEP, Make, explained, only
 
 pytestmark = pytest.mark.both_transports(
@@ -67,6 +67,21 @@ def test_failed_task_waits_for_another_host(make: Make, hire: Hire, postgres: Po
     assert found.headline == "waiting after 1 attempt"
     assert found.reasons[0].code == "elsewhere"
     assert found.reasons[0].figures["hosts"] == ["n1"]
+
+
+def test_task_that_was_lost_again_names_the_hosts(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """And that it may wait for another one, which nobody sees otherwise."""
+    campaign = make(tasks=1)
+    for host in ("n1", "n2"):
+        agent = hire("/c", host=host)
+        agent.claim()
+        silence(postgres, agent.session)
+        expire(postgres)
+    found = explained(campaign, next(campaign.tasks()).key)
+    assert found.reasons[0].code == "lost-again"
+    assert found.reasons[0].figures["hosts"] == ["n2", "n1"]
 
 
 def test_hedged_task_says_why_it_has_two_attempts(
@@ -130,6 +145,7 @@ def test_task_that_fails_everywhere_is_to_be_repaired_before_it_is_retried(
     assert "taskq retry /c" not in end.commands
 
 
+@pytest.mark.thorough
 def test_command_writes_text_of_80_columns_and_json(make: Make, hire: Hire, dsn: str) -> None:
     """For people each reason with its commands, whole; for programs the same with numbers."""
     campaign = make(requires=("gpu",))

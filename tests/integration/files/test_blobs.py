@@ -163,6 +163,7 @@ def test_a_folder_that_is_gone_is_not_made_anew(tmp_path: Path) -> None:
     assert not place.exists()
 
 
+@pytest.mark.thorough
 def test_what_speaks_with_storages_is_imported_for_urls_only() -> None:
     """It takes as long as all the rest, and few need it."""
     look = "import sys, taskq, taskq_cli.main; print(bool({'fsspec', 'obstore'} & {*sys.modules}))"
@@ -184,7 +185,7 @@ def age(postgres: Postgres) -> None:
 
 
 def removed(database: Database) -> int:
-    return int(database.value("remove_unused_blobs", limit=10, age_s=86_400.0))
+    return int(database.value("remove_unused_blobs", limit=10, age_s=86_400.0, dry_run=False))
 
 
 def test_unused_blobs_are_removed_and_used_ones_stay(
@@ -214,6 +215,26 @@ def test_unused_blobs_are_removed_and_used_ones_stay(
     with pytest.raises(NotFound):
         blobs.size(unused)
     assert postgres.execute("select count(*) from taskq.blob_part").fetchone() == {"count": 3}
+
+
+@pytest.mark.parametrize("size", [0, 1, 1 << 20, (1 << 20) + 1, 5 << 20, 8 << 20, (8 << 20) + 1])
+def test_any_piece_of_a_blob_is_read_in_few_statements(database: Database, size: int) -> None:
+    """A short blob is also stored with one statement, a longer one part by part."""
+    data, blobs = secrets.token_bytes(size), DatabaseBlobs(database)
+    digest, _ = blobs.put([data])
+    for offset in {0, 1, size // 2, max(0, size - 1), size, size + 1}:
+        assert b"".join(blobs.read(digest, offset)) == data[offset:]
+        for end in {offset, offset + 1, (3 << 20) + 5, size, size + 7}:
+            assert b"".join(blobs.read(digest, offset, end)) == data[offset:end]
+    assert max(map(len, blobs.read(digest)), default=0) <= 1 << 20
+
+
+def test_one_statement_takes_a_short_blob_only(database: Database) -> None:
+    """A longer one would take the server's memory."""
+    with pytest.raises(UsageError, match="at most 8388608"):
+        database.value("put_blob", digest=bytes(32), data=bytes(8_388_609))
+    with pytest.raises(NotFound, match="no blob"):
+        list(DatabaseBlobs(database).read(bytes(32).hex()))
 
 
 def test_two_that_store_the_same_do_not_spoil_each_other(

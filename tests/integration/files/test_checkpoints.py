@@ -119,7 +119,7 @@ def test_only_who_works_on_a_task_may_save_and_find(
 def test_only_archives_of_the_task_become_its_checkpoint(
     campaign: Campaign, hire: Hire, kept: Checkpoints, blobs: BlobStore, tmp_path: Path
 ) -> None:
-    """Else whoever saves one after the other could remove inputs and results of others."""
+    """Else anyone who saves one after the other could remove inputs and results of others."""
     file = tmp_path / "receptor"
     file.write_text("ATOM\n")
     given = campaign.add_input(file, blobs=blobs)
@@ -203,7 +203,9 @@ def test_unused_blobs_are_removed_but_no_checkpoints(
     task = claimed(hire())
     assert save(task, b"good")
     orphan = stored(blobs, CHECKPOINT, task, b"orphan")
-    assert queue.database.value("remove_unused_blobs", limit=10, age_s=0) == in_database
+    assert (
+        queue.database.value("remove_unused_blobs", limit=10, age_s=0, dry_run=False) == in_database
+    )
     assert blobs.size(digest_of(CHECKPOINT, task, b"good")) > 0
     with pytest.raises(NotFound) if in_database else nullcontext():
         assert blobs.size(orphan.digest) > 0

@@ -58,7 +58,7 @@ def test_files_of_all_results_are_fetched(
 def test_only_what_is_asked_for_is_fetched(
     queue: Client, campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
-    """By keys, results or a filter; a task without a result is said."""
+    """By keys, results or a filter; a task without a result is reported."""
     fill(campaign, hire, {key: {"pose": key.encode()} for key in "abc"})
     assert campaign.fetch(tmp_path / "1", ["c"]).tasks == 1
     assert found(tmp_path / "1") == {"c/pose": b"c"}
@@ -103,7 +103,7 @@ def test_key_of_a_task_is_one_name(campaign: Campaign, hire: Hire, tmp_path: Pat
     "name",
     ["../evil", "/etc/evil", "a/../../evil", "a\x1b[2J", "a\nb", "\u202egnp.exe", "x" * 300, ""],
 )
-def test_planted_names_are_refused_and_told(
+def test_planted_names_are_refused_and_listed(
     name: str, campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
     """Of that task nothing outside its folder is written; the others are fetched."""
@@ -147,7 +147,7 @@ def test_files_that_are_in_each_others_way_are_told(
 def test_archive_of_too_many_files_is_refused(
     campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
-    """Whoever has made it."""
+    """Anyone who has made it."""
     fill(campaign, hire, {"bad": {f"f{n}": b"" for n in range(MAX_ENTRIES + 1)}})
     with pytest.raises(ResultLost, match="larger than any that is kept"):
         campaign.fetch(tmp_path / "to")
@@ -177,7 +177,7 @@ def test_links_in_the_folder_are_not_followed(
 def test_file_that_cannot_be_written_leaves_what_was_there(
     campaign: Campaign, hire: Hire, tmp_path: Path
 ) -> None:
-    """Nor does it leave anything half-written: here for want of disk."""
+    """It leaves nothing half-written, here for want of disk."""
     fill(campaign, hire, {"a": {"pose": b"new" * 100_000}})
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "pose").write_bytes(b"old")

@@ -139,7 +139,7 @@ def test_files_go_with_their_task(
         assert blobs.size(digest_of(OUTPUT, other, b"of b")) > 0
     with pytest.raises(NotFound):
         blobs.size(digest_of(OUTPUT, task, b"of a"))
-    assert queue.database.value("remove_unused_blobs", limit=10, age_s=0) == 0
+    assert queue.database.value("remove_unused_blobs", limit=10, age_s=0, dry_run=False) == 0
 
 
 def test_keeper_removes_what_is_of_no_use(
@@ -314,7 +314,7 @@ def test_the_same_save_twice_at_once_is_counted_once(
 
 
 def waits_for_a_lock(connection: psycopg.Connection) -> bool:
-    """Tell whether anybody waits for what this transaction has locked."""
+    """Return whether anybody waits for what this transaction has locked."""
     row = connection.execute(
         "select count(*) from pg_stat_activity where pg_backend_pid() = any (pg_blocking_pids(pid))"
     ).fetchone()
@@ -335,7 +335,7 @@ def test_only_who_has_the_task_may_save(campaign: Campaign, hire: Hire, save: Sa
 def test_only_archives_of_the_task_are_taken(
     campaign: Campaign, hire: Hire, outputs: Outputs, blobs: BlobStore
 ) -> None:
-    """Else whoever saves them could remove inputs and results of others."""
+    """Else anyone who saves them could remove inputs and results of others."""
     task, other, _ = hire().claim(3)
     with pytest.raises(UsageError, match="not an archive of this kind"):
         outputs.save(None, held(task), stored(blobs, OUTPUT, other, b"x"))
@@ -386,6 +386,7 @@ def test_agents_of_a_token_have_so_much_stored_and_no_more(
     assert campaign.status().working == 3
 
 
+@pytest.mark.thorough
 def test_sweep_goes_round_in_steps(campaign: Campaign, queue: Client, postgres: Postgres) -> None:
     """However many there are, a call looks at a bounded number; at what is decided never again."""
     postgres.execute(

@@ -160,7 +160,7 @@ def front(database: Database, redis_server: RedisServer) -> Iterator[RedisServer
 
 
 def begun(database: Database) -> bool:
-    """Tell whether there is a front."""
+    """Return whether there is a front."""
     return bool((database.row("front_state") or {})["epoch"])
 
 

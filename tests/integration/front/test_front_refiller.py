@@ -15,7 +15,6 @@ from tests.fixtures.front import POOL_S, Popper, Refill, in_pool
 from tests.helpers.campaigns import servable
 from tests.helpers.command_line import TIMEOUT_S, CommandLine
 from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
-from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import BUSY_S, wait_until
 
 TASKS = 400
@@ -182,7 +181,8 @@ def test_higher_priority_that_arrives_is_at_the_head(
     assert keys[:3] == sorted(keys[:3])
 
 
-@pytest.mark.parametrize("number", rest_thorough([signal.SIGTERM, signal.SIGINT]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_keeper_with_a_front_ends_in_good_order(
     dsn: str,
     campaign: Campaign,
@@ -202,7 +202,7 @@ def test_keeper_with_a_front_ends_in_good_order(
 
 
 def test_password_in_a_command_line_is_refused(dsn: str) -> None:
-    """Everybody on the machine could read it; it is said what to do, and not repeated."""
+    """Everybody on the machine could read it; the error says what to do, and does not repeat it."""
     code, told = CommandLine(dsn).refused("keeper", "--redis", "redis://:hidden@127.0.0.1/0")
     assert code == 2
     assert "TASKQ_REDIS" in told

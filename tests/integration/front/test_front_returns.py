@@ -55,7 +55,7 @@ def test_leases_go_back_though_the_statement_that_gives_them_back_breaks_off(
     refill(POOL_S)
     popper.stock(campaign.campaign_id)
     with psycopg.connect(dsn) as other:
-        other.execute("lock table taskq.delta in share mode")  # whoever moves tasks has to wait
+        other.execute("lock table taskq.delta in share mode")  # anyone who moves tasks has to wait
         campaign.pause()
         cut: set[int] = set()
 
@@ -74,7 +74,7 @@ def test_leases_go_back_though_the_statement_that_gives_them_back_breaks_off(
 def fill(database: Database, redis_server: RedisServer) -> Fill:
     """Give a function that does something with a filling of the front as it is.
 
-    It calls what it is given besides after each statement, with its name.
+    After each statement it calls the second argument, with the statement's name.
     """
 
     def run(do: Callable[[Filler], Awaitable[None]], after: Callable[[str], object]) -> None:

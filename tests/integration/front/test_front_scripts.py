@@ -217,7 +217,7 @@ def test_popping_goes_on_when_memory_has_run_out(server: RedisServer) -> None:
 
 @pytest.mark.parametrize("key", [KEYS.state, KEYS.tasks(7)])
 def test_key_of_the_wrong_kind_is_an_error_of_the_front(server: RedisServer, key: bytes) -> None:
-    """It is told as such, and the connection stays in step."""
+    """It is reported as such, and the connection stays in step."""
     server.admin.delete(key)
     server.admin.sadd(key, "x")
 
@@ -233,7 +233,7 @@ def test_key_of_the_wrong_kind_is_an_error_of_the_front(server: RedisServer, key
 
 
 def test_link_says_which_server_it_is(server: RedisServer) -> None:
-    """A server that was started anew is told from the one before it."""
+    """A server that was started again differs from the one before it."""
     told = [linked(server, lambda link: link.info(KEYS.state)) for _ in range(2)]
     assert told[0] == told[1]
     assert len(told[0].run_id) == 40

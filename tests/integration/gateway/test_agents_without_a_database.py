@@ -34,7 +34,7 @@ ARGV = ("sh", "-c", NOTED_UNTIL_TOLD, "sh", "{n}", "{params.diary}", "{params.go
 
 
 def all_busy(queue: Client) -> bool:
-    """Tell whether all agents have something to do for a while."""
+    """Return whether all agents have something to do for a while."""
     agents = queue.agents()
     return len(agents) == AGENTS and all(agent.working > 2 * BEYOND for agent in agents)
 

@@ -73,11 +73,11 @@ def test_metrics_tell_of_the_tokens_campaigns_only(realm: Realm) -> None:
 
 
 def test_number_of_series_is_bounded(realm: Realm) -> None:
-    """By 200 campaigns, those with most unfinished tasks; how many there are is told."""
+    """By 200 campaigns, those with most unfinished tasks; a metric has their number."""
     for n in range(5):
         realm.queue.create_campaign(f"{realm.path}/{n}").seed({"n": m} for m in range(n + 1))
     rows = realm.queue.database.rows("campaign_metrics", paths=[realm.path], limit=3)
-    text = "".join(str(one) for one in metrics.of_campaigns(rows))
+    text = "".join(str(one) for one in metrics.of_campaigns(rows, {}))
     assert [row["path"] for row in rows] == [f"{realm.path}/{n}" for n in (4, 3, 2)]
     assert "value=5" in text
 
@@ -100,7 +100,7 @@ def expressions(dashboard: Any) -> list[str]:
 
 
 def test_dashboard_shows_metrics_that_there_are(exposed: str) -> None:
-    """By their real names and labels; and it shows all that is told of campaigns."""
+    """By their real names and labels; and it shows all metrics of campaigns."""
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     kinds = dict(re.findall(r"^# TYPE (taskq_\w+) (\w+)$", exposed, re.MULTILINE))
     names = {

@@ -175,6 +175,7 @@ def results(realm: Realm) -> list[int]:
     return [task.task_id for task in realm.campaign.tasks()]
 
 
+@pytest.mark.thorough
 def test_answers_that_are_not_taken_are_bounded_and_cost_their_token(
     realm: Realm, results: list[int]
 ) -> None:
@@ -198,6 +199,7 @@ def test_answers_that_are_not_taken_are_bounded_and_cost_their_token(
     wait_until(lambda: counts(realm, realm.manager).status == 200)
 
 
+@pytest.mark.thorough
 def test_results_of_more_than_an_answer_holds_come_in_parts(
     realm: Realm, results: list[int]
 ) -> None:

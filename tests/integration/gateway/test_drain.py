@@ -106,7 +106,7 @@ def test_no_answer_is_cut_under_load(queue: Client, start_gateway: StartGateway)
 def test_second_signal_ends_at_once(
     queue: Client, start_gateway: StartGateway, number: signal.Signals
 ) -> None:
-    """Though agents are connected, and would be told to leave for a minute yet."""
+    """Though agents are connected, and would get the order to leave for a minute yet."""
     place = Realm(queue, start_gateway("--drain", 60))
     place.agent()
     draining(place)

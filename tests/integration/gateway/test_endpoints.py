@@ -88,7 +88,7 @@ def test_document_names_every_path_and_method(
     assert described | {("/v1/openapi.json", "GET")} == served
 
 
-def test_agent_file_has_a_checksum_that_whoever_makes_a_token_knows(
+def test_who_makes_a_token_gets_the_checksum_of_the_agent_file(
     shared_gateway: GatewayProcess, dsn: str, tmp_path: Path
 ) -> None:
     """As sha256sum takes it, of bytes that another process has built."""
@@ -98,7 +98,7 @@ def test_agent_file_has_a_checksum_that_whoever_makes_a_token_knows(
     line = CommandLine(dsn)
     line("campaign", "create", "/c")
     words = ("token", "create", "t", "--campaign", "/c", "--to", tmp_path / "token")
-    told = re.search(r"echo '(.*)' \| sha256sum --check", line(*words, "--site").stderr)
+    told = re.search(r"echo '(.*)' \| sha256sum --check", line(*words, "--kind", "site").stderr)
     assert told
     assert told[1] == served.strip()
 
@@ -112,6 +112,7 @@ def test_agent_file_has_a_checksum_that_whoever_makes_a_token_knows(
     assert check() != 0
 
 
+@pytest.mark.thorough
 def test_agent_file_runs(shared_gateway: GatewayProcess, tmp_path: Path) -> None:
     """A node fetches the agent from where it will work for."""
     reply = shared_gateway.ask("GET", "/taskq-agent.pyz")
@@ -238,6 +239,7 @@ class TestBlobs:
         assert (reply.status, reply.code) == (413, "too_large")
 
 
+@pytest.mark.thorough
 def test_no_more_of_a_blob_is_read_than_is_asked_for(
     queue: Client, start_gateway: StartGateway, tmp_path: Path
 ) -> None:

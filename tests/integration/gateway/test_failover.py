@@ -41,7 +41,7 @@ ARGV = ("sh", "-c", NOTED_UNTIL_TOLD, "sh", "{n}", "{params.diary}", "{go}")
 
 @contextmanager
 def beside(dsn: str, path: str, slots: int) -> Iterator[subprocess.Popen[str]]:
-    """Start an agent beside the database."""
+    """Start an agent next to the database."""
     words = ["agent", "run", "--campaign", path, "--slots", slots, "--ahead", 0, "--until-empty"]
     words += ["--lease", LEASE_S, "--path", PAYLOADS, "--output", "json"]
     with CommandLine(dsn).process(*words, environment={"DIARY_AGENT": "beside"}) as agent:
@@ -77,7 +77,7 @@ def test_nothing_is_lost_or_done_twice_with_a_synchronous_standby(
     start_gateway: StartGateway,
     site: Site,
 ) -> None:
-    """Nor does a lease expire, though all were silent for longer than that."""
+    """No lease expires, though all were silent for longer than that."""
     pair.make_synchronous()
     gateway = start_gateway(*site.certificate, "--lease", LEASE_S, on=pair.dsn, expected=SAID)
     with opened(pair.dsn) as queue, upkeep(pair.dsn), ExitStack() as stack:
@@ -235,7 +235,7 @@ def test_number_of_a_lost_session_is_not_mistaken_for_another_agents(
 
 
 def is_lost(call: Callable[[], object]) -> bool:
-    """Tell whether a call finds its session lost, or only its connection; nothing else will do."""
+    """Return whether a call finds its session lost, or only its connection; it allows no other."""
     try:
         call()
     except TransportFailed:
@@ -246,7 +246,7 @@ def is_lost(call: Callable[[], object]) -> bool:
 
 
 def protocol_hello(path: str, name: str) -> Hello:
-    """Return what an agent beside the database says first."""
+    """Return what an agent next to the database says first."""
     return Hello(str(uuid.uuid4()), path, name, "node1", 1, "here", 1, "0")
 
 

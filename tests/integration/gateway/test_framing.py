@@ -11,7 +11,7 @@ pytestmark = pytest.mark.thorough
 
 HIDDEN = request_bytes("GET", "/healthz")
 CHUNKS = b"0\r\n\r\n" + HIDDEN
-#: How long a request's body is said to be, in two ways: a proxy in front may have believed another.
+#: The length of a request's body, given in two ways: a proxy in front may have believed another.
 AMBIGUOUS = {
     "both, length first": (("content-length: 5", "transfer-encoding: chunked"), CHUNKS),
     "both, chunked first": (("transfer-encoding: chunked", "content-length: 5"), CHUNKS),
@@ -167,7 +167,7 @@ def test_case_of_header_names_does_not_matter(agent: Agent, path: str, change: o
 
 @pytest.mark.parametrize("path", ["/v1/exchange", "/v1/beat"])
 def test_offer_to_upgrade_is_refused(agent: Agent, path: str) -> None:
-    """A client that offers another protocol, as `curl --http2` does, is told to leave that out."""
+    """A client that offers another protocol, as `curl --http2` does, has to leave that out."""
     headers = ("connection: upgrade, http2-settings", "upgrade: h2c", "http2-settings: AAMAAABk")
     reply = agent.peer.ask("POST", path, token=agent.token, body={}, headers=headers)
     assert (reply.status, "Upgrade" in reply.json["error"]["message"]) == (400, True)

@@ -180,7 +180,7 @@ def test_paused_campaign_hands_nothing_out_after_a_second(place: Realm) -> None:
 
 
 def test_what_the_front_does_is_counted(place: Realm, fronted: Fronted) -> None:
-    """Whoever runs it sees whether it is of use."""
+    """Anyone who runs it sees whether it is of use."""
     hits, popped = (fronted.metric(f"{name}_total", place.manager) for name in ("hits", "popped"))
     agent = place.agent()
     tasks = served_ahead(agent, 3)

@@ -43,7 +43,7 @@ def half_made(gateway: GatewayProcess, source: str, data: bytes = HALF) -> socke
 
 
 def is_open(begun: socket.socket) -> bool:
-    """Tell whether the other side has not hung up."""
+    """Return whether the other side has not hung up."""
     begun.setblocking(False)
     try:
         return begun.recv(1) != b""
@@ -81,7 +81,7 @@ def test_one_address_displaces_its_own_half_made_handshakes(place: Realm, site: 
 
 
 def test_clients_are_served_beside_many_half_made_handshakes(place: Realm, site: Site) -> None:
-    """Whoever opens them, and however many: agents come in, and those who are in are served."""
+    """Anyone who opens them, and however many: agents come in, and those who are in are served."""
 
     def agent() -> Agent:
         peer = Peer(place.gateway.port, tls=site.trust)

@@ -1,4 +1,4 @@
-"""Hostile clients with a right to speak, beside healthy agents of one gateway.
+"""Hostile clients with a right to speak, next to healthy agents of one gateway.
 
 How fast the healthy ones stay is measured by `make bench CASES=gateway-hostile`; here counts what
 they get.

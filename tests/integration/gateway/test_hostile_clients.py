@@ -1,4 +1,4 @@
-"""Clients that mean harm: what they cost is bounded, and they are told why."""
+"""Clients that mean harm: what they cost is bounded, and they learn why."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_body_of_a_stranger_is_not_read_to_its_end(
 def test_body_that_is_too_large_is_not_read_to_its_end(
     realm: Realm, silent: GatewayProcess, path: str
 ) -> None:
-    """413 from what its length says, and the same from what comes if no length was said."""
+    """413 from what its length says, and the same from what comes if no length was reported."""
     agent = realm.agent()
     agent.exchange()
     with silent.peer() as peer:
@@ -224,7 +224,7 @@ def test_head_within_the_limit_is_taken_in(agent: Agent, path: str) -> None:
     "what", [b"0\r\nx: ", b"1;", b"0\r\nx: 1\r\n"], ids=["line", "ext", "lines"]
 )
 def test_what_stands_around_chunks_is_bounded(agent: Agent, path: str, what: bytes) -> None:
-    """A line behind the body, or beside a chunk, that never ends is not kept in memory."""
+    """A line behind the body, or next to a chunk, that never ends is not kept in memory."""
     agent.exchange()
     head = ("transfer-encoding: chunked",)
     agent.peer.send(request_bytes("POST", path, token=agent.token, body=b"", headers=head))
@@ -289,7 +289,7 @@ STRANGE = ("%00", "%ff", "%c3", "%0a", "%7f", "%ed%a0%80", "x%00y")
 
 
 def own_words(reply: Reply) -> bool:
-    """Tell whether an answer is a refusal without a word of PostgreSQL's, or of Python's."""
+    """Return whether an answer is a refusal without a word of PostgreSQL's, or of Python's."""
     text = reply.json["error"]["message"].lower()
     foreign = ("postgres", "refuses a value", "0x00", "text fields", "codec", "invalid byte")
     return 400 <= reply.status < 500 and not any(word in text for word in foreign)
@@ -297,7 +297,7 @@ def own_words(reply: Reply) -> bool:
 
 @pytest.mark.parametrize("strange", STRANGE)
 def test_path_that_is_no_text_is_refused_in_our_words(realm: Realm, strange: str) -> None:
-    """In paths and queries, whoever asks."""
+    """In paths and queries, anyone who asks."""
     agent = realm.agent()
     for token in (agent.token, realm.manager):
         for path in (f"/v1/blobs/{strange}", f"/v1/blobs/{'0' * 63}{strange}"):

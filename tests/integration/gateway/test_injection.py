@@ -21,7 +21,7 @@ STATEMENTS = (
 
 @pytest.mark.parametrize("text", STATEMENTS)
 def test_words_of_a_hello_are_values(realm: Realm, text: str) -> None:
-    """Name, host, site and release are shown as they were said; a campaign is one or none."""
+    """Name, host, site and release are shown as they were reported; a campaign is one or none."""
     said = {"name": text, "host": text, "site": text, "release": text[:50]}
     Agent.enrolled(realm.gateway.peer(), realm.site, {"campaign": realm.path, **said})
     (agent,) = realm.queue.agents(realm.path)

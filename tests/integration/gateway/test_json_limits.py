@@ -126,6 +126,7 @@ def test_number_that_grows_is_no_payload(realm: Realm, number: str) -> None:
     assert realm.campaign.status().total == 0
 
 
+@pytest.mark.thorough
 def test_payloads_of_a_manager_are_bounded(realm: Realm) -> None:
     """By size, by size with numbers written out, and by depth; others claim meanwhile."""
     with bounded(realm):
@@ -160,6 +161,7 @@ def test_parameters_and_handlers_are_bounded(realm: Realm) -> None:
     assert realm.campaign.spec().params == {"a": 1e-300}
 
 
+@pytest.mark.thorough
 def test_large_payloads_share_the_bytes_of_a_claim(realm: Realm, agent: Agent) -> None:
     """A claim gets so much of them that its answer stays small, and none gets lost."""
     payload = f'{{"t": "{"x" * 60_000}"}}'
@@ -206,6 +208,7 @@ def remote(realm: Realm, folder: Path) -> CommandLine:
     return CommandLine("", address=address)
 
 
+@pytest.mark.thorough
 def test_what_is_stored_already_costs_itself_alone(
     realm: Realm, agent: Agent, tmp_path: Path
 ) -> None:

@@ -22,7 +22,6 @@ from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
 from taskq_agent.protocol import MAX_CLAIM, LeaseIds
 from tests.fixtures.gateways import Realm
-from tests.helpers.variants import rest_thorough
 from tests.integration.gateway.peers import report_of
 
 LARGE = bytes(LARGE_BYTES + 1)
@@ -130,7 +129,7 @@ def test_bodies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_body_of_a_client_that_has_left_is_not_decoded() -> None:
-    """Nor does anybody rest after it."""
+    """Nobody rests after it."""
 
     async def scene(desk: Desk) -> None:
         desk.gone = {"a", "b"}
@@ -159,7 +158,7 @@ def test_large_exchanges_that_come_together_are_all_answered(realm: Realm) -> No
 
 
 @pytest.mark.usefixtures("endless_rest")
-@pytest.mark.parametrize("path", rest_thorough(["/v1/exchange", "/v1/beat"]))
+@pytest.mark.parametrize("path", ["/v1/exchange", "/v1/beat"])
 def test_application_decodes_large_requests_in_turns(realm: Realm, path: str) -> None:
     """And goes on with small ones."""
     tokens = [realm.agent().token for _ in range(3)]
@@ -214,7 +213,8 @@ def test_heartbeat_is_written_as_it_was_read() -> None:
     """Each attempt with its fence, in the form that the database takes."""
     lease = LeaseIds()()
     held = [{"campaign": 1, "task": n, "lease": lease} for n in range(3)]
-    trouble = {"failures": 2, "error_class": "a\x1b[2Jb", "try_in_s": 1.5}
+    trouble: dict[str, object] = {"failures": 2, "error_class": "a\x1b[2Jb", "try_in_s": 1.5}
+    trouble["warnings"] = ["disk"]
     tally = [{"campaign": 1, "done": 2, "failed": 3}]
     body = {"held": held, "drawn": "", "timeline": 4, "trouble": trouble, "tally": tally}
     message = read_heartbeat(json.dumps(body).encode())
@@ -225,6 +225,6 @@ def test_heartbeat_is_written_as_it_was_read() -> None:
         "pending": [],
         "drawn": None,
         "timeline": 4,
-        "trouble": {"failures": 2, "error_class": "ab", "try_in_s": 1.5},
+        "trouble": {"failures": 2, "error_class": "ab", "try_in_s": 1.5, "warnings": ["disk"]},
         "tally": [[1, 2, 3]],
     }

@@ -19,7 +19,7 @@ from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import WorkerNode
 from tests.integration.gateway.peers import fence
 
-#: Says how far it is, writes some output, and more when it is told; then it fails or ends.
+#: Says how far it is, writes some output, and more on demand; then it fails or ends.
 SAYS = r"""
 echo "0.5 half of it" >> "$TASKQ_PROGRESS"
 printf 'first \033[31mred\n' >&2
@@ -75,7 +75,7 @@ def test_direct_agent_is_followed_on_the_command_line(dsn: str, tmp_path: Path) 
     go_on, taskq = tmp_path / "go", CommandLine(dsn)
     argv = ("sh", "-c", SAYS, "sh", go_on, 0)
     taskq.out("campaign", "create", "/f", "--", *argv)
-    taskq.out("seed", "/f", "-", "--format", "jsonl", "--key", "k", input='{"k": "a"}\n')
+    taskq.out("seed", "/f", "-", "--format", "jsonl", "--key-field", "k", input='{"k": "a"}\n')
     with (
         taskq.process("agent", "run", "--campaign", "/f", "--lease", 3),
         taskq.process("logs", "-f", "/f", "a") as people,

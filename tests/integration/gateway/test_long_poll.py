@@ -98,7 +98,7 @@ def test_one_task_goes_to_one_of_many(realm: Realm) -> None:
 
 @pytest.mark.usefixtures("busy")
 def test_as_many_as_there_are_tasks_are_served(realm: Realm) -> None:
-    """Nobody is left waiting beside a task."""
+    """Nobody is left waiting next to a task."""
     agents = waiting_agents(realm, 30)
     realm.seed(30)
     began = time.monotonic()

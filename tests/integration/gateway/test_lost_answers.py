@@ -40,7 +40,7 @@ class Forgetful(Relay):
         return socket.create_connection(("127.0.0.1", self._target))
 
     def passes(self, answer: bytes) -> bool:  # noqa: ARG002  # whatever it says
-        """Tell whether it is not the answer that is to be lost."""
+        """Return whether it is not the answer that is to be lost."""
         loses, self.loses = self.loses, False
         return not loses
 

@@ -113,7 +113,7 @@ def test_handler_that_nobody_could_read_is_refused(
 
 
 def test_submitter_works_within_its_campaigns_only(realm: Realm, submitter: Client) -> None:
-    """By path and by id, above and beside; what is not there is not told from another's."""
+    """By path and by id, above and next to; what is not there is not told from another's."""
     other = realm.queue.create_campaign(f"/{secrets.token_hex(6)}")
     own = submitter.create_campaign(f"{realm.path}/own")
     own.seed([{"n": 1}])
@@ -136,6 +136,17 @@ def test_submitter_works_within_its_campaigns_only(realm: Realm, submitter: Clie
     assert other.status().cancelled == 0
 
 
+def test_lists_begin_at_the_campaign_that_the_token_is_for(realm: Realm, submitter: Client) -> None:
+    """Where no path is named; next to the database at the top."""
+    agent = realm.agent()
+    realm.seed()
+    for queue in (submitter, realm.queue):
+        assert agent.session in [one.session_id for one in queue.agents()]
+        assert queue.left_over().unfinished >= 1
+    assert submitter.runs() == submitter.refusals() == []
+    assert {one.path for one in submitter.left_agents()} <= {realm.path}
+
+
 def test_manager_does_not_say_what_agents_execute(realm: Realm, manager: Client) -> None:
     """It looks, steers and adds tasks; it sees no key that seals arguments."""
     handler = Handler("function", name="f", archive="0" * 64, python="3.11", seal="ab" * 32)
@@ -155,6 +166,7 @@ def test_manager_does_not_say_what_agents_execute(realm: Realm, manager: Client)
     assert "ab" * 32 not in json.dumps(row, default=str)
 
 
+@pytest.mark.thorough
 def test_manager_steers_what_matches_a_filter(realm: Realm, manager: Client) -> None:
     """In pages that miss nothing, though they are bounded in bytes."""
     campaign = manager.campaign(realm.path)
@@ -294,7 +306,7 @@ def test_requests_of_one_token_are_bounded(realm: Realm) -> None:
     )
     peers = []
     body = json.dumps({"path": realm.path, "depth": 0}).encode()
-    for _ in range(10 * manager_turns.MOST_OF_TOKEN):  # one may be refused beside the next
+    for _ in range(10 * manager_turns.MOST_OF_TOKEN):  # one may be refused next to the next
         peers.append(realm.gateway.peer())
         peers[-1].send(head.encode())
         reply = asked(realm, COUNTS, body)
@@ -308,6 +320,7 @@ def test_requests_of_one_token_are_bounded(realm: Realm) -> None:
         peer.close()
 
 
+@pytest.mark.thorough
 def test_pages_are_bounded_in_bytes_and_miss_nothing(realm: Realm, submitter: Client) -> None:
     """Large payloads come in more pages."""
     campaign = submitter.create_campaign(f"{realm.path}/large")
@@ -319,7 +332,7 @@ def test_pages_are_bounded_in_bytes_and_miss_nothing(realm: Realm, submitter: Cl
 
 
 def test_explanation_names_nobody_elses_campaigns(realm: Realm, submitter: Client) -> None:
-    """What runs beside, site tokens and bans are for who may see the whole queue."""
+    """What runs next to, site tokens and bans are for who may see the whole queue."""
     other = realm.queue.create_campaign(f"/{secrets.token_hex(6)}")
     realm.queue.tokens.create("site", secrets.token_hex(6), [realm.path, other.path])
     queries = submitter.queries
@@ -366,7 +379,7 @@ def test_seeding_outlasts_a_gateway_that_restarts(
             for number in range(records):
                 if number == 5_000:
                     first.kill()
-                    start_gateway("--port", first.port)
+                    start_gateway("--listen", f"127.0.0.1:{first.port}")
                 yield {"n": number}
 
         count = far.campaign(realm.path).seed(restarting())

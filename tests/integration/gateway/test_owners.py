@@ -61,7 +61,7 @@ def test_quota_holds_over_a_gateway_and_is_not_changed_there(realm: Realm) -> No
     assert len(agents[1].claim(1, wait_s=30.0)) == 1
 
 
-def test_owners_have_metrics_beside_their_quotas(realm: Realm) -> None:
+def test_owners_have_metrics_next_to_their_quotas(realm: Realm) -> None:
     """Those of the token's campaigns, by whatever name; what is not limited has no quota there."""
     names = [f'{secrets.token_hex(6)}"\n', secrets.token_hex(6), secrets.token_hex(6)]
     paths = [f"{realm.path}/one", f"{realm.path}/two", f"{realm.path}-other"]

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from taskq.gateway.pages import MOST
+from taskq.gateway.pages_process import MOST
 from tests.fixtures.gateways import GatewayProcess, opened
 from tests.helpers.waiting import wait_until
 
@@ -88,6 +88,7 @@ def test_pages_are_for_managers_and_their_campaigns(shown: GatewayProcess, token
     assert json.loads(ask(shown, "/healthz")[1].removesuffix("None"))["status"] == "ok"
 
 
+@pytest.mark.thorough
 def test_no_link_of_a_page_leads_nowhere(dsn: str, shown: GatewayProcess) -> None:
     """To each page that `taskq web` has; a gateway passes all of them on."""
     with opened(dsn) as queue:
@@ -121,7 +122,7 @@ def test_what_is_live_follows_and_ends_with_the_gateway(
 
 @pytest.mark.thorough
 def test_viewers_are_bounded_and_agents_are_served(shown: GatewayProcess, token: str) -> None:
-    """Those beyond are told to come again."""
+    """Those beyond have to come again."""
     with ExitStack() as following:
         for _ in range(MOST):
             assert following.enter_context(live(shown, token)).status == 200

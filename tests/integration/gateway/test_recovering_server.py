@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from taskq.db.address import is_starting
 from taskq.db.gateway_queries import GatewayQueries
@@ -30,7 +31,7 @@ LATER_S = 60.0
 
 
 class Recovering:
-    """A server that recovers until it is told to end that: a standby without a primary.
+    """A server that recovers until the test ends that: a standby without a primary.
 
     It lets nobody in meanwhile. dsn: its address.
     """
@@ -74,15 +75,18 @@ def recovering(own_server: Server) -> Recovering:  # noqa: F811  # the fixture o
 def test_what_serves_waits_for_a_server_that_recovers(
     recovering: Recovering, tmp_path: Path
 ) -> None:
-    """Each says so, and begins when it can; a command that only looks is told at once."""
-    taskq = CommandLine(recovering.dsn)
+    """Each says so, and begins when it can; a command that only looks ends at once.
+
+    The address sets a limit on connecting, as it should where several hosts are named.
+    """
+    taskq = CommandLine(make_conninfo(recovering.dsn, connect_timeout=3))
     code, error = taskq.refused("status")
     assert (code, "is not accepting connections" in error) == (69, True), error
     kinds: dict[str, list[object]] = {
         "agent": ["agent", "run", "--campaign", "/c", "--until-empty"],
-        "gateway": ["gateway", "--port", "0"],
+        "gateway": ["gateway", "--listen", "127.0.0.1:0"],
         "keeper": ["keeper"],
-        "pages": ["gateway", "--port", "0", "--pages"],
+        "pages": ["gateway", "--listen", "127.0.0.1:0", "--pages"],
         "web": ["web", "--listen", "127.0.0.1:0"],
     }
     processes: dict[str, subprocess.Popen[str]] = {}

@@ -93,7 +93,7 @@ def test_request_without_the_field_is_served_as_ever(realm: Realm) -> None:
 
 
 def test_too_many_campaigns_to_leave_out_are_refused(realm: Realm) -> None:
-    """Each costs whoever is asked; an agent names those it leaves out longest."""
+    """Each costs anyone who is asked; an agent names those it leaves out longest."""
     agent = realm.agent()
     reply = agent.exchange(want=1, lease=agent.lease(), without=[[n, 1] for n in range(17)])
     assert reply.status == 400

@@ -1,7 +1,8 @@
-"""Sessions over HTTP: opened, kept, used and ended, and the same however often it is said."""
+"""Sessions over HTTP: opened, kept, used and ended, and the same for repeated requests."""
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -16,14 +17,33 @@ def open_session(realm: Realm, body: object, token: str = "") -> Reply:
     return realm.gateway.ask("POST", "/v1/sessions", token=token or realm.site, body=body)
 
 
+def but_time(reply: Reply) -> dict[str, object]:
+    """Return what an answer says, but for the time of the server's clock."""
+    return {name: value for name, value in reply.json.items() if name != "now"}
+
+
 def test_repeated_hello_finds_the_same_session_and_token(realm: Realm) -> None:
     """An agent whose answer was lost says it again; two sessions would expire each other."""
     said = hello(realm.path)
     first = open_session(realm, said)
     again = open_session(realm, said)
-    assert (again.status, again.json) == (first.status, first.json)  # not the date
-    assert first.json.keys() == {"session", "heartbeat_s", "lease_s", "token"}
+    assert (again.status, but_time(again)) == (first.status, but_time(first))  # not the date
+    assert first.json.keys() == {"session", "heartbeat_s", "lease_s", "token", "now"}
     assert first.json["token"] == session_token(realm.site, said["key"])
+
+
+def test_hello_without_a_length_finds_the_same_session(realm: Realm) -> None:
+    """The application answers that one, and the connection itself the usual ones."""
+    said = hello(realm.path)
+    body = json.dumps(said).encode()
+    chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    head = ("transfer-encoding: chunked",)
+    with realm.gateway.peer() as peer:
+        reply = peer.ask("POST", "/v1/sessions", token=realm.site, body=chunks, headers=head)
+        again = peer.ask("POST", "/v1/sessions", token=realm.site, body=said)
+    assert (again.status, but_time(again)) == (reply.status, but_time(reply))
+    of_time = {name: reply.headers[name] for name in ("date", "content-length")}
+    assert reply.headers == again.headers | of_time
 
 
 def test_hello_of_an_older_release_opens_a_session(realm: Realm) -> None:
@@ -131,7 +151,7 @@ def test_session_ends_though_its_agent_hangs_up(realm: Realm, agent: Agent) -> N
 
 @pytest.mark.thorough
 def test_many_that_leave_at_once_are_all_heard(realm: Realm) -> None:
-    """Nobody is told to come again; what they held waits again."""
+    """Nobody has to come again; what they held waits again."""
     realm.seed(300)
     agents = [realm.agent() for _ in range(300)]
     assert sum(len(agent.claim()) for agent in agents) == 300

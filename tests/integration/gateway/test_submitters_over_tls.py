@@ -15,7 +15,7 @@ from tests.helpers.command_line import PROGRAM
 from tests.integration.gateway.site import Site
 
 LATER_S = 60.0
-#: What a chemist types; agents run elsewhere, as whoever looks after them likes.
+#: What a chemist types; agents run elsewhere, as anyone who looks after them likes.
 SCRIPT = """
 import sys
 import taskq

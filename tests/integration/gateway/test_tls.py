@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from taskq.gateway.settings import ServerCertificate
+from taskq.gateway.listening import ServerCertificate
 from taskq.model.errors import UsageError
 from tests.fixtures.gateways import GatewayProcess, StartGateway
 from tests.helpers.waiting import wait_until
@@ -73,6 +73,7 @@ def test_gateway_speaks_https(gateway: GatewayProcess, authority: Authority) -> 
     assert peer.socket.version() == "TLSv1.3"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["by itself", "at SIGHUP"])
 def test_renewed_certificate_is_used_without_a_restart(
     gateway: GatewayProcess, authority: Authority, how: str

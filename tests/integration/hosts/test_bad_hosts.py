@@ -31,7 +31,7 @@ Told = tuple[int, int]
 
 
 def tell(postgres: Postgres, agent: ScriptedAgent, *tallies: CampaignOutcomes) -> str | None:
-    """Beat with a tally; return what is said of the agent's host."""
+    """Beat with a tally; return the verdict on the agent's host."""
     beat = f"[{encoded(Heartbeat(agent.session, tally=tallies))}]"
     row = postgres.execute("select suspect from taskq.beat(%s)", [beat]).fetchone()
     return None if row is None else row["suspect"]
@@ -144,7 +144,7 @@ def test_suspicious_host_is_no_other_to_wait_for(
     ),
 )
 def test_tally_of_another_form_is_refused(tally: object, hire: Hire, postgres: Postgres) -> None:
-    """Whoever speaks with the database, in whatever language."""
+    """Anyone who speaks with the database, in whatever language."""
     said = json.dumps([{"session": hire("/").session, "tally": tally}])
     with pytest.raises(psycopg.Error) as refused:
         postgres.execute("select * from taskq.beat(%s)", [said])

@@ -15,7 +15,7 @@ from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.campaign_tree import Tree
 from taskq.diagnosis.sample import SampleSize
 from taskq_cli.display import render
-from taskq_cli.top.panels import Panels
+from taskq_cli.top.panels import Panels, Subject
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
@@ -64,6 +64,7 @@ def planted(queue: Client, campaign: Campaign, postgres: Postgres) -> Campaign:
     at = datetime.now(timezone.utc) - timedelta(hours=1)
     values = {"campaign": campaign.campaign_id, "at": at, "rows": json.dumps(rows)}
     postgres.execute(INSERT, values)
+    postgres.execute("update taskq.refused set since = %s", [at])  # when it got its handler
     bad = sum(row[4] == "failed" for row in rows)
     postgres.execute(
         "update taskq.counter set done = %s, failures = %s where campaign_id = %s",
@@ -76,7 +77,7 @@ def planted(queue: Client, campaign: Campaign, postgres: Postgres) -> Campaign:
 def test_black_hole_is_the_first_host_with_the_command_that_bans_it(
     planted: Campaign, queue: Client, taskq: CommandLine
 ) -> None:
-    """Its share of failures beside that of the others in the same campaign."""
+    """Its share of failures next to that of the others in the same campaign."""
     hosts = queue.fleet.hosts(planted.path)
     first = hosts[0]
     assert (first.name, first.site, first.agents, first.slots) == ("n17", "alpha", 1, 2)
@@ -135,7 +136,7 @@ def test_full_screen_offers_a_ban_of_what_fails_and_says_what_one_of_a_slow_site
     panels = Panels(queue, Tree)
     kinds: list[tuple[PlaceKind, list[str]]] = [("host", ["n17"]), ("site", ["gamma"])]
     for kind, offered in kinds:
-        pictures = panels.places(kind, planted.path).read().pictures
+        pictures = panels.about(f"{kind}s", Subject(planted.path)).read().pictures
         told = "".join(map(render.as_text, pictures))
         bans = [line for line in told.splitlines() if f"$ taskq {kind} ban" in line]
         assert [shlex.split(line)[-1] for line in bans] == offered
@@ -257,7 +258,7 @@ def test_sample_says_of_how_many_attempts_it_is(
     taskq: CommandLine,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What a small campaign beside has not, the large one has; nobody takes it for all."""
+    """What a small campaign next to has not, the large one has; nobody takes it for all."""
     small = queue.create_campaign("/c/small")
     small.seed([{}])
     worker = hire("/c/small")
@@ -292,7 +293,13 @@ def test_explanation_names_each_of_the_three(
         """taskq tasks --where 'class = "signal-11"' /c""",
         "taskq retry --error-class signal-11 /c",
     ]
-    assert found["failing-host"].commands[0].startswith("taskq host ban --why 'exit-127: ")
+    bad = found["failing-host"]
+    assert "most often: exit-127: ended by exit-127. Repair" in bad.text, (
+        "what to repair, before the ban"
+    )
+    assert bad.commands[0] == "taskq failures /c"
+    assert bad.commands[1].startswith("taskq host ban --why 'exit-127: ")
+    assert "slowed" not in codes, "the same cause"
     assert "without it the rest takes 1." in found["slow-site"].text
     told = taskq.out("explain", "/c")
     assert told.count("taskq site list /c") == 1

@@ -191,7 +191,7 @@ def test_resumed_campaign_that_was_not_refused_keeps_its_revision(
 def test_stopped_or_unbegun_attempts_refuse_nothing(
     queue: Client, campaign: Campaign, hire: Hire
 ) -> None:
-    """Nor does a report of an earlier release, which has the class alone."""
+    """A report of an earlier release, which has the class alone, does not either."""
     agent = hire()
     first, second, third = agent.claim(3)
     agent.exchange([report_of(first, "released", error_class="exit-69", error="unfit")])

@@ -1,4 +1,4 @@
-"""A node where everything fails beside a good one: it takes little, is shown, and comes back."""
+"""A node where everything fails next to a good one: it takes little, is shown, and comes back."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
+from taskq.diagnosis.reasons import Reason
 from taskq.dispatch.heartbeats import encoded
 from taskq.upkeep.keeper import Keeper
 from taskq_agent.core.backoff import FAILURES
@@ -141,13 +142,53 @@ def test_strange_class_of_error_can_be_kept(
 def test_no_more_of_a_trouble_is_kept_than_is_shown(
     queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """Whoever speaks with the database, in whatever language."""
+    """Anyone who speaks with the database, in whatever language."""
     shown = {"failures": 8, "error_class": "\x1b" * 200, "try_in_s": 2.5}
     trouble = shown | {"error_class": "\x1b" * 1_000, "odd": "x" * 9_000}
+    trouble["warnings"] = ["clock", "\x1b[2J", *["clock", "x" * 9_000] * 1_000]
     said = [{"session": hire().session, "trouble": trouble}]
     postgres.execute("select * from taskq.beat(%s)", [json.dumps(said)])
     (agent,) = queue.agents(campaign.path)
     assert agent.trouble == shown
+    assert agent.warnings == ["clock"]
+
+
+def test_agent_with_warnings_is_shown_and_works_as_others(
+    queue: Client, campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str
+) -> None:
+    """Lists of agents, hosts and reasons show warnings and remedies until a heartbeat has none."""
+    campaign.seed({"n": n} for n in range(5))
+    agent = hire(host="n17")
+
+    def beat(*warnings: str) -> None:
+        trouble = Trouble(warnings=warnings) if warnings else None
+        text = encoded(Heartbeat(agent.session, trouble=trouble))
+        postgres.execute("select * from taskq.beat(%s)", [f"[{text}]"])
+
+    def reasons() -> dict[str, Reason]:
+        found = campaign.explain().reasons
+        return {one.code: one for one in found if one.code.startswith("warning")}
+
+    beat("spool", "clock")
+    (view,) = queue.agents(campaign.path)
+    assert (view.trouble, view.suspect, sorted(view.warnings)) == (None, None, ["clock", "spool"])
+    (host,) = queue.fleet.hosts(campaign.path)
+    assert (host.slowed, host.warnings) == (0, ["clock", "spool"])
+    assert reasons().keys() == {"warning-clock", "warning-spool"}
+    assert reasons()["warning-spool"].text.startswith(
+        "1 agent on host n17 warns: the spool cannot be written, so reports are in memory only"
+    )
+    assert reasons()["warning-spool"].commands == ["taskq host show n17"]
+    taskq = CommandLine(dsn)
+    assert "warns: the clock is off by more than a minute; set it" in " ".join(
+        taskq.out("agent", "list", campaign.path).split()
+    )
+    assert "warns: clock" in taskq.out("host", "show", "n17")
+    beat("disk")
+    assert reasons().keys() == {"warning-disk"}
+    beat()
+    assert reasons() == {}
+    assert queue.agents(campaign.path)[0].warnings == []
 
 
 @pytest.mark.parametrize(

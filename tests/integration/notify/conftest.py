@@ -1,4 +1,4 @@
-"""Receivers, folders of whoever runs a keeper, and its sender."""
+"""Receivers, folders of anyone who runs a keeper, and its sender."""
 
 from __future__ import annotations
 

@@ -18,12 +18,23 @@ from tests.helpers.waiting import wait_until
 PATIENCE_S = 60.0
 
 
-def look(database: Database, postgres: Postgres, *disks: dict[str, Any]) -> int:
+def look(
+    database: Database, postgres: Postgres, *disks: dict[str, Any], troubles: str | None = None
+) -> int:
     """Look for events now; return how many were noted."""
     postgres.execute("update taskq.notify_watch set due_at = now() - interval '1 s'")
-    noted = database.value("note_events", disks=json.dumps(disks))
+    noted = database.value("note_events", disks=json.dumps(disks), troubles=troubles)
     assert noted is not None
     return int(noted)
+
+
+def pass_by(postgres: Postgres, seconds: float) -> None:
+    """Let time pass for all conditions."""
+    postgres.execute(
+        "update taskq.notify_condition set since = since - %s * interval '1 s',"
+        " gone_at = gone_at - %s * interval '1 s'",
+        [seconds, seconds],
+    )
 
 
 def send(sender: Sender, done: Callable[[], object]) -> None:

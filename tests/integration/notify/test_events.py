@@ -17,7 +17,7 @@ from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, promote, silence
 from tests.helpers.scripted_agent import report_of
-from tests.integration.notify.support import look
+from tests.integration.notify.support import look, pass_by
 
 KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
 TARGET = "webhook:here"
@@ -46,20 +46,11 @@ def every(rules: Notifications, campaign: Campaign) -> None:
     rules.add("all", campaign.path, EVENTS, TARGET, after_s=0)
 
 
-def pass_by(postgres: Postgres, seconds: float) -> None:
-    """Let time pass for all conditions."""
-    postgres.execute(
-        "update taskq.notify_condition set since = since - %s * interval '1 s',"
-        " gone_at = gone_at - %s * interval '1 s'",
-        [seconds, seconds],
-    )
-
-
 @pytest.mark.usefixtures("every")
 def test_end_of_a_campaign_is_told_once_and_again_after_it_went_on(
     campaign: Campaign, found: Look, hire: Hire
 ) -> None:
-    """Nothing is told of a campaign without tasks, nor while one is left."""
+    """No event concerns a campaign without tasks, nor while one is left."""
     agent = hire()
     assert found() == []
     campaign.seed({"n": n} for n in range(2))
@@ -77,7 +68,7 @@ def test_end_of_a_campaign_is_told_once_and_again_after_it_went_on(
 def test_a_campaign_has_finished_with_all_below_it(
     queue: Client, campaign: Campaign, rules: Notifications, found: Look, hire: Hire
 ) -> None:
-    """Of what is beside it nothing is told."""
+    """Campaigns next to it send nothing."""
     queue.create_campaign("/c/below").seed([{"n": 1}])
     queue.create_campaign("/c-beside").seed([{"n": 1}])
     campaign.seed([{"n": 1}])
@@ -166,7 +157,7 @@ def test_what_comes_back_within_ten_minutes_is_not_told_again(
 def test_what_does_not_last_is_not_told(
     campaign: Campaign, rules: Notifications, found: Look, hire: Hire, postgres: Postgres
 ) -> None:
-    """By default a campaign without agents is told after five minutes, its end after one."""
+    """By default a campaign without agents is reported after five minutes, its end after one."""
     rules.add("one", "/c", EVENTS, TARGET)
     campaign.seed([{"n": 1}])
     assert found() == []
@@ -290,7 +281,7 @@ def test_keeper_sees_how_full_a_disk_is(tmp_path: Path, monkeypatch: pytest.Monk
 def test_several_rules_on_one_campaign_are_told_each_its_own(
     campaign: Campaign, rules: Notifications, found: Look, hire: Hire
 ) -> None:
-    """Each has its own events; one that comes later is told what is so."""
+    """Each has its own events; one that comes later reports the present state."""
     rules.add("a", "/c", ["finished", "paused"], TARGET, after_s=0)
     rules.add("b", "/", ["finished"], TARGET, after_s=0)
     campaign.seed([{"n": 1}])
@@ -319,13 +310,13 @@ def test_one_looks_at_a_time_and_no_more_often_than_every_five_seconds(
     database: Database, postgres: Postgres, rules: Notifications, campaign: Campaign
 ) -> None:
     """A second keeper neither waits nor looks."""
-    assert database.value("note_events", disks="[]") is None
+    assert database.value("note_events", disks="[]", troubles=None) is None
     rules.add("p", campaign.path, ["paused"], TARGET)
     postgres.execute("update taskq.notify_watch set due_at = now()")
     with database.transaction() as slow:
-        assert slow.value("note_events", disks="[]") == 0
-        assert database.value("note_events", disks="[]") is None
-    assert database.value("note_events", disks="[]") is None
+        assert slow.value("note_events", disks="[]", troubles=None) == 0
+        assert database.value("note_events", disks="[]", troubles=None) is None
+    assert database.value("note_events", disks="[]", troubles=None) is None
     (left,) = (
         postgres.execute("select extract(epoch from due_at - now()) as s from taskq.notify_watch")
         .fetchone()
@@ -338,7 +329,7 @@ def test_one_looks_at_a_time_and_no_more_often_than_every_five_seconds(
 def test_numbers_of_what_waits_are_bounded(
     queue: Client, rules: Notifications, found: Look, postgres: Postgres
 ) -> None:
-    """Of 250 campaigns that pause, 100 are told; events that nobody sends are 200 at most."""
+    """Of 250 campaigns that pause, a message names 100; at most 200 events wait unsent."""
     for n in range(250):
         queue.create_campaign(f"/c/{n:03}").pause()
     rules.add("p", "/c", ["paused"], TARGET)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from taskq import Campaign
+from taskq.db.connections import Database
 from taskq.upkeep.notifications import Notifications
+from taskq.upkeep.texts import TROUBLE, message
+from taskq.upkeep.troubles import TroubleWatch
 from tests.fixtures.logins import Staff
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
 from tests.integration.notify.conftest import Hook, Program
-from tests.integration.notify.support import PATIENCE_S, Received, Receiver
+from tests.integration.notify.support import PATIENCE_S, Received, Receiver, look, pass_by
 
 
 @pytest.fixture
@@ -74,7 +78,7 @@ def test_a_rule_from_the_first_command_to_the_last(
     assert "no keeper sends it" in taskq.out("notify", "list")
     with taskq.process("keeper", "--webhooks", tmp_path / "webhooks"):
         assert taskq.json("notify", "test", "night")["status"] == "sent"
-        assert taskq.out("notify", "test", "night", "--wait", 0).startswith("The test waits")
+        assert taskq.out("notify", "test", "night", "--timeout", 0).startswith("The test waits")
     assert receiver.texts[0].startswith("This is a test, asked for by")
     shown = taskq.json("notify", "show", "night")
     assert (shown["after_s"], shown["events"]) == (120, ["finished", "paused"])
@@ -97,7 +101,7 @@ def test_test_that_fails_says_why(
     program("page", "exit 7")
     add = ["notify", "add", "p", "--campaign", campaign.path, "--on", "paused"]
     taskq.out(*add, "--to", "command:page")
-    code, error = taskq.refused("notify", "test", "p", "--wait", 0.1)
+    code, error = taskq.refused("notify", "test", "p", "--timeout", 0.1)
     assert code == 69
     assert error.endswith("start `taskq keeper --programs FOLDER`, with page in it")
     with taskq.process("keeper", "--programs", tmp_path / "programs"):
@@ -201,3 +205,31 @@ def test_options_that_make_no_sense_end_a_keeper(taskq: CommandLine, words: list
     result = taskq("keeper", *words)
     assert result.exit_code == 2
     assert "secret" not in result.stderr
+
+
+def test_trouble_that_explain_names_is_told_once_with_its_commands(
+    database: Database, campaign: Campaign, rules: Notifications, postgres: Postgres
+) -> None:
+    """A keeper that has not looked yet, or cannot, ends nothing; one that finds nothing does."""
+    rules.add("t", "/c", [TROUBLE], "webhook:here")
+    campaign.change(replace(campaign.spec(), handler=None))
+    campaign.seed([{}])
+    watch = TroubleWatch(database)
+    troubles = watch.found()
+    assert troubles is not None
+    assert watch.found() == troubles, "one look a minute"
+    assert look(database, postgres, troubles=troubles) == 0, "it may end by itself"
+    pass_by(postgres, 300)
+    assert look(database, postgres) == 1
+    (event,) = rules.events("t")
+    assert (event.event, event.subject) == (TROUBLE, "no-handler")
+    assert event.figures["text"] == "1 task waits: it has no handler, so no agent can run it."
+    told = message("t", "/c", [asdict(event) | {"event_id": "e", "noted_at": ""}], host="h")
+    assert told["text"].startswith(event.figures["text"] + "\n  $ taskq campaign change /c -- PROG")
+    assert told["events"][0]["campaign"] == "/c"
+    assert look(database, postgres, troubles="[]") == 0
+    pass_by(postgres, 601)
+    assert look(database, postgres, troubles="[]") == 0
+    assert look(database, postgres, troubles=troubles) == 0, "it lasts for five minutes first"
+    pass_by(postgres, 300)
+    assert look(database, postgres, troubles=troubles) == 1

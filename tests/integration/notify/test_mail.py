@@ -141,7 +141,7 @@ def test_mail_is_sent_with_what_mail_programs_want(
 
 
 @pytest.mark.thorough
-def test_password_is_told_to_an_encrypted_server_only(
+def test_password_goes_to_an_encrypted_server_only(
     serve: Any, tell: Any, postbox: Postbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes from the environment, and is in no table and no message."""

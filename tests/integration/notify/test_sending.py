@@ -71,6 +71,7 @@ def test_message_is_signed_with_the_secret_of_its_file(
     assert SECRET.encode() not in one.body
 
 
+@pytest.mark.thorough
 def test_events_of_a_rule_go_together(
     queue: Client, rules: Notifications, sender: Sender, hook: Hook, receiver: Receiver
 ) -> None:
@@ -164,6 +165,7 @@ def test_message_is_given_up_visibly_after_twelve_tries(
     send(sender, lambda: rules.rule("r").sent_at)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("paused")
 def test_message_whose_sender_died_is_sent_again_by_another_under_the_same_ids(
     sender: Sender,
@@ -191,6 +193,7 @@ def test_message_whose_sender_died_is_sent_again_by_another_under_the_same_ids(
     assert first.message["events"] == second.message["events"]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("paused")
 def test_two_senders_send_a_message_once(
     sender: Sender,
@@ -213,6 +216,7 @@ def test_two_senders_send_a_message_once(
     assert len(receiver.got) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("paused")
 def test_sender_takes_what_it_can_send_only(
     sender: Sender, hook: Hook, receiver: Receiver, rules: Notifications
@@ -237,7 +241,7 @@ def test_sender_takes_what_it_can_send_only(
 def test_slow_and_endless_receivers_are_given_up_and_keep_nobody_waiting(
     campaign: Campaign, sender: Sender, hook: Hook, receiver: Receiver, rules: Notifications
 ) -> None:
-    """Others are told meanwhile; at its deadline a delivery is killed, whatever it waits for."""
+    """Others get messages meanwhile; a delivery is killed at its deadline, in whatever state."""
     with Trickle() as trickle:
         hook("trickle", trickle.url)
         hook()
@@ -257,6 +261,7 @@ def test_slow_and_endless_receivers_are_given_up_and_keep_nobody_waiting(
         trickle.shutdown()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("paused")
 def test_redirect_is_not_followed(
     sender: Sender, hook: Hook, receiver: Receiver, rules: Notifications
@@ -269,6 +274,7 @@ def test_redirect_is_not_followed(
     assert "it redirects, which is not followed" in (rules.rule("r").trouble or "")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("queue")
 def test_rule_reaches_no_private_address_by_itself(
     campaign: Campaign, sender: Sender, rules: Notifications
@@ -332,6 +338,7 @@ def test_only_programs_of_the_folder_are_run(
     assert [(rule.reached, rule.attempts) for rule in rules.list()] == [(False, 0)] * 4
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("paused")
 def test_what_nodes_say_is_no_mark_up_and_no_control(
     sender: Sender, hook: Hook, receiver: Receiver, postgres: Postgres

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
 import zipfile
@@ -16,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from taskq.model.version import VERSION
 from taskq_agent.release import DISTRIBUTION
+from tests.helpers import release
 from tests.helpers.paths import ROOT
 
 FOLDERS = {
@@ -64,14 +67,50 @@ def test_readme_says_which_extra_is_for_whom() -> None:
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make what `make dist` does, without the agent's file, which has tests of its own."""
+    """Make what `make dist` does."""
     folder = tmp_path_factory.mktemp("dist")
     source = folder / "source"
     subprocess.run(["git", "clone", "--quiet", ROOT, source], check=True)
     subprocess.run(
         [sys.executable, "-m", "build", "--quiet", "--outdir", folder, source], check=True
     )
+    agent = [sys.executable, "-m", "taskq.pilots.agent_file", folder / "taskq-agent.pyz"]
+    subprocess.run(agent, check=True)
     return folder
+
+
+@pytest.mark.thorough
+def test_type_checkers_know_an_editable_installation(tmp_path: Path) -> None:
+    """They run no import hooks, so the folders are on the path; nothing is missing at run time."""
+    source, site = tmp_path / "source", tmp_path / "venv"
+    subprocess.run(["git", "clone", "--quiet", ROOT, source], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", site], check=True)
+    program = f"import setuptools.build_meta as of; of.build_editable({str(tmp_path)!r})"
+    argv = [sys.executable, "-W", "ignore", "-c", program]
+    subprocess.run(argv, cwd=source, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    (packages,) = site.glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as files:
+        names = set(files.namelist())
+        (record,) = [one for one in names if one.endswith("/RECORD")]
+        listed = {line.split(",")[0] for line in files.read(record).decode().splitlines()}
+        assert listed == names
+        files.extractall(packages)  # noqa: S202  # it is ours
+    (packages / "libraries.pth").write_text(sysconfig.get_path("purelib"))
+    python = site / "bin" / "python"
+    program = "import taskq.sql, taskq_agent as of; print(taskq.sql.__file__, of.__file__)"
+    argv = [python, "-I", "-c", program]
+    found = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    assert found.split() == [
+        f"{source}/sql/__init__.py",
+        f"{source}/agents/taskq_agent/__init__.py",
+    ]
+    file = tmp_path / "user.py"
+    file.write_text("import taskq\ntaskq.conect()\nx: int = taskq.connect()\n")
+    argv = [sys.executable, "-I", "-m", "mypy", "--python-executable", python, file.name]
+    told = subprocess.run(argv, cwd=tmp_path, check=False, capture_output=True, text=True).stdout
+    assert 'Module has no attribute "conect"' in told
+    assert 'has type "Client"' in told
 
 
 @pytest.fixture
@@ -82,40 +121,143 @@ def home() -> Iterator[Path]:
         yield Path(folder) / "home"
 
 
-@pytest.mark.thorough
-def test_quick_start_works_in_an_empty_environment(dist: Path, home: Path, tmp_path: Path) -> None:
-    """From the wheel, which `build` makes of the source archive: that is whole as well."""
-    (archive,) = dist.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    programs = tmp_path / "venv" / "bin"
-    subprocess.run([programs / "pip", "install", "--quiet", f"{archive}[embedded]"], check=True)
-    environ = {
-        name: value for name, value in os.environ.items() if not name.startswith(("TASKQ", "PG"))
-    } | {"TASKQ_HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}"}
-    if os.getuid() == 0:  # PostgreSQL does not run as root
-        environ["TASKQ_RUN_AS"] = os.environ.get("TASKQ_RUN_AS", "nobody")
+class Installed:
+    """An archive in an empty environment, with a home of its own."""
 
-    def taskq(*arguments: str, given: str = "") -> str:
+    def __init__(self, archive: Path, extras: str, folder: Path, home: Path) -> None:
+        self.folder = folder
+        self._programs = folder / "venv" / "bin"
+        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+        pip = [self._programs / "pip", "install", "--quiet", f"{archive}[{extras}]"]
+        subprocess.run(pip, check=True)
+        self._environ = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("TASKQ", "PG", "PYTHON"))
+        } | {"TASKQ_HOME": str(home), "PATH": f"{self._programs}:{os.environ['PATH']}"}
+        if os.getuid() == 0:  # PostgreSQL does not run as root
+            self._environ["TASKQ_RUN_AS"] = os.environ.get("TASKQ_RUN_AS", "nobody")
+
+    def start(self, *words: object) -> subprocess.Popen[str]:
+        """Start a program, whose output can be read."""
+        return subprocess.Popen(
+            [*map(str, words)],
+            env=self._environ,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def taskq(self, *words: object, given: str = "") -> str:
+        """Return what a command of taskq has written."""
         return subprocess.run(
-            [programs / "taskq", *arguments],
-            env=environ,
-            cwd=tmp_path,
+            [self._programs / "taskq", *map(str, words)],
+            env=self._environ,
+            cwd=self.folder,
             input=given,
-            capture_output=True,
+            stdout=subprocess.PIPE,
             text=True,
             check=True,
         ).stdout
 
+    def seeded(self) -> None:
+        """Create a campaign with two tasks."""
+        self.taskq("campaign", "create", "/first", "--", "expr", "2", "*", "{n}")
+        self.taskq("seed", "/first", "-", "--format", "jsonl", given='{"n": 1}\n{"n": 2}\n')
+
+    def results(self) -> list[object]:
+        """Return the results."""
+        shown = self.taskq("results", "/first", "-o", "jsonl")
+        return [json.loads(line)["result"] for line in shown.splitlines()]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("suffix", ["whl", "tar.gz"])
+def test_quick_start_works_in_an_empty_environment(
+    dist: Path, home: Path, tmp_path: Path, suffix: str
+) -> None:
+    """From the wheel, and from the source archive."""
+    (archive,) = dist.glob(f"*.{suffix}")
+    installed = Installed(archive, "embedded", tmp_path, home)
+    python = [tmp_path / "venv/bin/python", "-c", "import taskq; taskq.connect"]
+    here = subprocess.run(python, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "run your program in another folder" in here.stderr
     try:
-        taskq("campaign", "create", "/first", "--", "expr", "2", "*", "{n}")
-        taskq("seed", "/first", "-", "--format", "jsonl", given='{"n": 1}\n{"n": 2}\n')
-        taskq("agent", "run", "--campaign", "/first", "--until-empty", "--quiet")
-        results = [
-            json.loads(line) for line in taskq("results", "/first", "-o", "jsonl").splitlines()
-        ]
-        assert len(results) == 2
+        installed.seeded()
+        installed.taskq("agent", "run", "--campaign", "/first", "--until-empty", "--quiet")
+        assert len(installed.results()) == 2
     finally:
-        taskq("down")
+        installed.taskq("down")
+
+
+@pytest.mark.thorough
+def test_agent_of_one_file_works_with_a_python_alone(
+    dist: Path, home: Path, tmp_path: Path
+) -> None:
+    """With nothing installed, through a gateway that was."""
+    (archive,) = dist.glob("*.whl")
+    installed = Installed(archive, "embedded,gateway", tmp_path, home)
+    try:
+        installed.seeded()
+        words = ("token", "create", "a", "--kind", "site", "--campaign", "/first")
+        installed.taskq(*words, "--to", tmp_path / "token")
+        gateway = ("gateway", "--listen", "127.0.0.1:0", "--quiet")
+        with installed.start(tmp_path / "venv/bin/taskq", *gateway) as serving:
+            assert serving.stdout is not None
+            url = serving.stdout.readline().strip()
+            python = (Path(sys.base_prefix) / "bin/python3", "-I", "-S")
+            agent = (*python, dist / "taskq-agent.pyz", "run", "--gateway", url, "--until-empty")
+            with installed.start(*agent, "--token-file", tmp_path / "token", "--quiet") as working:
+                assert working.wait() == 0
+            serving.terminate()
+        assert len(installed.results()) == 2
+    finally:
+        installed.taskq("down")
+
+
+@pytest.mark.thorough
+def test_page_of_the_package_has_links_that_lead_somewhere(dist: Path) -> None:
+    """README's lead to files of a checkout; here they lead to pages of the site."""
+    (wheel,) = dist.glob("*.whl")
+    with zipfile.ZipFile(wheel) as members:
+        (name,) = [one for one in members.namelist() if one.endswith("/METADATA")]
+        text = members.read(name).decode()
+    url = setup()["metadata"]["url"]
+    assert f"Project-URL: Documentation, {url}\n" in text
+    links = re.findall(r"\]\(([^)#][^)]*)\)|src=\"([^\"]+)", "".join(text.split("```")[::2]))
+    pages = [one or other for one, other in links]
+    assert len(pages) > 20
+    assert [page for page in pages if not page.startswith("https://")] == []
+    assert f"{url}/{VERSION}/docs/cli.html#keys-of-tasks" in pages
+
+
+def test_checkout_with_placeholders_is_not_released(tmp_path: Path) -> None:
+    """`make release` says what to set, and is silent when all is set and committed."""
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    (tmp_path / "setup.cfg").write_text("[metadata]\nurl = https://taskq.example.org\n")
+    (tmp_path / "CHANGELOG.md").write_text(f"## {VERSION} (unreleased)\n")
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    found = release.missing(tmp_path)
+    assert [one.partition(":")[0] for one in found] == ["setup.cfg", "CHANGELOG.md", "git status"]
+    (tmp_path / "setup.cfg").write_text("[metadata]\nurl = https://taskq.dev\n")
+    (tmp_path / "CHANGELOG.md").write_text(f"## {VERSION} (2026-03-01)\n")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--message", "release"], check=True)
+    assert release.missing(tmp_path) == []
+
+
+def test_site_keeps_the_manuals_of_other_releases(tmp_path: Path) -> None:
+    """Pages offer the release with the highest number first, and the bare address leads to it."""
+    built, site = tmp_path / "built", tmp_path / "site"
+    for folder in (built, site / "0.0.9", site / "0.0.10"):
+        folder.mkdir(parents=True)
+    (built / "index.html").write_text("the manual")
+    for _ in range(2):
+        release.place_site(built, site)
+    listed = json.loads((site / "versions.json").read_text())
+    assert [one["version"] for one in listed] == [VERSION, "0.0.10", "0.0.9"]
+    assert f"url={VERSION}/index.html" in (site / "index.html").read_text()
+    assert (site / VERSION / "index.html").read_text() == "the manual"
 
 
 @pytest.mark.thorough

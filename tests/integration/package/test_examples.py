@@ -131,7 +131,7 @@ def test_campaign_of_the_readme_can_be_pasted_and_ends(
 
 
 def test_python_of_the_readme_does_its_campaign(command: CommandLine) -> None:
-    """As printed, beside an agent as its comment says."""
+    """As printed, next to an agent as its comment says."""
     program = of_readme("python")
     (words,) = re.findall(r"elsewhere: taskq (.*)", program)
     argv = [sys.executable, "-c", program]
@@ -156,6 +156,7 @@ def test_handler_is_tried_as_the_page_about_handlers_says() -> None:
     assert json.loads(tried.stdout)["result"].keys() == {"energy"}
 
 
+@pytest.mark.thorough
 def test_docking_a_ligand_comes_near_the_published_score(
     command: CommandLine, tmp_path: Path
 ) -> None:
@@ -171,7 +172,7 @@ def test_docking_a_ligand_comes_near_the_published_score(
     seeds.write_text(json.dumps(first) + "\n")
 
     command.out("campaign", "create", "--campaign-file", EXAMPLES / "docking/campaign.toml")
-    command.out("seed", "/demo/docking", seeds, "--key", "name")
+    command.out("seed", "/demo/docking", seeds, "--key-field", "name")
     work(command, "docking", "/demo/docking")
     results = tmp_path / "results.jsonl"
     command.out("export", "/demo/docking", "--format", "jsonl", "--to", results)

@@ -12,7 +12,6 @@ import pytest
 from taskq import Client
 from tests.helpers.audit import assert_audit_is_clean
 from tests.helpers.command_line import CommandLine
-from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 
 
@@ -89,32 +88,30 @@ def test_setup_lines_come_from_a_file(taskq: CommandLine, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
-    rest_thorough(
-        [
-            (
-                ["slurm"],
-                2,
-                "kubernetes, local, ssh), NAME and --campaign; or --file",
-            ),
-            (
-                ["condor", "x", "--campaign", "/c"],
-                2,
-                "no driver 'condor'; there are slurm, pbs, htcondor, kubernetes, local, ssh",
-            ),
-            (["slurm", "X", "--campaign", "/c"], 2, "'X' cannot be a pilot's name"),
-            (["slurm", "x", "--campaign", "/d"], 66, "no campaign /d"),
-            (
-                ["slurm", "x", "--campaign", "/c", "--time-limit", "soon"],
-                2,
-                "must be a time, as 90s, 30m or 2h",
-            ),
-            (["slurm", "x", "--campaign", "/c", "--option", "-p x"], 2, "must read --name=value"),
-            (["slurm", "x", "--campaign", "/c", "--token-file", "gone"], 66, "gone: no such file"),
-            (["ssh", "x", "--campaign", "/c"], 2, "the driver ssh needs hosts (--host)"),
-            (["--file", "gone.toml"], 66, "gone.toml: No such file or directory"),
-            (["--file", "x.toml", "--cores", "3"], 2, "--file replaces DRIVER"),
-        ]
-    ),
+    [
+        (
+            ["slurm"],
+            2,
+            "kubernetes, local, ssh), NAME and --campaign; or --file",
+        ),
+        (
+            ["condor", "x", "--campaign", "/c"],
+            2,
+            "no driver 'condor'; there are slurm, pbs, htcondor, kubernetes, local, ssh",
+        ),
+        (["slurm", "X", "--campaign", "/c"], 2, "'X' cannot be a pilot's name"),
+        (["slurm", "x", "--campaign", "/d"], 66, "no campaign /d"),
+        (
+            ["slurm", "x", "--campaign", "/c", "--time-limit", "soon"],
+            2,
+            "must be a time, as 90s, 30m or 2h",
+        ),
+        (["slurm", "x", "--campaign", "/c", "--option", "-p x"], 2, "must read --name=value"),
+        (["slurm", "x", "--campaign", "/c", "--token-file", "gone"], 66, "gone: no such file"),
+        (["ssh", "x", "--campaign", "/c"], 2, "the driver ssh needs hosts (--host)"),
+        (["--file", "gone.toml"], 66, "gone.toml: No such file or directory"),
+        (["--file", "x.toml", "--cores", "3"], 2, "--file replaces DRIVER"),
+    ],
 )
 def test_wrong_calls_say_what_is_wrong(
     taskq: CommandLine, words: list[str], code: int, said: str
@@ -172,7 +169,7 @@ def test_local_jobs_bring_a_campaign_to_its_end(
 
     Two loops run at once: one of them acts, and no job is there twice.
     """
-    words = ("pilots", "run", "--period", "0.2")
+    words = ("pilots", "run", "--interval", "0.2")
     with local.process(*words) as loop, local.process(*words) as second:
         wait_until(
             lambda: queue.campaign("/c").status().done == 10,

@@ -7,10 +7,24 @@ from dataclasses import replace
 import pytest
 
 from taskq.model.errors import NotFound
+from taskq.model.words import counted
 from taskq.pilots.reconcile import EndReason
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, assert_counts_are_true, expire, silence, task_row
+from tests.helpers.scripted_agent import Claimed, ScriptedAgent
 from tests.integration.pilots.support import PilotScene
+
+
+def at_work(scene: PilotScene, hire: Hire) -> tuple[str, ScriptedAgent, Claimed]:
+    """Let the agent of the pilot's only job claim a task; return the job's name and both."""
+    scene.add(max_jobs=1)
+    scene.seed(2)
+    scene.round()
+    (name,) = scene.batch.names()
+    scene.batch.become("running")
+    agent = hire("/c", agent=name)
+    (task,) = agent.claim(1)
+    return name, agent, task
 
 
 @pytest.mark.parametrize("known", [0, 1, 3], ids=["empty", "part", "most"])
@@ -26,6 +40,8 @@ def test_an_answer_without_jobs_orphans_none(scene: PilotScene, known: int) -> N
     done = scene.round()
     assert (done.submitted, done.ended) == (0, 0)
     assert scene.statuses() == ["running"] * 4
+    lacks = f"{counted(4 - known, 'job')} not in the batch system's latest answer: still counted"
+    assert any(line.startswith(lacks) for line in scene.queue.pilots.plan("hpc").why)
     scene.rounds_without_it()
     assert scene.statuses()[:4] == ["running"] * known + ["vanished"] * (4 - known)
     assert scene.pilot().failures == 1
@@ -73,13 +89,7 @@ def test_end_of_a_job_ends_the_leases_of_its_agent(
     error_class: str,
 ) -> None:
     """At once, with the batch system's word for it; what was taken away is no loss."""
-    scene.add(max_jobs=1)
-    scene.seed(2)
-    scene.round()
-    (name,) = scene.batch.names()
-    scene.batch.become("running")
-    agent = hire("/c", agent=name)
-    (task,) = agent.claim(1)
+    name, _, task = at_work(scene, hire)
     scene.round()
     scene.batch.known[name] = replace(
         scene.batch.known[name], state="ended", why=why, reason=reason
@@ -105,13 +115,7 @@ def test_what_the_end_of_a_job_lost_is_a_loss_whatever_its_class(
     scene.queue.create_campaign(
         replace(scene.campaign.spec(), late_results="salvage"), exist_ok=True
     )
-    scene.add(max_jobs=1)
-    scene.seed(2)
-    scene.round()
-    (name,) = scene.batch.names()
-    scene.batch.become("running")
-    agent = hire("/c", agent=name)
-    (task,) = agent.claim(1)
+    name, _, task = at_work(scene, hire)
     scene.round()
     scene.batch.known[name] = replace(scene.batch.known[name], state="ended", reason=reason)
     scene.round()
@@ -125,13 +129,7 @@ def test_what_the_end_of_a_job_lost_is_a_loss_whatever_its_class(
 
 def test_suspended_job_loses_nothing(scene: PilotScene, hire: Hire, postgres: Postgres) -> None:
     """What its agent had is handed out when the lease has run out, and does not count."""
-    scene.add(max_jobs=1)
-    scene.seed(2)
-    scene.round()
-    (name,) = scene.batch.names()
-    scene.batch.become("running")
-    agent = hire("/c", agent=name)
-    (task,) = agent.claim(1)
+    _, agent, task = at_work(scene, hire)
     scene.batch.become("running", why="SUSPENDED")
     scene.round()
     silence(postgres, agent.session)

@@ -15,8 +15,8 @@ import pytest
 from taskq.pilots.agent_file import AGENT_FILE
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.hosts import Hosts, PartialAnswer
+from taskq.pilots.pilot_file import pilot_settings
 from taskq.pilots.reconcile import SeenJob
-from taskq.pilots.settings import pilot_settings
 from tests.helpers.driver_contract import BatchScene, DriverContract
 from tests.helpers.waiting import BUSY_S, wait_until
 
@@ -87,7 +87,7 @@ def test_job_runs_by_itself_and_its_end_is_known(folder: Path) -> None:
     """With its exit code and output."""
     driver = here(folder)
     driver.prepare({})
-    driver.submit(NAME, f"echo hello\nsleep 0.3\necho 7 > {folder}/{NAME}.exit\nexit 7\n", None)
+    driver.submit([NAME], f"echo hello\nsleep 0.3\necho 7 > {folder}/{NAME}.exit\nexit 7\n", None)
     assert wait_for(driver, "ended").exit_code == 7
     assert driver.tail(NAME, None) == "hello"
     assert driver.jobs([OTHER]) == {}
@@ -98,9 +98,9 @@ def test_job_is_submitted_once_whoever_asks(folder: Path) -> None:
     driver = here(folder)
     driver.prepare({})
     counting = f"echo x >> {folder}/count\n{LASTS}"
-    driver.submit(NAME, counting, None)
+    driver.submit([NAME], counting, None)
     wait_for(driver, "running")
-    here(folder).submit(NAME, counting, None)
+    here(folder).submit([NAME], counting, None)
     wait_until((folder / "count").exists)
     assert (folder / "count").read_text() == "x\n"
 
@@ -109,7 +109,7 @@ def test_job_that_was_killed_has_ended(folder: Path) -> None:
     """Also where another process has got its number."""
     driver = here(folder)
     driver.prepare({})
-    driver.submit(NAME, LASTS, None)
+    driver.submit([NAME], LASTS, None)
     running = wait_for(driver, "running")
     os.killpg(int(running.native_id), signal.SIGKILL)
     assert wait_for(driver, "ended").exit_code is None
@@ -123,7 +123,7 @@ def test_job_outlives_the_loop(folder: Path) -> None:
     """It has a session of its own, which no terminal ends."""
     driver = here(folder)
     driver.prepare({})
-    driver.submit(NAME, LASTS, None)
+    driver.submit([NAME], LASTS, None)
     number = int(wait_for(driver, "running").native_id)
     assert os.getsid(number) == number
     assert os.getpgid(number) != os.getpgid(0)
@@ -172,12 +172,12 @@ def test_files_of_old_jobs_are_removed(folder: Path) -> None:
 def test_other_host_gets_agent_and_token_through_standard_input(folder: Path) -> None:
     """No command line has the token, and nobody else may read its file."""
     driver = elsewhere(folder, ["node1"])
-    driver.submit(NAME, LASTS, driver.prepare({}))
+    driver.submit([NAME], LASTS, driver.prepare({}))
     assert wait_for(driver, "running").place == "node1"
     assert (folder / "token").read_text() == SECRET
     assert stat.S_IMODE((folder / "token").stat().st_mode) == 0o600
     assert (folder / AGENT_FILE).read_bytes().startswith(b"#!/usr/bin/env python3\n")
-    assert f"--token-file {folder}/token" in driver.script(NAME, "/c", ["taskq"])
+    assert f"--token-file {folder}/token" in driver.script([NAME], "/c", ["taskq"])
     assert SECRET not in (folder.parent / "command-lines").read_text()
     assert (folder.parent / "command-lines").read_text().splitlines()[0] == "-- node1 sh -s"
 
@@ -202,7 +202,7 @@ def test_dead_host_keeps_no_other_from_its_work(folder: Path) -> None:
     """It is put aside; its jobs are neither ended nor asked about for a while."""
     driver = elsewhere(folder, ["dead", "node1"])
     place = driver.prepare({})
-    assert driver.submit(NAME, LASTS, place).place == "node1"
+    assert driver.submit([NAME], LASTS, place)[0].place == "node1"
     before = (folder.parent / "command-lines").read_text().count("dead")
     with pytest.raises(PartialAnswer, match="put aside") as partial:
         driver.jobs([NAME])

@@ -11,7 +11,8 @@ import pytest
 
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.htcondor import HTCondor
-from taskq.pilots.settings import pilot_settings
+from taskq.pilots.pilot_file import pilot_settings
+from taskq.pilots.reconcile import SeenJob
 from tests.helpers.programs import Programs
 from tests.helpers.variants import rest_thorough
 
@@ -45,7 +46,7 @@ def driver(programs: Programs, **table: Any) -> HTCondor:
 
 def ad(**more: Any) -> dict[str, Any]:
     """Return a job as condor_q shows it."""
-    return {"ClusterId": 42, "JobStatus": 1, "TaskqJob": NAME, **more}
+    return {"ClusterId": 42, "ProcId": 0, "JobStatus": 1, "TaskqJob": NAME, **more}
 
 
 def test_description_goes_through_standard_input(programs: Programs) -> None:
@@ -54,8 +55,8 @@ def test_description_goes_through_standard_input(programs: Programs) -> None:
     made = driver(
         programs, cores=8, memory="16G", gpus="1", account="physics", options=['+Project = "x"']
     )
-    script = made.script(NAME, "/c", ["taskq"]) + "#HTCONDOR queue 9\n"
-    assert made.submit(NAME, script, None).native_id == "42"
+    script = made.script([NAME], "/c", ["taskq"]) + "#HTCONDOR queue 9\n"
+    assert made.submit([NAME], script, None) == [SeenJob("42", "queued")]
     jobs = programs.folder.parent / "jobs"
     (stored,) = jobs.glob(f"????-??-??/{NAME}.sh")
     assert stored.read_text() == script
@@ -72,7 +73,7 @@ def test_description_goes_through_standard_input(programs: Programs) -> None:
         "request_gpus = 1",
         "accounting_group = physics",
     } <= {*lines}
-    assert (lines[-1], "queue 9" in lines) == ("queue", False)
+    assert (lines[-1], "queue 9" in lines) == ("queue 1", False)
     assert "python3 ./taskq-agent.pyz run" in script
     assert "--token-file ./token" in script
 
@@ -206,11 +207,43 @@ def test_a_job_that_began_meanwhile_is_not_removed(
     programs.say("condor_rm", "echo 'Could not find/remove all jobs' >&2; exit 1")
     programs.say("condor_q", f"cat <<'END'\n{left}\nEND" if left else "")
     made = driver(programs)
-    job = made.submit(NAME, "", None)
+    job = made.submit([NAME], "", None)
     if fails:
         with pytest.raises(BatchSystemError, match="Could not find"):
-            made.cancel([job])
+            made.cancel(job)
     else:
-        made.cancel([job])
+        made.cancel(job)
     waits = "-constraint (ClusterId == 42) && JobStatus == 1 && TaskqJob =!= undefined"
     assert programs.arguments("condor_rm") == waits
+
+
+def test_jobs_that_are_submitted_together_are_one_cluster(programs: Programs) -> None:
+    """Each with its own name, output and number in it, by which it is seen and removed."""
+    names = [f"{NAME}_0", f"{NAME}_1"]
+    programs.say("condor_submit", f'cat > {programs.folder}/text; echo "42.0 - 42.1"')
+    made = driver(programs, array=2)
+    script = made.script(names, "/c", ["taskq"])
+    assert f'--name {NAME}_"$1" ' in script
+    assert f'> {NAME}_"$1".exit\n' in script
+    jobs = made.submit(names, script, None)
+    assert jobs == [SeenJob("42.0", "queued"), SeenJob("42.1", "queued")]
+    lines = (programs.folder / "text").read_text().splitlines()
+    (stored,) = (programs.folder.parent / "jobs").glob(f"????-??-??/{NAME}.sh")
+    assert {
+        f'+TaskqJob = "{NAME}_$(Process)"',
+        f"executable = {stored}",
+        f"output = {stored.with_name(NAME)}_$(Process).out",
+        "arguments = $(Process)",
+    } <= {*lines}
+    assert lines[-1] == "queue 2"
+    ads = [ad(TaskqJob=name, ProcId=n, JobStatus=n + 1) for n, name in enumerate(names)]
+    programs.say("condor_q", f"cat <<'END'\n{json.dumps(ads)}\nEND")
+    seen = made.jobs(names)
+    assert [(seen[name].native_id, seen[name].state) for name in names] == [
+        ("42.0", "queued"),
+        ("42.1", "running"),
+    ]
+    made.cancel(jobs)
+    assert "(ClusterId == 42 && ProcId == 0 || ClusterId == 42 && ProcId == 1) && " in (
+        programs.arguments("condor_rm")
+    )

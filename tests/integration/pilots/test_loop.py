@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from taskq import Client
 from taskq.model.errors import Conflict, NotFound
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres
@@ -47,13 +46,14 @@ def test_the_script_that_is_submitted_names_the_job(scene: PilotScene) -> None:
     assert f"--campaign {scene.pilot().path} " in script
 
 
+@pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("dies", ["before", "after"])
 def test_loop_that_is_killed_at_a_submission_is_followed_by_one_that_knows(
-    scene: PilotScene, dies: str
+    scene: PilotScene, dies: str, count: int
 ) -> None:
-    """The batch system has the job or not; in neither case is it submitted again."""
-    scene.add(max_jobs=1)
-    scene.seed(10)
+    """The batch system has the job or array or not; in neither case is it submitted again."""
+    scene.add(max_jobs=count, array=count)
+    scene.seed(100)
     scene.batch.dies = dies
     with pytest.raises(Killed):
         scene.round()
@@ -63,18 +63,47 @@ def test_loop_that_is_killed_at_a_submission_is_followed_by_one_that_knows(
     scene.let_the_term_pass()
     assert scene.round(second).submitted == 0, "it may be under way"
     if dies == "after":
-        assert scene.statuses() == ["queued"]
-        assert scene.jobs()[0].native_id == "1"
+        assert [job.native_id for job in scene.jobs()] == ["1", "2", "3"][:count]
     else:
-        assert scene.statuses() == ["submitting"]
+        assert scene.statuses() == ["submitting"] * count
         scene.age(400)
         scene.let_the_wait_pass()
         scene.rounds_without_it(second)
-        assert scene.statuses()[0] == "refused"
+        assert scene.statuses()[:count] == ["refused"] * count
+        assert scene.pilot().failures == 1, "one submission did not come through"
         scene.let_the_wait_pass()
         scene.round(second)
-    assert len(scene.batch.names()) == 1
-    assert sum(status == "queued" for status in scene.statuses()) == 1
+    assert scene.batch.submissions == 1
+    assert scene.statuses()[-count:] == ["queued"] * count
+
+
+def test_jobs_are_submitted_together_as_many_as_the_pilot_says(scene: PilotScene) -> None:
+    """With names that they share; what is left over is a job alone."""
+    scene.add(array=3)
+    scene.seed(100)
+    assert scene.round().submitted == 4
+    assert scene.batch.submissions == 2
+    base = f"taskq-hpc-{scene.pilot().key}"
+    names = [f"{base}-1_0", f"{base}-1_1", f"{base}-1_2", f"{base}-4"]
+    assert scene.batch.names() == [job.name for job in scene.jobs()] == names
+    scene.batch.become("ended", names[1], why="COMPLETED")
+    assert scene.round().ended == 1
+    scene.let_the_wait_pass()
+    scene.round()
+    assert scene.jobs()[4].name == f"{base}-5"
+
+
+def test_array_of_which_the_batch_system_took_a_part(scene: PilotScene) -> None:
+    """Its jobs are looked after, the others are refused and submitted anew."""
+    scene.add(array=4)
+    scene.seed(100)
+    scene.batch.takes = 3
+    done = scene.round()
+    assert (done.submitted, done.trouble) == (3, None)
+    assert scene.statuses() == ["queued"] * 3 + ["refused"]
+    assert scene.jobs()[3].why == "the connection was lost"
+    assert scene.round().submitted == 1
+    assert scene.statuses() == ["queued"] * 3 + ["refused", "queued"]
 
 
 def test_two_loops_at_once_submit_nothing_twice(scene: PilotScene) -> None:
@@ -100,7 +129,7 @@ def test_loop_that_leaves_is_followed_at_once(scene: PilotScene) -> None:
 
 
 def test_loop_whose_term_is_over_writes_nothing(scene: PilotScene, postgres: Postgres) -> None:
-    """One that stood still is told when it comes back."""
+    """One that stood still knows it when it comes back."""
     scene.add()
     scene.seed(2)
     loop = scene.loop()
@@ -343,9 +372,10 @@ def test_damaged_pilot_keeps_no_other_waiting(scene: PilotScene, postgres: Postg
     assert "slip" in first.trouble
 
 
-def test_campaign_that_is_gone_is_said(scene: PilotScene, queue: Client) -> None:
+def test_campaign_that_is_gone_is_said(scene: PilotScene) -> None:
     """And keeps no other pilot waiting."""
     scene.add()
+    queue = scene.queue
     queue.create_campaign("/d")
     queue.pilots.create("a", "slurm", "/d", {"folder": "/jobs", **scene.table})
     queue.database.value("remove_campaign", path="/d")

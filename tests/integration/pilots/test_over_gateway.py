@@ -68,7 +68,7 @@ def test_pilots_of_others_are_not_seen_and_not_steered(
     with pytest.raises(Conflict):
         ask.value("note_pilot", **note)
     with pytest.raises(Conflict):
-        ask.value("begin_pilot_job", **loop, place=None, most=10)
+        ask.rows("begin_pilot_jobs", **loop, place=None, most=10, wanted=1)
     assert queue.pilots.pilot("hpc").status == "active"
     queue.pilots.create("beside", "slurm", "/cc", {"folder": "/jobs"})
     assert [one.name for one in at_gateway("/c").pilots.list()] == ["hpc"]
@@ -79,7 +79,7 @@ def test_pilots_of_others_are_not_seen_and_not_steered(
 
 @pytest.mark.thorough
 def test_what_a_loop_runs_is_stored_by_a_login_only(at_gateway: AtGateway) -> None:
-    """Or whoever has a token would run programs as the user of any loop."""
+    """Or anyone who has a token would run programs as the user of any loop."""
     manager = at_gateway("/", kind="pickler")
     for replace in (False, True):
         with pytest.raises(NotOverGateway, match="create_pilot"):

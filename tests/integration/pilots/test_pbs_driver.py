@@ -11,7 +11,8 @@ import pytest
 from taskq.pilots.drivers import with_exit_codes
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.pbs import PBS
-from taskq.pilots.settings import pilot_settings
+from taskq.pilots.pilot_file import pilot_settings
+from taskq.pilots.reconcile import SeenJob
 from tests.helpers.programs import Programs
 from tests.helpers.variants import rest_thorough
 
@@ -62,8 +63,8 @@ def test_script_goes_through_standard_input(programs: Programs) -> None:
         account="physics",
         options=["model=bro", "-P wisdom"],
     )
-    script = made.script(NAME, "/c", ["taskq"])
-    assert made.submit(NAME, script, None).native_id == "42.pbs"
+    script = made.script([NAME], "/c", ["taskq"])
+    assert made.submit([NAME], script, None) == [SeenJob("42.pbs", "queued")]
     assert programs.arguments("qsub") == ""
     text = (programs.folder / "text").read_text()
     assert text == script
@@ -88,7 +89,7 @@ def test_what_is_no_number_of_a_job_is_an_error(programs: Programs, said: str) -
     """The job may be there, says a later round."""
     programs.say("qsub", f"echo '{said}'")
     with pytest.raises(BatchSystemError, match="qsub gave no number"):
-        driver(programs).submit(NAME, "", None)
+        driver(programs).submit([NAME], "", None)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +261,7 @@ def test_only_a_job_that_waits_is_deleted(programs: Programs, waits: bool) -> No
     programs.say("qselect", f"echo {'42' if waits else '41'}.pbs")
     programs.say("qdel", f"touch {programs.folder}/deleted")
     made = driver(programs)
-    made.cancel([made.submit(NAME, "", None)])
+    made.cancel(made.submit([NAME], "", None))
     assert (programs.folder / "deleted").exists() == waits
 
 
@@ -273,9 +274,9 @@ def test_a_job_that_is_over_is_no_error(programs: Programs, left: bool) -> None:
     programs.say("qselect", f"cat {programs.folder}/waits 2>/dev/null || true")
     programs.say("qdel", f"{forget}\necho 'qdel: Job has finished 42.pbs' >&2; exit 35")
     made = driver(programs)
-    submitted = made.submit(NAME, "", None)
+    submitted = made.submit([NAME], "", None)
     if left:
         with pytest.raises(BatchSystemError, match="Job has finished"):
-            made.cancel([submitted])
+            made.cancel(submitted)
     else:
-        made.cancel([submitted])
+        made.cancel(submitted)

@@ -10,8 +10,8 @@ import pytest
 from taskq.pilots.drivers import Driver, with_exit_codes
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.slurm import Slurm
+from taskq.pilots.pilot_file import pilot_settings
 from taskq.pilots.reconcile import SeenJob
-from taskq.pilots.settings import pilot_settings
 from tests.helpers.programs import Programs
 from tests.helpers.variants import rest_thorough
 
@@ -32,7 +32,7 @@ def day_of(folder: Path) -> Path:
 @pytest.fixture
 def programs(tmp_path: Path) -> Programs:
     """Give programs that say nothing."""
-    return Programs(tmp_path / "bin", "sbatch", "squeue", "scancel")
+    return Programs(tmp_path / "bin", "sbatch", "squeue", "scancel", "scontrol")
 
 
 @pytest.fixture
@@ -60,23 +60,21 @@ def test_number_of_a_job_is_found_behind_what_a_site_says(
 ) -> None:
     """As wrappers of sbatch do."""
     programs.say("sbatch", f'printf "{said}\\n"')
-    assert slurm.submit(NAME, "#!/bin/sh\n", None).native_id == "42"
+    assert slurm.submit([NAME], "#!/bin/sh\n", None) == [SeenJob("42", "queued")]
 
 
 @pytest.mark.parametrize(
     ("body", "words"),
-    rest_thorough(
-        [
-            (
-                'echo "sbatch: error: invalid account" >&2; exit 1',
-                "code 1: sbatch: error: invalid acc",
-            ),
-            ("exit 3", "code 3: it said nothing"),
-            ("echo Submitted", "sbatch gave no number of a job: 'Submitted"),
-            ("", "sbatch gave no number of a job: ''"),
-            ("head -c 100000 /dev/urandom >&2; exit 1", "code 1: "),
-        ]
-    ),
+    [
+        (
+            'echo "sbatch: error: invalid account" >&2; exit 1',
+            "code 1: sbatch: error: invalid acc",
+        ),
+        ("exit 3", "code 3: it said nothing"),
+        ("echo Submitted", "sbatch gave no number of a job: 'Submitted"),
+        ("", "sbatch gave no number of a job: ''"),
+        ("head -c 100000 /dev/urandom >&2; exit 1", "code 1: "),
+    ],
 )
 def test_refusal_is_in_the_batch_systems_words(
     slurm: Slurm, programs: Programs, body: str, words: str
@@ -84,7 +82,7 @@ def test_refusal_is_in_the_batch_systems_words(
     """Whatever they are, a database can store them."""
     programs.say("sbatch", body)
     with pytest.raises(BatchSystemError) as told:
-        slurm.submit(NAME, "#!/bin/sh\n", None)
+        slurm.submit([NAME], "#!/bin/sh\n", None)
     assert words in str(told.value)
     assert "\0" not in str(told.value)
     assert len(str(told.value)) < 1_200
@@ -93,7 +91,7 @@ def test_refusal_is_in_the_batch_systems_words(
 def test_script_goes_through_standard_input(slurm: Slurm, programs: Programs) -> None:
     """Nothing of it is in a command line, and the loop's secrets are in no job's environment."""
     programs.say("sbatch", f"cat > {programs.folder}/script; env > {programs.folder}/env; echo 1")
-    slurm.submit(NAME, "#!/bin/sh\necho x\n", None)
+    slurm.submit([NAME], "#!/bin/sh\necho x\n", None)
     assert (programs.folder / "script").read_text() == "#!/bin/sh\necho x\n"
     assert programs.arguments("sbatch") == "--parsable"
     environment = (programs.folder / "env").read_text()
@@ -104,7 +102,7 @@ def test_script_goes_through_standard_input(slurm: Slurm, programs: Programs) ->
 def test_environment_of_jobs_behind_a_gateway_has_nothing_of_the_loop(
     programs: Programs, tmp_path: Path
 ) -> None:
-    """Direct agents are told the address of the database, others nothing."""
+    """Direct agents get the address of the database, others nothing."""
     token = tmp_path / "token"
     token.touch(mode=0o600)
     for gateways, expected in (([], True), (["https://gw"], False)):
@@ -113,7 +111,7 @@ def test_environment_of_jobs_behind_a_gateway_has_nothing_of_the_loop(
         path = f"{programs.folder}:{os.environ['PATH']}"
         driver = Slurm(settings, {"PATH": path, "TASKQ_DSN": "postgresql://q"})
         programs.say("sbatch", f"env > {programs.folder}/env; echo 1")
-        driver.submit(NAME, "", None)
+        driver.submit([NAME], "", None)
         assert ("TASKQ_DSN" in (programs.folder / "env").read_text()) == expected
 
 
@@ -192,8 +190,8 @@ def test_files_of_jobs_are_in_folders_by_day(slurm: Slurm, tmp_path: Path) -> No
     """For a month; what is not a job's stays, and so does its folder."""
     folder = tmp_path / "jobs"
     day = day_of(folder)
-    assert f"#SBATCH --output={day}/{NAME}.out\n" in slurm.script(NAME, "/c", ["taskq"])
-    assert f" > {day.name}/{NAME}.exit\n" in slurm.script(NAME, "/c", ["taskq"])
+    assert f"#SBATCH --output={day}/{NAME}.out\n" in slurm.script([NAME], "/c", ["taskq"])
+    assert f" > {day.name}/{NAME}.exit\n" in slurm.script([NAME], "/c", ["taskq"])
     (day / f"{NAME}.out").write_text("up\n")
     for old in (folder / "2001-02-03" / f"{NAME}.out", folder / "2001-02-04" / "mine"):
         old.parent.mkdir()
@@ -208,8 +206,8 @@ def test_files_of_jobs_are_in_folders_by_day(slurm: Slurm, tmp_path: Path) -> No
 def test_only_a_job_that_waits_is_cancelled(slurm: Slurm, programs: Programs) -> None:
     """One that began meanwhile goes on."""
     programs.say("sbatch", "echo 42")
-    one = slurm.submit(NAME, "", None)
-    slurm.cancel([one, SeenJob("43", "queued"), SeenJob("", "queued")])
+    one = slurm.submit([NAME], "", None)
+    slurm.cancel([*one, SeenJob("43", "queued"), SeenJob("", "queued")])
     assert programs.arguments("scancel") == "--state=PENDING 42 43"
 
 
@@ -221,9 +219,37 @@ def test_a_job_that_is_over_is_no_error(
     programs.say("sbatch", "echo 42")
     programs.say("scancel", "echo 'Invalid job id specified' >&2; exit 1")
     programs.say("squeue", f"echo '{left}'")
-    job = slurm.submit(NAME, "", None)
+    job = slurm.submit([NAME], "", None)
     if fails:
         with pytest.raises(BatchSystemError, match="Invalid job id"):
-            slurm.cancel([job])
+            slurm.cancel(job)
     else:
-        slurm.cancel([job])
+        slurm.cancel(job)
+
+
+def test_jobs_that_are_submitted_together_are_an_array(slurm: Slurm, programs: Programs) -> None:
+    """Each is known by the name that they share and its index, to all commands."""
+    names = [f"{NAME}_{n}" for n in range(3)]
+    script = slurm.script(names, "/c", ["taskq"])
+    assert f"#SBATCH --job-name={NAME}\n#SBATCH --array=0-2\n" in script
+    assert f"/{NAME}_%a.out\n" in script
+    assert f'--name {NAME}_"$SLURM_ARRAY_TASK_ID" ' in script
+    assert f'/{NAME}_"$SLURM_ARRAY_TASK_ID".exit\n' in script
+    programs.say("sbatch", "echo 42")
+    jobs = slurm.submit(names, script, None)
+    assert [job.native_id for job in jobs] == ["42_0", "42_1", "42_2"]
+    said = [f"42_0|RUNNING|None|{NAME}", f"42_2|PENDING|Resources|{NAME}"]
+    programs.say("squeue", "\n".join(f"echo '{line}'" for line in said))
+    seen = slurm.jobs(names)
+    assert "--array --user=" in programs.arguments("squeue")
+    assert f"--name={NAME} " in programs.arguments("squeue")
+    assert {name: (job.native_id, job.state) for name, job in seen.items()} == {
+        names[0]: ("42_0", "running"),
+        names[2]: ("42_2", "queued"),
+    }
+    slurm.cancel([*jobs, SeenJob("7", "queued")])
+    assert programs.arguments("scontrol") == "update jobid=42_0,42_1,42_2 requeue=0"
+    assert programs.arguments("scancel") == "--state=PENDING 42_0 42_1 42_2 7"
+    programs.say("squeue", f"echo '42|CANCELLED|None|{NAME}'; echo '42_0|RUNNING|None|{NAME}'")
+    assert [slurm.jobs(names)[name].state for name in names] == ["running", "ended", "ended"]
+    assert slurm.jobs(names)[names[1]].native_id == "42_1"

@@ -14,7 +14,6 @@ from taskq.pilots.reconcile import SeenJob
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_batch import ScriptedBatch
-from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
 from tests.integration.pilots.support import PilotScene
 
@@ -116,7 +115,7 @@ _SESSIONS = """
 """
 
 
-@pytest.mark.parametrize("statistics", rest_thorough(["absent", "true"]))
+@pytest.mark.parametrize("statistics", ["absent", "true"])
 def test_sessions_of_others_are_not_read(
     scene: PilotScene, postgres: Postgres, statistics: str
 ) -> None:

@@ -140,7 +140,7 @@ def test_unfinished_stages_are_refused(queue: Client, hire: Hire, taskq: Command
 
 
 def test_who_seeds_again_adds_nothing(queue: Client, hire: Hire, taskq: CommandLine) -> None:
-    """The same are chosen each time; those that are told are counted."""
+    """The same are chosen each time; the counts are those of the message."""
     rows = [(f"t{n}", f"C{n % 50}", n // 2 if n % 10 else None) for n in range(200)]
     dock(queue, hire, {"/dock": rows})
     queue.create_campaign("/md")
@@ -163,6 +163,7 @@ def test_who_seeds_again_adds_nothing(queue: Client, hire: Hire, taskq: CommandL
     assert stored == {key: {"smiles": ligand} for key, ligand, _ in rows if key in stored}
 
 
+@pytest.mark.thorough
 def test_a_live_stage_ends_with_the_first(queue: Client, hire: Hire, taskq: CommandLine) -> None:
     """It begins before, and what belongs no longer is cancelled, or told if it has begun."""
     dock(queue, hire, {"/dock": [(f"t{n}", "C", n) for n in range(10, 20)]})
@@ -220,7 +221,7 @@ def test_of_equal_results_the_first_seeded_is_chosen_however_late(
 
 
 def test_what_an_agent_has_is_left_to_it(queue: Client, hire: Hire) -> None:
-    """In the statement that cancels the others: nobody is told to stop what has just begun."""
+    """In the statement that cancels the others: no agent has to stop what has just begun."""
     campaign = queue.create_campaign("/md")
     campaign.seed({"n": n} for n in range(4))
     agent = hire("/md")

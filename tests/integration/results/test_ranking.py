@@ -23,7 +23,6 @@ from taskq.results.ranking import Best, Ranking, dotted
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres
-from tests.helpers.variants import rest_thorough
 
 pytestmark = pytest.mark.both_transports
 
@@ -50,7 +49,7 @@ VALUES: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("seed", rest_thorough(range(4)))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_best_are_those_that_sorting_all_gives(
     seed: int, queue: Client, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

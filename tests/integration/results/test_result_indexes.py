@@ -48,7 +48,7 @@ def keep(database: Database) -> None:
 
 
 @pytest.mark.parametrize("field", rest_thorough(["result.a", "result.a.b", "payload.n"], 2))
-@pytest.mark.parametrize("seed", rest_thorough(range(3)))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_best_of_an_index_are_those_of_a_scan(
     queue: Client,
     campaign: Campaign,
@@ -58,13 +58,18 @@ def test_the_best_of_an_index_are_those_of_a_scan(
     seed: int,
     field: str,
 ) -> None:
-    """In both directions, with ties, values that are no numbers, failures and retries between."""
+    """In both directions, with ties, values that are no numbers, failures and retries between.
+
+    Retries of done tasks too, whose results the index forgets.
+    """
     chance = random.Random(seed)
     monkeypatch.setattr(indexing, "SCAN", chance.choice((1, 3, 50)))
     campaign.seed(Seed({"n": chance.choice(VALUES)}, f"t{n}") for n in range(90))
     agent = hire()
     used = 0
     for _ in range(6):
+        done = [one.key for one in campaign.results()]
+        campaign.retry(status="done", keys=chance.sample(done, min(4, len(done))))
         held = agent.claim(chance.randrange(8, 20))
         chance.shuffle(held)
         for task in held:
@@ -245,7 +250,11 @@ def test_the_command_indexes_lists_and_drops(
     assert (
         taskq.out("export", "/c", "--best", 1, "--by", "result.score", "--highest").count("t2") == 1
     )
-    assert "dropped" in taskq.out(*words, "--by", "result.score", "--drop")
+    drop = (*words, "--by", "result.score", "--drop")
+    assert "would be dropped" in taskq.out(*drop, "--dry-run")
+    assert taskq.out(*drop).endswith(" is dropped.\n")
+    assert taskq.refused(*drop, "--dry-run")[0] == 66
+    assert taskq.refused(*words, "--by", "result.score", "--dry-run")[0] == 2
     assert taskq.refused(*words, "--by", "result.score", "--drop")[0] == 66
     assert taskq.refused(*words)[0] == 2
     assert taskq.refused(*words, "--list", "--by", "result.score")[0] == 2

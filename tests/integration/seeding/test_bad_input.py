@@ -122,7 +122,7 @@ def test_what_looks_bad_but_is_not_is_taken(campaign: Campaign) -> None:
 
 
 def test_unknown_key_is_named_and_nothing_moves(campaign: Campaign, postgres: Postgres) -> None:
-    """Whichever call names it, beside keys that are known."""
+    """Whichever call names it, next to keys that are known."""
     campaign.seed([Seed({}, "a")])
     for call in (
         lambda: campaign.cancel(["a", "typo"]),
@@ -142,8 +142,8 @@ def test_unknown_status_is_named(campaign: Campaign) -> None:
         list(campaign.tasks("wating"))
     with pytest.raises(UsageError, match="wating"):
         campaign.retry(status="wating")
-    with pytest.raises(UsageError, match="only failed, cancelled and delayed"):
-        campaign.retry(status="done")
+    with pytest.raises(UsageError, match="only failed, cancelled, delayed and done"):
+        campaign.retry(status="waiting")
 
 
 def test_unknown_campaign_is_named(queue: Client) -> None:

@@ -18,7 +18,7 @@ def test_plan_measures_the_server(database: Database, monkeypatch: pytest.Monkey
     monkeypatch.setattr(trial, "MEASURED_S", 0.05)
     monkeypatch.setattr(trial, "MOST_TASKS", 500)
     monkeypatch.setattr(trial, "TASKS", 12_000)
-    words = ("plan", "--agents", "1e6", "--task-seconds", 300, "--cores", 4, "--measure")
+    words = ("plan", "--agents", "1e6", "--task-time", 300, "--cores", 4, "--measure")
     line = CommandLine(database.dsn)
     told = line.json(*words)
     assert set(told["costs"]) == set(trial.Costs.__dataclass_fields__)
@@ -35,6 +35,7 @@ def test_plan_measures_the_server(database: Database, monkeypatch: pytest.Monkey
     assert sizes == [*trial.CHECKED]
 
 
+@pytest.mark.thorough
 def test_server_elsewhere_is_not_measured(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -42,7 +43,7 @@ def test_server_elsewhere_is_not_measured(
     exists = Path.exists
     # Nothing else: what is imported or read for the first time looks for its files so, too.
     monkeypatch.setattr(Path, "exists", lambda path: "/proc" not in str(path) and exists(path))
-    words = ("plan", "--agents", 1, "--task-seconds", 1, "--measure")
+    words = ("plan", "--agents", 1, "--task-time", 1, "--measure")
     code, said = CommandLine(database.dsn).refused(*words)
     assert code == UsageError.exit_code
     assert "on this machine" in said

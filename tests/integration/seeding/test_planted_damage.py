@@ -212,7 +212,9 @@ def test_what_is_seeded_from_a_damaged_table_is_what_a_slow_reader_finds(
             bad.append(str(number))
         else:
             wanted[key] = note.strip('"')
-    done = run(taskq, "seed", "/c", file, "--key", "id", "--on-error", "skip", "--output", "json")
+    done = run(
+        taskq, "seed", "/c", file, "--key-field", "id", "--on-error", "skip", "--output", "json"
+    )
     assert (done.returncode, json.loads(done.stdout)["bad"]) == (0, len(bad)), done.stderr
     assert re.findall(r"table\.csv:(\d+):", done.stderr.decode()) == bad
     assert {task.key: task.payload["note"] for task in campaign.tasks()} == wanted

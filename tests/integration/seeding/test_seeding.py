@@ -1,4 +1,4 @@
-"""Seeding: streamed, repeatable, interruptible, and safe beside others."""
+"""Seeding: streamed, repeatable, interruptible, and safe next to others."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ def outcome(seeder: subprocess.Popen[bytes]) -> tuple[int, int]:
     return added, kib * 1024
 
 
+@pytest.mark.thorough
 def test_tasks_are_numbered_as_they_were_seeded(campaign: Campaign) -> None:
     """Across chunks, so that claims go in the order of the file."""
     count = campaign.seed(numbered(2 * CHUNK + 1))
@@ -128,6 +129,7 @@ def test_seeding_again_leaves_tasks_as_they_are(
     ]
 
 
+@pytest.mark.thorough
 def test_of_records_with_the_same_key_the_first_counts(campaign: Campaign) -> None:
     """Side by side as far apart."""
     count = campaign.seed(
@@ -215,6 +217,7 @@ def test_seeds_of_two_processes_at_once_add_each_task_once(
     assert_counts_are_true(postgres)
 
 
+@pytest.mark.thorough
 def test_seeds_in_different_orders_at_once_do_not_deadlock(
     campaign: Campaign, postgres: Postgres
 ) -> None:
@@ -294,7 +297,7 @@ def test_sql_clients_submit_tasks_without_copy(campaign: Campaign, postgres: Pos
 def test_memory_does_not_grow_with_the_number_of_tasks(command_line: CommandLine) -> None:
     """So a million tasks take less than 200 MB: three times as many take what fewer took.
 
-    The fewer are several chunks: one chunk alone takes less, since no other is made beside it.
+    The fewer are several chunks: one chunk alone takes less, since no other is made next to it.
     """
     fewer, more = 8 * CHUNK, 24 * CHUNK
     few = outcome(start_seeder(command_line, fewer))
@@ -304,6 +307,7 @@ def test_memory_does_not_grow_with_the_number_of_tasks(command_line: CommandLine
     assert many[1] < few[1] + 16 * MIB
 
 
+@pytest.mark.thorough
 def test_memory_does_not_grow_with_the_size_of_payloads(campaign: Campaign) -> None:
     """Chunks are bounded by their size too."""
     told: list[int] = []
@@ -367,7 +371,7 @@ def test_interrupted_seeding_does_not_wait_for_a_database_that_hangs(
 
 
 def test_payload_that_contains_itself_is_no_task(campaign: Campaign) -> None:
-    """It is told, and nothing is added."""
+    """It is reported, and nothing is added."""
     payload: dict[str, object] = {}
     payload["self"] = payload
     with pytest.raises(InvalidTask, match="nested too deep"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import uuid
 from datetime import datetime, timedelta, timezone
@@ -32,12 +33,18 @@ def hello(host: str, site: str = "", key: str | None = None) -> Hello:
     return Hello(key or str(uuid.uuid4()), "/c", "agent", host, 1, site, 1, "0", ())
 
 
-def enrol(postgres: Postgres, secret: str, key: str, host: str = "n1", site: str = "") -> None:
-    """Open a session as a gateway does."""
-    postgres.execute(
-        "select taskq.enrol(%s, %s, null, '/c', %s, p_host => %s, p_site => %s)",
-        [hashed(secret), hashed(session_token(secret, key)), key, host, site],
-    )
+def enrol(postgres: Postgres, secret: str, host: str = "n1", site: str = "") -> str:
+    """Open a session as a gateway does; return its path, or why it is refused."""
+    key = str(uuid.uuid4())
+    hashes = {
+        "token_hash": f"\\x{hashed(secret).hex()}",
+        "session_hash": f"\\x{hashed(session_token(secret, key)).hex()}",
+    }
+    words = {"place": 1, "path": "/c", "key": key, "agent": "", "host": host, "site": site}
+    numbers = {"pid": 1, "slots": 1, "release": "0", "offers": []}
+    hellos = json.dumps([words | numbers | hashes])
+    statement = "select coalesce(refused || ' ' || reason, path) from taskq.enrol_many(%s, 60)"
+    return str(value(postgres, statement, hellos))
 
 
 def test_agents_of_a_banned_host_drain_and_keep_what_they_hold(
@@ -61,7 +68,7 @@ def test_agents_of_a_banned_host_drain_and_keep_what_they_hold(
 
 
 def test_agents_are_told_why(database: Database, queue: Client) -> None:
-    """With the answer to a heartbeat; and whoever starts there is refused with the reason."""
+    """With the answer to a heartbeat; and anyone who starts there is refused with the reason."""
     transport = DirectTransport(database)
     welcome = transport.open(hello("n17"))
     try:
@@ -94,12 +101,13 @@ def test_session_that_is_open_is_found_again_by_its_key(database: Database, queu
 def test_site_is_that_of_the_token_where_none_is_named(queue: Client, postgres: Postgres) -> None:
     """A ban of a site keeps away all that say they are there, with whatever token."""
     secret, _ = queue.tokens.create("site", "cracow", ["/c"])
-    enrol(postgres, secret, str(uuid.uuid4()))
+    assert enrol(postgres, secret) == "/c"
     assert queue.fleet.ban("site", "cracow", why="power cut") == 1
-    with pytest.raises(psycopg.DatabaseError, match="the site cracow is banned: power cut") as told:
-        enrol(postgres, secret, str(uuid.uuid4()))
-    assert told.value.sqlstate == "TQ403"
-    enrol(postgres, secret, str(uuid.uuid4()), site="warsaw")
+    assert enrol(postgres, secret) == "TQ403 the site cracow is banned: power cut"
+    assert enrol(postgres, secret, site="warsaw") == "/c"
+    assert queue.fleet.ban("host", "n2", why="its disk dies") == 0
+    refusal = "TQ403 the host n2 is banned: its disk dies"
+    assert enrol(postgres, secret, host="n2", site="warsaw") == refusal
 
 
 def test_ban_ends_at_its_time(queue: Client, hire: Hire, postgres: Postgres) -> None:
@@ -111,9 +119,21 @@ def test_ban_ends_at_its_time(queue: Client, hire: Hire, postgres: Postgres) -> 
     assert queue.fleet.bans() == []
     assert not hire(host="n17").exchange(want=1)["refused"]
     assert not queue.fleet.unban("host", "n17")
-    # It is gone with the next.
-    queue.fleet.ban("host", "n18", why="x")
-    assert value(postgres, "select count(*) from taskq.ban") == 1
+
+
+def test_bans_are_bounded(queue: Client, postgres: Postgres) -> None:
+    """Those that have ended stay until there is no room; then the first to end goes."""
+    postgres.execute(
+        "insert into taskq.ban (kind, name, why, login, banned_at, until)"
+        " select 'host', 'n' || n, 'x', 'x', now(), now() - interval '1 h' + n * interval '1 s'"
+        " from generate_series(1, 1000) n"
+    )
+    queue.fleet.ban("host", "m1", why="x")
+    assert value(postgres, "select count(*) from taskq.ban where name <> 'n1'") == 1_000
+    postgres.execute("update taskq.ban set until = null")
+    with pytest.raises(Conflict, match="there are 1000 bans; lift some"):
+        queue.fleet.ban("host", "m2", why="x")
+    queue.fleet.ban("host", "m1", why="y")
 
 
 def test_session_that_was_being_opened_meanwhile_is_drained_by_the_keeper(
@@ -224,7 +244,7 @@ def test_ban_that_makes_no_sense_is_refused(
 
 
 def test_bans_are_few(queue: Client, postgres: Postgres) -> None:
-    """Whoever starts an agent reads them."""
+    """Anyone who starts an agent reads them."""
     postgres.execute(
         "insert into taskq.ban select 'host', 'h' || n, 'x', 'me', clock_timestamp()"
         "  from generate_series(1, 1000) n"

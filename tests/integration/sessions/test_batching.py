@@ -75,7 +75,7 @@ def test_each_task_of_many_agents_is_done_once(
 
 
 def test_every_agent_gets_what_it_wants(campaign: Campaign, database: Database) -> None:
-    """Claims of unlike size in one statement are told apart."""
+    """Each of several claims of unlike size in one statement gets its own tasks."""
     campaign.seed({"n": n} for n in range(100))
     members = BatchedAgents(database, 5)
 
@@ -265,7 +265,7 @@ def test_batcher_serves_one_agent_as_its_own_transport_does(
 
 
 def test_result_that_is_no_json_is_refused_alone(campaign: Campaign, database: Database) -> None:
-    """Nor does it leave the others without an answer."""
+    """The others get their answers too."""
     campaign.seed({"n": n} for n in range(4))
     members = BatchedAgents(database, 2)
 

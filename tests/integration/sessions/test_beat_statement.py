@@ -103,7 +103,7 @@ def test_session_that_ends_at_this_moment_is_not_revived(
 
 
 def waits_for_a_lock(connection: psycopg.Connection) -> bool:
-    """Tell whether anybody waits for what this transaction has locked."""
+    """Return whether anybody waits for what this transaction has locked."""
     row = connection.execute(
         "select count(*) from pg_stat_activity where pg_backend_pid() = any (pg_blocking_pids(pid))"
     ).fetchone()
@@ -114,7 +114,7 @@ def waits_for_a_lock(connection: psycopg.Connection) -> bool:
 def test_beats_go_by_key_whatever_the_statistics_say(
     statistics: str, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """A batch reaches its own sessions and attempts, beside 5,000 others, and nothing else."""
+    """A batch reaches its own sessions and attempts, next to 5,000 others, and nothing else."""
     many = [hire() for _ in range(60)]
     campaign.seed({"n": n} for n in range(10))
     if statistics in {"empty", "cached"}:

@@ -133,7 +133,7 @@ def test_each_of_a_batch_is_answered_for_itself(
 def test_nobody_is_asked_about_the_claims_of_others(
     agents: list[ScriptedAgent], database: Database
 ) -> None:
-    """What one names, as held or pending, does not speak for another; nor does its lease."""
+    """What one names, as held or pending, does not speak for another, and neither its lease."""
     careless, thief, patient, hasty = agents
     mine, pending = careless.claim(1), patient.claim(1)
     old = hasty.draw_lease()

@@ -67,7 +67,7 @@ def test_ended_session_cannot_be_opened_again(agent: ScriptedAgent, database: Da
 
 @pytest.mark.usefixtures("campaign")
 def test_session_needs_a_campaign_that_exists(database: Database) -> None:
-    """A misspelt path is told at once, not after hours of waiting."""
+    """A misspelt path is reported at once, not after hours of waiting."""
     with pytest.raises(NotFound, match="/nowhere"):
         open_session(database, path="/nowhere")
 
@@ -112,7 +112,7 @@ def test_beats_keep_a_session_alive(agent: ScriptedAgent, postgres: Postgres) ->
 def test_silent_session_expires_and_its_tasks_are_handed_out_again(
     agent: ScriptedAgent, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """Whoever comes next gets them; each attempt is recorded as lost, with its class."""
+    """Anyone who comes next gets them; each attempt is recorded as lost, with its class."""
     agent.claim(2)
     silence(postgres, agent.session)
     assert expire(postgres) == 2

@@ -64,7 +64,7 @@ def test_dry_run_without_a_filter_only_counts(taskq: CommandLine, ten: Campaign)
 
 
 def test_filters_go_with_what_is_below_or_not(taskq: CommandLine, ten: Campaign) -> None:
-    """A campaign stands for all below it, unless that is said."""
+    """A campaign stands for all below it, unless an option says otherwise."""
     where = ("--where", "payload.n < 2")
     assert taskq.json("tasks", "/", *where, "--no-below") == []
     assert [one["campaign"] for one in taskq.json("tasks", "/", *where)] == ["/c", "/c"]
@@ -167,7 +167,7 @@ def test_fields_of_the_file_can_be_named(
     campaign.seed([Seed({"n": 1}, "007,a"), Seed({"n": 2}, "8,b")])
     file = tmp_path / "p.jsonl"
     file.write_text('{"id": "007", "x": "a", "p": 5, "q": 1}\n', encoding="utf-8")
-    shown = taskq("prioritise", "/c", file, "--key", "id,x", "--by", "p")
+    shown = taskq("prioritise", "/c", file, "--key-field", "id,x", "--by", "p")
     assert shown.stdout == "1 task of /c got another priority.\n"
     assert [task.priority for task in campaign.tasks()] == [5, 0]
 

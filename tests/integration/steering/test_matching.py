@@ -240,12 +240,13 @@ def test_what_a_filter_says_reaches_the_path_as_literals_only(postgres: Postgres
     ],
 )
 def test_server_takes_nothing_but_filters(postgres: Postgres, terms: str) -> None:
-    """Whoever sends them: a path of one's own may have back-references, or walk for hours."""
+    """Anyone who sends them: a path of one's own may have back-references, or walk for hours."""
     with pytest.raises((psycopg.errors.DatabaseError,)) as caught:
         postgres.execute("select taskq.filter_path(%s)", (terms,))
     assert caught.value.sqlstate in {"TQ400", "22P02"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("states", [["waiting", "done"], ["waiting"], ["failed"], ["done"]])
 def test_page_reads_no_more_than_its_tasks(
     states: list[str], campaign: Campaign, hire: Hire, postgres: Postgres
@@ -273,6 +274,28 @@ def test_page_reads_no_more_than_its_tasks(
         (row,) = postgres.execute(statement("find_tasks"), values).fetchall()
     assert (row["looked"], row["matches"]) == (50, False)
     assert max(one.rows for one in seen.accesses) <= 100
+
+
+def test_page_passes_few_tasks_of_another_status(campaign: Campaign, postgres: Postgres) -> None:
+    """Though many lie before those in question, which the pages behind it reach."""
+    for n in range(30):
+        campaign.seed(Seed({"n": n}, f"{n}-{m}") for m in range(3))
+    campaign.cancel(["29-1"])
+    asked = compiled(None)
+    values = {
+        "campaign": campaign.campaign_id,
+        "filter": asked.terms,
+        "states": ["cancelled"],
+        "parts": sorted(asked.parts),
+        "payloads": False,
+        "after": 0,
+        "limit": 5,
+    }
+    with watched(postgres) as seen:
+        (row,) = postgres.execute(statement("find_tasks"), values).fetchall()
+    assert (row["looked"], row["matches"]) == (5, False)
+    assert max(one.rows for one in seen.accesses) <= 10
+    assert [task.key for task in campaign.tasks("cancelled", where="attempts = 0")] == ["29-1"]
 
 
 @pytest.mark.thorough

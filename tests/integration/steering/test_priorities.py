@@ -172,7 +172,7 @@ def test_claims_do_not_wait_for_priorities(
 
 
 def test_too_many_at_a_time_are_refused(campaign: Campaign, postgres: Postgres) -> None:
-    """Whoever calls the function itself cannot hold many locks for long."""
+    """Anyone who calls the function itself cannot hold many locks for long."""
     for tasks, priorities in (([*range(1_001)], [0] * 1_001), ([1, 2], [0])):
         with pytest.raises(psycopg.DatabaseError, match="at most 1,000") as caught:
             postgres.execute(

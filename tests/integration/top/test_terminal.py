@@ -91,10 +91,11 @@ def test_without_a_terminal_it_names_what_needs_none(taskq: CommandLine) -> None
     assert "taskq watch" in taskq.refused("top")[1]
 
 
+@pytest.mark.thorough
 def test_keys_typed_at_the_start_are_not_echoed_and_none_is_left(
     queue: Client, taskq: CommandLine
 ) -> None:
-    """What it waits for is said at once; a wrong path comes before the lack of a terminal."""
+    """What it waits for is reported at once; a wrong path comes before the lack of a terminal."""
     servable(queue, "/a", 5)
     with taskq.terminal("top", columns=80) as terminal:
         terminal.wait_for("connecting to")

@@ -53,7 +53,7 @@ def test_tree_follows_the_queue(queue: Client, hire: Hire) -> None:
 
 @pytest.mark.thorough
 def test_part_of_the_tree_has_the_agents_above_it(queue: Client, hire: Hire) -> None:
-    """And nothing of what is beside it."""
+    """And nothing of what is next to it."""
     failing(queue, hire)
     servable(queue, "/beside", 3)
     hire("/a")

@@ -29,6 +29,7 @@ async def settled(app: TopApp) -> str:
     raise AssertionError(f"it is still read:\n{text_of(app)}")
 
 
+@pytest.mark.thorough
 def test_ways_out_are_seen_in_every_view(queue: Client, hire: Hire) -> None:
     """In 80 columns and less; `?` shows all keys, with those that have no room below."""
     failing(queue, hire)
@@ -53,7 +54,7 @@ def test_ways_out_are_seen_in_every_view(queue: Client, hire: Hire) -> None:
 
 @pytest.mark.thorough
 def test_views_keep_what_they_are_about(queue: Client, hire: Hire) -> None:
-    """Gateways are not about a campaign, but keys go on to be; what was told is not repeated."""
+    """Gateways are not about a campaign, but keys go on to be; known text is not repeated."""
     failing(queue, hire)
 
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
@@ -75,7 +76,7 @@ def test_views_keep_what_they_are_about(queue: Client, hire: Hire) -> None:
 
 @pytest.mark.thorough
 def test_task_of_a_campaign_below_is_found_by_its_key(queue: Client, hire: Hire) -> None:
-    """One that several have is not guessed, one that none has is said."""
+    """One that several have is not guessed, one that none has is reported."""
     campaign = failing(queue, hire)
     for path in ("/a/c", "/a/d"):
         queue.create_campaign(path).submit({}, key="twice")

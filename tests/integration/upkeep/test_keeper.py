@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from taskq import Campaign
+from taskq.db.address import EMBEDDED
 from taskq.db.connections import Database
 from taskq.upkeep.keeper import TERM_S, Keeper
 from tests.fixtures.queues import Hire
@@ -36,7 +37,7 @@ def end_term(postgres: Postgres) -> None:
 
 
 def test_nobody_is_the_keeper_for_ever(database: Database, postgres: Postgres) -> None:
-    """Nor the refiller: whoever calls once and never again is replaced within an hour."""
+    """Nor the refiller: anyone who calls once and never again is replaced within an hour."""
     database.row("keep", holder=str(uuid.uuid4()), term_s=1e9)
     database.row("keep_front", holder=str(uuid.uuid4()), term_s=1e9, stocked="[]", look=False)
     latest = "select greatest(k.until, r.until) from taskq.keeper k, taskq.front_refiller r"
@@ -108,7 +109,7 @@ def test_keepers_that_ask_at_the_same_moment_do_not_both_act(
 def test_running_keeper_works_until_it_is_told_to_stop(
     keepers: list[Keeper], campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """In a thread beside others; it ends within a round."""
+    """In a thread next to others; it ends within a round."""
     campaign.seed([{"n": 1}])
     doomed = hire()
     doomed.claim(1)
@@ -118,13 +119,16 @@ def test_running_keeper_works_until_it_is_told_to_stop(
 
 
 def test_running_keeper_waits_for_a_server_that_does_not_answer(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says so, and goes on trying."""
-    keeper = Keeper(Database("host=/nonexistent dbname=none"))
-    with caplog.at_level(logging.WARNING, "taskq.keeper"), meanwhile(keeper.run) as (running,):
-        wait_until(lambda: "upkeep must wait" in caplog.text)
+    """It warns once, with what starts the embedded server, and goes on trying."""
+    monkeypatch.setattr("taskq.upkeep.keeper.TAKE_OVER_S", 0.01)
+    keeper = Keeper(Database("host=/nonexistent dbname=none", server=EMBEDDED))
+    with caplog.at_level(logging.DEBUG, "taskq.upkeep.keeper"), meanwhile(keeper.run) as (running,):
+        wait_until(lambda: caplog.text.count("upkeep must wait") > 2)
         assert running.is_alive()
+    (warning,) = [one for one in caplog.records if one.levelno == logging.WARNING]
+    assert warning.getMessage().endswith("; `taskq up` starts it")
 
 
 def test_what_was_left_behind_is_found_however_long_no_keeper_ran(
@@ -168,6 +172,7 @@ def test_round_reads_few_of_the_sessions_that_have_ended(
         assert (campaign.status().waiting == 1) is (met == 1)
 
 
+@pytest.mark.thorough
 def test_round_finds_in_the_end_what_any_ended_session_has(
     keepers: list[Keeper], campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:

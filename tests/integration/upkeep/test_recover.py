@@ -43,7 +43,7 @@ def gone(campaign: Campaign, hire: Hire, postgres: Postgres) -> tuple[ScriptedAg
 
 
 def moved(path: str, handed_out: int, retried: int = 0) -> dict[str, object]:
-    """Return what is told of a campaign."""
+    """Return the events of a campaign."""
     return {"path": path, "handed_out": handed_out, "retried": retried}
 
 
@@ -189,6 +189,7 @@ def key_of(queue: Client, path: str) -> str:
     return task.key
 
 
+@pytest.mark.thorough
 def test_brake_is_off_when_nobody_silent_is_left(
     queue: Client, campaign: Campaign, postgres: Postgres, hire: Hire
 ) -> None:

@@ -1,4 +1,4 @@
-"""A server that lacks what was committed: whoever looks after the queue finds it, and says so."""
+"""A server that lacks committed work: keepers find it, and say so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GONE = 3
 
 
 def goes_round(keeper: Keeper) -> bool:
-    """Tell whether a server was there for one round."""
+    """Return whether a server was there for one round."""
     try:
         keeper.round()
     except Unavailable:
@@ -33,7 +33,7 @@ def test_what_a_standby_had_not_received_is_told_by_the_audit(
     pair: Pair,  # noqa: F811  # the fixture
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It is told once by the keeper that knows of it, and by audits of what was there then."""
+    """It is logged once by the keeper that knows of it, and by audits of what was there then."""
     with closing(Database(pair.dsn).open()) as database, closing(Keeper(database)) as keeper:
         queue = Client(database)
         queue.create_campaign(CampaignSpec("/before"))
@@ -58,7 +58,7 @@ def test_what_a_standby_had_not_received_is_told_by_the_audit(
 
 
 def test_nothing_is_noted_while_nothing_is_gone(database: Database, postgres: Postgres) -> None:
-    """Whoever acts, and whoever only looks."""
+    """Anyone who acts, and anyone who only looks."""
     with closing(Keeper(database)) as one, closing(Keeper(database)) as another:
         for _ in range(2):
             assert one.round().acting

@@ -90,6 +90,7 @@ def test_trace_has_the_attempts_of_a_task(
     assert sum(one["name"] == "wait to be claimed" for one in spans) == 1
 
 
+@pytest.mark.thorough
 def test_repetition_sends_the_same_ids(
     queue: Client, hire: Hire, taskq: CommandLine, receiver: OtlpReceiver
 ) -> None:
@@ -113,7 +114,7 @@ def test_repetition_sends_the_same_ids(
 def test_cursor_gives_each_task_once(
     queue: Client, hire: Hire, taskq: CommandLine, receiver: OtlpReceiver, tmp_path: Path
 ) -> None:
-    """One that failed, and is done after a retry, is told again."""
+    """One that failed, and is done after a retry, is sent again."""
     words = ("traces", "export", "/a", "--to", receiver.url, "--cursor", tmp_path / "cursor")
     campaign = servable(queue, "/a", 3)
     agent = hire("/a")
@@ -129,10 +130,11 @@ def test_cursor_gives_each_task_once(
     assert len(set(roots)) == 3
 
 
+@pytest.mark.thorough
 def test_cursors_of_traces_and_of_results_are_apart(
     queue: Client, hire: Hire, taskq: CommandLine, receiver: OtlpReceiver, tmp_path: Path
 ) -> None:
-    """What was told as traces is still to be exported."""
+    """Results that were sent as traces are still to be exported."""
     work(queue, hire)
     traces = ("traces", "export", "/a", "--to", receiver.url, "--cursor")
     taskq.out(*traces, tmp_path / "traces")
@@ -143,6 +145,7 @@ def test_cursors_of_traces_and_of_results_are_apart(
     assert (code, said) == (3, "this cursor is of /a, not of traces of /a; name another")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("where", "code", "message"),
     rest_thorough(
@@ -255,7 +258,7 @@ def test_complaint_of_a_receiver_is_a_warning(
 def test_what_is_too_large_for_a_receiver_is_sent_in_parts(
     queue: Client, hire: Hire, taskq: CommandLine, receiver: OtlpReceiver
 ) -> None:
-    """A trace that is too large by itself is told, and keeps none of the others back."""
+    """A trace that is too large alone is reported, and keeps none of the others back."""
     work(queue, hire)
     large = servable(queue, "/a/large", 1)
     for number in range(9):

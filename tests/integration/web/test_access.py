@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 import pytest
 
 from taskq import CampaignSpec, Client, Handler
+from taskq.gateway.web.access import Access
 from taskq.model.errors import Unauthorized
-from taskq.web.access import Access
 from tests.fixtures.logins import Staff
 from tests.helpers.command_line import CommandLine
 from tests.helpers.scripted_agent import ScriptedAgent
@@ -92,7 +92,7 @@ def test_without_the_printed_address_nothing_is_shown(web: WebProcess) -> None:
 
 
 def test_proxy_that_hides_itself_shows_nothing(web: WebProcess) -> None:
-    """As nginx does unless it is told otherwise: its Host is ours, and no header names it."""
+    """As nginx does by default: its Host is ours, and no header names it."""
 
     class Forward(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -234,7 +234,7 @@ def test_addresses_beyond_this_machine_demand_tokens_and_tls(taskq: CommandLine)
 def test_bad_address_is_refused(taskq: CommandLine, text: str) -> None:
     """With an example of a good one."""
     code, told = taskq.refused("web", "--listen", text)
-    assert (code, "127.0.0.1:8078" in told) == (2, True)
+    assert (code, "such as 127.0.0.1:" in told) == (2, True)
 
 
 def test_address_in_use_and_bad_certificates_are_told(
@@ -244,9 +244,12 @@ def test_address_in_use_and_bad_certificates_are_told(
     assert "cannot listen" in taskq.refused("web", "--listen", f"127.0.0.1:{web.port}")[1]
     empty = tmp_path / "empty.pem"
     empty.touch()
-    for file in (empty, tmp_path / "none.pem"):
+    for file, why in (
+        (empty, "no certificate and its key in PEM"),
+        (tmp_path / "none.pem", "No such file"),
+    ):
         words = ("--tls-cert", file, "--tls-key", file)
-        assert "cannot be used" in taskq.refused("web", "--listen", "127.0.0.1:0", *words)[1]
+        assert why in taskq.refused("web", "--listen", "127.0.0.1:0", *words)[1]
     assert "belong together" in taskq.refused("web", "--tls-cert", empty)[1]
 
 

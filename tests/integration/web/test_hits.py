@@ -8,8 +8,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from taskq import Campaign, Client
-from taskq.web.charts import Line, histogram, timeline
-from taskq.web.hits import EACH, STRETCHES, numeric_fields, read_hits
+from taskq.gateway.web.charts import Line, histogram, timeline
+from taskq.gateway.web.hits import EACH, STRETCHES, numeric_fields, read_hits
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres

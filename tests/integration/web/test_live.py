@@ -78,7 +78,7 @@ def test_page_of_many_viewers_reads_the_tree_once(database: Counting) -> None:
         assert all(tree is trees[0] for tree in trees)
 
     asyncio.run(many())
-    assert sorted(database.ran) == ["counts", "paces", "scopes"]
+    assert sorted(database.ran) == ["counts", "paces", "scopes", "standstill"]
 
 
 def test_database_that_is_away_is_told_and_comes_back(

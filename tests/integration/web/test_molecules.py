@@ -13,9 +13,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from taskq import Campaign, Client, Seed
+from taskq.gateway.web import molecules
+from taskq.gateway.web.molecules import MOST_CHARS, Drawer, smiles_of
 from taskq.model.errors import Unavailable
-from taskq.web import molecules
-from taskq.web.molecules import MOST_CHARS, Drawer, smiles_of
 from tests.helpers.campaigns import servable
 from tests.helpers.scripted_agent import ScriptedAgent, report_of
 from tests.integration.web.conftest import WebProcess

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from tests.protocol.hosts.state import BAD, LACKING, SHAKY, WELL, Bounds
+from tests.protocol.state import DONE
 
 #: Explored in every run of the tests, within some seconds.
 BRIEF = {
     "a bad host": Bounds((0, 1), ((BAD,), (WELL,)), tasks=(0, 0), max_attempts=3, ahead=True),
     "hosts come and go": Bounds(
         (0, 1, 2), ((BAD,), (WELL,), (WELL,)), max_attempts=3, goes=2, comes=1, day=True
+    ),
+    "losses": Bounds(
+        (0, 1, 1), ((DONE,),) * 3, tasks=(0, 0), max_attempts=1, goes=2, comes=1, day=True
     ),
     "a lacking host": Bounds((0, 1), ((WELL,), (LACKING,)), tasks=(0, 0)),
     "some hosts lack something": Bounds((0, 1, 2), ((LACKING,), (LACKING,), (WELL,)), tasks=(0, 0)),

@@ -39,26 +39,26 @@ class HostQueue:
         }
 
     def serves(self, campaign: Campaign, session: int) -> bool:
-        """Tell whether a session is not known to leave a campaign out."""
+        """Return whether a session is not known to leave a campaign out."""
         return not any(one.session == session and one.left for one in campaign.refusals)
 
     def is_bound(self, state: State, task: Task) -> bool:
-        """Tell whether a task must not yet go to a host where it has failed."""
+        """Return whether a task must not yet go to a host where it has failed."""
         return self.is_waited_for(task) and not self.hosts_serving(state, task.campaign) <= set(
             task.avoids
         )
 
     def is_waited_for(self, task: Task) -> bool:
-        """Tell whether a task has not waited for another host for too long."""
-        last = task.failures + 1 >= self.bounds.max_attempts
+        """Return whether a task has not waited for another host for too long."""
+        last = task.failures > 0 and task.failures + 1 >= self.bounds.max_attempts
         return task.patience >= (DAY if last else MINUTES)
 
     def may_take(self, state: State, task: Task, host: int) -> bool:
-        """Tell whether a host may have a task."""
+        """Return whether a host may have a task."""
         return host not in task.avoids or not self.is_bound(state, task)
 
     def may_lease_ahead(self, state: State, task: Task) -> bool:
-        """Tell whether any host may have a task."""
+        """Return whether any host may have a task."""
         return not (task.avoids and self.is_bound(state, task))
 
     # What becomes of attempts
@@ -76,8 +76,19 @@ class HostQueue:
         )
 
     def handed_back(self, task: Task) -> Task:
-        """Return a task that is handed back, or whose agent is lost."""
+        """Return a task that is handed back."""
         return waiting(task)
+
+    def lost(self, task: Task, host: int, most: int) -> Task:
+        """Return a task whose agent is lost; most: losses of the others that are lost with it."""
+        after = waiting(task)._replace(losses=task.losses + 1)
+        if task.losses <= max(most, 0):
+            return after
+        return after._replace(
+            avoids=tuple(sorted({*task.avoids, host})),
+            tried=tuple(sorted({*task.tried, host})),
+            patience=MINUTES,
+        )
 
     def refused(self, task: Task) -> Task:
         """Return a task that was refused."""
@@ -107,11 +118,11 @@ class HostQueue:
         return campaign._replace(refusals=tuple(sorted(known.values())))
 
     def is_noted(self, campaign: Campaign, task: Task) -> bool:
-        """Tell whether what was claimed of the campaign was as it is now."""
+        """Return whether what was claimed of the campaign was as it is now."""
         return task.revision == campaign.revision
 
     def is_another(self, task: Task) -> bool:
-        """Tell whether the agent tried the campaign again, and not side by side."""
+        """Return whether the agent tried the campaign again, and not side by side."""
         return not task.beside
 
     def pause(self, pauses: int) -> int:
@@ -145,12 +156,12 @@ class HostQueue:
         return self.bounds.hosts[state.sessions[session].agent]
 
     def many(self, state: State, campaign: int, hosts: set[int]) -> bool:
-        """Tell whether enough hosts agree, and no other may be running the campaign."""
+        """Return whether enough hosts agree, and no other may be running the campaign."""
         others = hosts_working(self.bounds, state, campaign) - hosts
         return len(hosts) >= self.bounds.witnesses and not others
 
     def all_of_them(self, state: State, hosts: set[int], times: int) -> bool:
-        """Tell whether all hosts agree, and one that has tried often enough."""
+        """Return whether all hosts agree, and one that has tried often enough."""
         return times >= self.bounds.times and hosts_open(self.bounds, state) <= hosts
 
     # Operators
@@ -175,7 +186,7 @@ class HostQueue:
         return Rest(task.revision, min(pauses, self.bounds.longest), self.pause(pauses))
 
     def leaves_out(self, state: State, agent: int, campaign: int) -> bool:
-        """Tell whether an agent claims nothing of a campaign: not yet, or one task at a time."""
+        """Return whether an agent claims nothing of a campaign: not yet, or one task at a time."""
         rest = state.agents[agent].rests[campaign]
         if rest is None or rest.revision != state.campaigns[campaign].revision:
             return False
@@ -187,7 +198,7 @@ class HostQueue:
         return rest.left > 0 or held
 
     def leaves(self) -> bool:
-        """Tell whether an agent leaves the queue that cannot run a campaign."""
+        """Return whether an agent leaves the queue that cannot run a campaign."""
         return False
 
 

@@ -19,6 +19,7 @@ from tests.protocol.hosts.state import (
 from tests.protocol.state import NONE, WAITING, WORKING, Step
 
 ELSEWHERE = "a task is not handed to a host it failed on while another could take it"
+SOON = "a task that was lost and never failed may go anywhere after two minutes"
 LAST = "the last attempt is not made on a host it failed on while another could make it"
 STRANDED = "a task that waits has a host that may take it and serves its campaign"
 NO_COST = "a refusal costs the task nothing"
@@ -40,6 +41,12 @@ def broken_state(queue: HostQueue, state: State) -> Iterator[str]:
         serving = _may_be_serving(queue.bounds, state, task.campaign)
         if serving and not any(queue.may_take(state, task, host) for host in serving):
             yield STRANDED
+        if (
+            not task.failures
+            and task.patience < MINUTES
+            and not all(queue.may_take(state, task, host) for host in queue.bounds.hosts)
+        ):
+            yield SOON
         for number, agent in enumerate(state.agents):
             host = queue.bounds.hosts[number]
             if (
@@ -85,7 +92,7 @@ def _broken_claim(bounds: Bounds, state: State, step: Step) -> Iterator[str]:
     if hosts & set(task.tried) and others:
         if task.patience >= MINUTES:
             yield ELSEWHERE
-        elif task.patience >= DAY and task.failures + 1 >= bounds.max_attempts:
+        elif task.patience >= DAY and 0 < task.failures >= bounds.max_attempts - 1:
             yield LAST
     if step.agent != NONE:
         agent, campaign = state.agents[step.agent], state.campaigns[task.campaign]
@@ -95,7 +102,7 @@ def _broken_claim(bounds: Bounds, state: State, step: Step) -> Iterator[str]:
 
 
 def _agree(bounds: Bounds, state: State, number: int) -> bool:
-    """Tell whether a campaign was refused by enough, and nobody else has shown that it can run."""
+    """Return whether enough hosts refused a campaign, and no other has shown that it can run."""
     agreed = state.campaigns[number].agreed
     hosts = {_host(bounds, state, session) for session, _ in agreed}
     if len(hosts) >= bounds.witnesses and hosts_working(bounds, state, number) <= hosts:
@@ -137,13 +144,13 @@ def _rests(state: State, agent: int, campaign: int) -> bool:
 
 
 def _is_lacking(bounds: Bounds, state: State, agent: int, campaign: int) -> bool:
-    """Tell whether no task of the campaign can run on an agent's host."""
+    """Return whether no task of the campaign can run on an agent's host."""
     mended = bounds.mends and state.campaigns[campaign].revision > 1
     return not mended and bounds.can[agent][campaign] == LACKING
 
 
 def _kept(task: Task) -> tuple[object, ...]:
-    return task.failures, task.avoids, task.tried, task.patience
+    return task.failures, task.losses, task.avoids, task.tried, task.patience
 
 
 def _holds(state: State, session: int, campaign: int) -> bool:

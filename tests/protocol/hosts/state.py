@@ -23,14 +23,15 @@ MINUTES, DAY, LONGER = 2, 1, 0
 class Task(NamedTuple):
     """A row of the queue's; what it says of a claim is empty where nobody has the task.
 
-    avoids: the hosts that the queue has written down. tried: those on which it has failed since an
-    operator's last retry; the rules compare with these. revision: the campaign's at the claim.
-    beside: its agent has refused the campaign since.
+    avoids: the hosts that the queue has written down. tried: those on which it has failed, or was
+    lost again and stood out, since an operator's last retry; the rules compare with these.
+    revision: the campaign's at the claim. next to: its agent has refused the campaign since.
     """
 
     campaign: int
     status: str = WAITING
     failures: int = 0
+    losses: int = 0
     avoids: tuple[int, ...] = ()
     tried: tuple[int, ...] = ()
     patience: int = MINUTES

@@ -14,7 +14,7 @@ from tests.protocol.hosts.world import HostWorld
 
 @pytest.mark.parametrize("name", rest_thorough(BRIEF, 3))
 def test_hosts_are_dealt_with_as_promised_in_every_state(name: str) -> None:
-    """Whoever fails, refuses, goes or comes: no rule is broken, and every task can still end."""
+    """Anyone who fails, refuses, goes or comes: no rule is broken, and every task can still end."""
     found = explore(HostWorld(HostQueue(BRIEF[name])))
     assert found.rule is None, found.story()
     assert found.states > 500

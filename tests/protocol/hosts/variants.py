@@ -9,6 +9,7 @@ from tests.protocol.hosts.configurations import BRIEF
 from tests.protocol.hosts.queue import HostQueue, waiting
 from tests.protocol.hosts.state import (
     BAD,
+    DAY,
     LACKING,
     MINUTES,
     OPEN,
@@ -43,8 +44,8 @@ class KnowsOneHost(HostQueue):
         return super().failed(task._replace(avoids=()), host)
 
 
-class LossForgets(HostQueue):
-    """A task whose agent was lost, or that was handed back, begins anew."""
+class HandingBackForgets(HostQueue):
+    """A task that was handed back begins anew."""
 
     def handed_back(self, task: Task) -> Task:
         return waiting(task)._replace(avoids=())
@@ -53,8 +54,30 @@ class LossForgets(HostQueue):
         return waiting(task)
 
 
+class LossForgets(HostQueue):
+    """A task whose agent was lost begins anew."""
+
+    def lost(self, task: Task, host: int, most: int) -> Task:
+        return super().lost(task._replace(avoids=()), host, most)
+
+
+class LossIsNoReason(HostQueue):
+    """A task that is lost again and alone goes back to the same host."""
+
+    def lost(self, task: Task, host: int, most: int) -> Task:
+        return super().lost(task, host, most)._replace(avoids=task.avoids)
+
+
+class LossBindsForADay(HostQueue):
+    """A task with one attempt that is lost waits for another host as one that failed."""
+
+    def is_waited_for(self, task: Task) -> bool:
+        last = task.failures + 1 >= self.bounds.max_attempts
+        return task.patience >= (DAY if last else MINUTES)
+
+
 class LeasedAheadForAll(HostQueue):
-    """What is leased ahead goes to whoever comes, be it where it has failed."""
+    """What is leased ahead goes to anyone who comes, be it where it has failed."""
 
     def may_lease_ahead(self, state: State, task: Task) -> bool:
         return True
@@ -107,7 +130,7 @@ class RefusalForgets(HostQueue):
 
 
 class OneHostPauses(HostQueue):
-    """A host that refuses often enough pauses a campaign, whoever else serves it."""
+    """A host that refuses often enough pauses a campaign, anyone who else serves it."""
 
     def all_of_them(self, state: State, hosts: set[int], times: int) -> bool:
         return times >= self.bounds.times
@@ -241,7 +264,10 @@ HOST_VARIANTS = [
     HostVariant(Anywhere, THREE, rules.ELSEWHERE),
     HostVariant(LastAnywhere, THREE, rules.LAST),
     HostVariant(KnowsOneHost, BRIEF["hosts come and go"], rules.ELSEWHERE),
+    HostVariant(HandingBackForgets, BRIEF["hosts come and go"], rules.ELSEWHERE),
     HostVariant(LossForgets, BRIEF["hosts come and go"], rules.ELSEWHERE),
+    HostVariant(LossIsNoReason, BRIEF["losses"], rules.ELSEWHERE),
+    HostVariant(LossBindsForADay, BRIEF["losses"], rules.SOON),
     HostVariant(LeasedAheadForAll, BRIEF["front"], rules.ELSEWHERE),
     HostVariant(NeverBack, Bounds((0,), ((WELL,),)), rules.STRANDED),
     HostVariant(LeftServe, BRIEF["hosts come and go"], rules.STRANDED),

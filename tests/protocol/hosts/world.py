@@ -59,7 +59,7 @@ class HostWorld:
         return rules.broken_step(self.queue, before, step, after)
 
     def has_ended(self, state: State) -> bool:
-        """Tell whether every task is final, or its campaign waits for an operator."""
+        """Return whether every task is final, or its campaign waits for an operator."""
         return all(
             task.status in FINAL or state.campaigns[task.campaign].status == PAUSED
             for task in state.tasks
@@ -153,6 +153,20 @@ class HostWorld:
         )
         return state._replace(sessions=tuple(sessions), tasks=tasks)
 
+    def _expired(self, state: State, session: int) -> State:
+        """End a silent session; what it has was lost."""
+        after = self._closed(state, session)
+        host = self.bounds.hosts[state.sessions[session].agent]
+        held = {
+            n: task
+            for n, task in enumerate(state.tasks)
+            if (task.status, task.session) == (WORKING, session)
+        }
+        for n, task in held.items():
+            most = max((one.losses for m, one in held.items() if m != n), default=0)
+            after = put(after, n, self.queue.lost(task, host, most))
+        return after
+
     # Upkeep and time
 
     def _keeper(self, state: State) -> Next:
@@ -163,7 +177,7 @@ class HostWorld:
                 yield Step(kind, note=str(number)), with_campaign(state, number, after)
         for session, (agent, is_open) in enumerate(state.sessions):
             if is_open and state.agents[agent].session != session:
-                yield Step("expire", agent, session=session), self._closed(state, session)
+                yield Step("expire", agent, session=session), self._expired(state, session)
 
     def _time(self, state: State) -> Next:
         agents = tuple(

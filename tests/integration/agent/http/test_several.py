@@ -69,7 +69,7 @@ def test_busy_queue_is_not_asked_through_another_gateway(
 
 
 def test_agent_goes_elsewhere_when_told(gateway: HttpGateway, queue: MemoryQueue) -> None:
-    """To a gateway that it has just been told of, if need be."""
+    """If need be, to a gateway that it has just learnt of."""
     with gateway_of(queue) as other, agent_of(gateway) as transport:
         other.tokens = gateway.tokens  # both serve one queue
         session = transport.open(HELLO).session
@@ -122,7 +122,7 @@ def test_blobs_that_cannot_be_had_or_stored_are_refused(gateway: HttpGateway) ->
 
 
 def test_blobs_wait_for_the_next_session(gateway: HttpGateway) -> None:
-    """Whoever transfers them does not open sessions: it tries again later."""
+    """Anyone who transfers them does not open sessions: it tries again later."""
     with agent_of(gateway) as transport:
         with pytest.raises(TransportFailed, match="no session"):
             transport.write_blob(DIGEST, BLOB)

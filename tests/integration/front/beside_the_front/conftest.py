@@ -1,4 +1,4 @@
-"""Agents beside the database, and a front that is filled for them."""
+"""Agents next to the database, and a front that is filled for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents and sessions beside the database, as tests need them."""
+"""Agents and sessions next to the database, as tests need them."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ class Turnstile:
 
     def update(self, followed: object) -> None:
         """Have nothing to tell, when a heartbeat asks."""
+
+    transfer_fails_since: float | None = None
 
     def stop(self) -> None:
         """Let the task that waits through."""

@@ -1,4 +1,4 @@
-"""Agents beside the database that take what is leased ahead."""
+"""Agents next to the database that take what is leased ahead."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Visit = Callable[..., Visitor]
 
 @pytest.fixture
 def visit(database: Database, front: FrontAddress) -> Iterator[Visit]:
-    """Give a function that opens a session, with the front unless it is told without."""
+    """Give a function that opens a session, with the front unless asked without."""
     opened: list[Visitor] = []
 
     def start(*, without: bool = False) -> Visitor:

@@ -1,4 +1,4 @@
-"""Agents beside the database while PostgreSQL or Redis is away, and the end of their front."""
+"""Agents next to the database while PostgreSQL or Redis is away, and the end of their front."""
 
 from __future__ import annotations
 

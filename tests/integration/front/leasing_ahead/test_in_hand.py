@@ -185,7 +185,7 @@ def test_second_to_name_a_lease_is_told_to_stop(pool: ScriptedPool, hire: Hire) 
 def test_result_of_an_entry_handed_out_twice_is_accepted_once(
     pool: ScriptedPool, hire: Hire
 ) -> None:
-    """Whoever reports first; the other's does not count."""
+    """Anyone who reports first; the other's does not count."""
     first, second = hire(), hire()
     (one,) = pool.lease(1)
     assert say(second, report_of(one, DONE, result={"by": 2})) == ["accepted"]

@@ -44,7 +44,7 @@ def test_leases_of_the_pool_are_unlike_and_in_the_order_of_time(pool: ScriptedPo
 def test_higher_priority_is_leased_before_lower_ones_in_the_pool(
     pool: ScriptedPool, campaign: Campaign
 ) -> None:
-    """Overtakers are told of, and are leased without what else waits."""
+    """Overtakers are known, and are leased without the other tasks."""
     pool.lease(2)
     assert pool.keep((pool.campaign, 2, 0))["overtaken"] is None
     campaign.submit({"n": "urgent"}, priority=7)
@@ -72,7 +72,7 @@ def test_failed_task_is_leased_ahead_only_where_any_host_may_have_it(
 def test_task_that_no_entry_can_hold_is_left_to_postgresql(
     pool: ScriptedPool, campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
-    """Whoever pops drops entries beyond 1 MiB: the task would never be handed out."""
+    """Anyone who pops drops entries beyond 1 MiB: the task would never be handed out."""
     campaign.seed([Seed({}, "large", priority=5), Seed({"n": 10}, "10")])
     large = '{"n": [' + ", ".join(["1e308"] * 5_000) + "]}"  # 309 digits each when stored
     postgres.execute("update taskq.spec set payload = %s where key = 'large'", [large])
@@ -187,7 +187,7 @@ def test_last_tasks_of_a_campaign_are_claimable_while_they_are_in_the_pool(
 def test_misformed_arguments_are_refused_and_change_nothing(
     pool: ScriptedPool, database: Database
 ) -> None:
-    """What the refiller cannot have meant is told, in the queue's words."""
+    """What the refiller cannot have meant is refused, in the queue's words."""
     (one,) = pool.lease(1)
     for most in (-1, 1_001):
         with pytest.raises(Exception, match="0 to 1000"):

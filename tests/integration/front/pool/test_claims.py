@@ -122,7 +122,7 @@ def test_claims_that_arrive_together_share_a_pop(
 def test_claims_get_no_more_than_they_want_and_than_there_is(
     front: ScriptedFront, run_scenario: RunScenario
 ) -> None:
-    """First come, first served; who gets nothing is told so, to ask PostgreSQL."""
+    """First come, first served; clients that get nothing ask PostgreSQL."""
     front.fill(8)
 
     async def scenario(pool_client: PoolClient) -> None:

@@ -234,7 +234,7 @@ def test_defect_of_one_claimant_harms_no_other(
 
 
 def test_closing_leaves_nobody_waiting(front: ScriptedFront, run_scenario: RunScenario) -> None:
-    """Whoever claims while a gateway stops is told, and goes to PostgreSQL."""
+    """Anyone who claims while a gateway stops gets an error, and goes to PostgreSQL."""
     front.fill(10)
 
     async def scenario(pool_client: PoolClient) -> None:

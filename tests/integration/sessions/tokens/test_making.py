@@ -16,7 +16,7 @@ from tests.integration.sessions.tokens.support import Enrol, identify
 
 
 def test_database_never_sees_a_token(site: str, tokens: Tokens, postgres: Postgres) -> None:
-    """256 random bits in the hands of whoever created it, and a hash in the database."""
+    """256 random bits in the hands of anyone who created it, and a hash in the database."""
     assert re.fullmatch("tqe_[A-Za-z0-9_-]{43}", site)
     manager, made = tokens.create("manager", "ada", ["/"])
     assert re.fullmatch("tqm_[A-Za-z0-9_-]{43}", manager)
@@ -55,7 +55,7 @@ def test_managers_token_is_known_until_it_is_void(
 
 
 def test_token_of_nobody_cannot_be_revoked(tokens: Tokens) -> None:
-    """A misspelt name is told, not passed over."""
+    """A misspelt name is reported, not passed over."""
     with pytest.raises(NotFound, match="no token nobody; `taskq token list`"):
         tokens.revoke("nobody")
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import uuid
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 from taskq import Campaign
 from taskq.db.connections import AsyncConnection, Database, Row
 from taskq.db.tokens import Tokens, hashed, session_token
-from taskq.dispatch.group_commit import MOST_TOGETHER
+from taskq.dispatch.group_commit import MOST_TOGETHER, GroupCommit
 from taskq.gateway import enrolments
 from taskq.gateway.enrolments import (
     OPENED_AT_ONCE,
@@ -92,6 +92,31 @@ def test_hellos_that_wait_together_share_statements(
     assert value(postgres, "select count(distinct agent) from taskq.session") == 1
 
 
+def test_requests_that_trickle_in_share_a_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway that is slower than its database gathers them nevertheless."""
+    sizes: list[int] = []
+
+    async def served(batch: Sequence[int]) -> Sequence[int | Exception]:
+        sizes.append(len(batch))
+        return batch
+
+    async def scene() -> None:
+        group, loop, puts = GroupCommit(served), asyncio.get_running_loop(), []
+        now = loop.time()
+        with monkeypatch.context() as standing:
+            standing.setattr(loop, "time", lambda: now)
+            for n in range(5):
+                puts.append(asyncio.create_task(group.put(n)))
+                for _ in range(10):
+                    await asyncio.sleep(0)
+            assert not sizes
+        assert await asyncio.gather(*puts) == [*range(5)]
+
+    asyncio.run(scene())
+    assert sizes == [5]
+
+
+@pytest.mark.thorough
 def test_agents_that_leave_together_share_statements(
     hire: Hire, campaign: Campaign, database: Database, postgres: Postgres, statements: list[int]
 ) -> None:
@@ -118,10 +143,10 @@ def test_agents_that_leave_together_share_statements(
     assert value(postgres, ended) == len(agents)
 
 
-def test_refusals_change_nothing_for_those_beside_them(
+def test_refused_hellos_change_nothing_for_others(
     site: str, tokens: Tokens, database: Database, postgres: Postgres, statements: list[int]
 ) -> None:
-    """Each is told its own reason."""
+    """Each gets its own reason."""
     near, _ = tokens.create("site", "near", ["/c"], networks=["198.51.100.0/24"])
     theirs = str(uuid.uuid4())
 
@@ -206,7 +231,7 @@ def test_hello_that_only_the_database_finds_bad_is_refused_alone(
 def test_hellos_that_wait_are_bounded(
     site: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who comes then is told when to come again, and those who wait are served."""
+    """A client that comes then learns when to come again, and those who wait are served."""
     monkeypatch.setattr(enrolments, "MOST_WAITING", 5)
 
     async def scene(opening: Enrolments) -> None:
@@ -247,13 +272,23 @@ def test_a_site_of_20000_nodes_arrives_in_a_minute_and_once_more() -> None:
     assert OPENED_AT_ONCE + 60 * OPENED_PER_S > 2 * 20_000
 
 
-@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("limited", "networks"), [(False, ()), (False, ("192.0.2.0/24",)), (True, ())]
+)
 def test_gateways_do_not_block_each_other(
-    limited: bool, tokens: Tokens, database: Database, postgres: Postgres
+    limited: bool,
+    networks: Sequence[str],
+    tokens: Tokens,
+    database: Database,
+    postgres: Postgres,
 ) -> None:
     """The same hellos in unlike order, or tokens whose uses are counted: there is no deadlock."""
     most = 10_000 if limited else None
-    some = [tokens.create("site", name, ["/c"], max_uses=most)[0] for name in ("x", "y")]
+    some = [
+        tokens.create("site", name, ["/c"], max_uses=most, networks=networks)[0]
+        for name in ("x", "y")
+    ]
     ready = Barrier(2)
 
     def gateway(number: int) -> None:

@@ -1,0 +1,196 @@
+"""Forecasts: when the tasks of a campaign and all below it end, and which of them do not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from taskq.model.words import counted, duration
+
+#: Tasks that must have ended for a measured rate; with fewer, the run times of attempts tell more.
+ENOUGH: Final = 10
+#: Seconds over which a rate must be measured at least.
+LEAST_S: Final = 30.0
+_MARGIN: Final = 1.96
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class EndRate:
+    """A rate of tasks that end. ended: how many, within over_s seconds.
+
+    Both are None if the rate is estimated from the tasks that run and the run times of attempts.
+    """
+
+    per_s: float
+    ended: int | None = None
+    over_s: float | None = None
+
+    @property
+    def over(self) -> str:
+        """Where the rate comes from, in words."""
+        return "by run times" if self.over_s is None else f"over {duration(self.over_s)}"
+
+
+def measured(ended: int, over_s: float) -> EndRate | None:
+    """Return the rate at which so many tasks ended; None if none did, or too soon to tell."""
+    return EndRate(ended / over_s, ended, over_s) if ended > 0 and over_s >= LEAST_S else None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Seconds until an end, with a 95 % interval for chance alone; high_s: None if unknown."""
+
+    s: float
+    low_s: float
+    high_s: float | None
+
+    def at_least(self, other: Span | None) -> Span:
+        """Return the later of two ends."""
+        if other is None:
+            return self
+        highs = (self.high_s, other.high_s)
+        high_s = None if None in highs else max(filter(None, highs), default=0.0)
+        return Span(max(self.s, other.s), max(self.low_s, other.low_s), high_s)
+
+    def __str__(self) -> str:
+        """In words, with the uncertainty unless it is small."""
+        if self.high_s is not None and self.high_s - self.low_s < 0.1 * self.s:
+            return duration(self.s)
+        until = "more" if self.high_s is None else duration(self.high_s)
+        return f"{duration(self.s)} ({duration(self.low_s)} to {until})"
+
+
+def span_of(tasks: int, pace: EndRate | None) -> Span | None:
+    """Return the time in which so many tasks end at a rate; None if it is unknown.
+
+    It assumes independent ends: the number in a window spreads by its root. An estimated rate
+    counts as one of `ENOUGH` ends.
+    """
+    if pace is None or not pace.per_s:
+        return None
+    ended = pace.ended or ENOUGH
+    spread = _MARGIN * math.sqrt(ended)
+    s = tasks / pace.per_s
+    high_s = s * ended / (ended - spread) if ended > spread else None
+    return Span(s, s * ended / (ended + spread), high_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """When the unfinished tasks of a campaign and all below it end.
+
+    pace: None if it is unknown. ending: tasks that will end if all goes on as it does, delayed ones
+    included. span: until the last of them ends, except delayed ones that are due later; None if it
+    is unknown or nothing runs. late: delayed tasks of campaigns whose last one is due after that,
+    at `due_at`, in due_s seconds. paused: tasks that wait in campaigns that are not open. never:
+    tasks that no agent can claim, by reason. seeding: whether tasks are being added: no end is
+    known.
+    """
+
+    pace: EndRate | None = None
+    ending: int = 0
+    span: Span | None = None
+    late: int = 0
+    due_at: datetime | None = None
+    due_s: float | None = None
+    paused: int = 0
+    never: Mapping[str, int] | None = None
+    seeding: bool = False
+
+    @property
+    def per_s(self) -> float | None:
+        """Tasks that end per second; None if unknown."""
+        return None if self.pace is None else self.pace.per_s
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds until all tasks have ended that will; None if unknown, or none will."""
+        if self.seeding:
+            return None
+        if self.span is None:
+            return self.due_s if self.late and self.late == self.ending else None
+        return max(self.span.s, self.due_s or 0.0) if self.late else self.span.s
+
+    @property
+    def lasting(self) -> int:
+        """Tasks that do not end unless somebody changes something."""
+        return self.paused + sum((self.never or {}).values())
+
+    def text(self) -> str:
+        """Return it in words, such as `430 tasks in 7 min; 75 never: nobody offers gpu`.
+
+        Empty if nothing is known and nothing is in the way.
+        """
+        if self.seeding:
+            return "unknown while tasks are added"
+        parts = []
+        soon = self.ending - self.late
+        if self.span is not None and soon > 0:
+            whole = not (self.lasting or self.late)
+            parts.append(f"{self.span}" if whole else f"{counted(soon, 'task')} in {self.span}")
+        never = sorted((self.never or {}).items(), key=lambda one: (-one[1], one[0]))
+        parts += [f"{number:,} never: {why}" for why, number in never[:_NAMED]]
+        if rest := sum(number for _, number in never[_NAMED:]):
+            parts.append(f"{rest:,} never for other reasons")
+        if self.paused:
+            parts.append(f"{self.paused:,} paused")
+        if self.late and self.due_at is not None:
+            parts.append(f"{self.late:,} delayed until {_clock(self.due_at, self.due_s or 0.0)}")
+        return "; ".join(parts)
+
+    def short(self) -> str:
+        """Return it for a column: `7 min`, with `+` if not all tasks end; empty if unknown."""
+        if self.seeding:
+            return "seeding"
+        if self.eta_s is None:
+            return "never" if self.never and not self.ending else ""
+        return duration(self.eta_s) + ("+" if self.lasting else "")
+
+    def record(self) -> dict[str, object]:
+        """Return it for JSON."""
+        pace, span = self.pace, self.span
+        return {
+            "per_s": self.per_s,
+            "ended": pace and pace.ended,
+            "over_s": pace and pace.over_s,
+            "eta_s": self.eta_s,
+            "eta_low_s": span and span.low_s,
+            "eta_high_s": span and span.high_s,
+            "ending": self.ending,
+            "delayed_until": self.due_at if self.late else None,
+            "paused": self.paused,
+            "never": dict(self.never or {}),
+            "seeding": self.seeding,
+        }
+
+
+def _clock(at: datetime, in_s: float) -> str:
+    """Return an instant within a day as `02:16Z`, others with the date."""
+    return f"{at:%H:%MZ}" if in_s < timedelta(days=1).total_seconds() else f"{at:%Y-%m-%d %H:%MZ}"
+
+
+@dataclass(frozen=True, slots=True)
+class Standstill:
+    """A campaign that is being seeded, or of which no agent at work can claim tasks.
+
+    See `standstill` in SQL for the fields.
+    """
+
+    campaign_id: int
+    seeding: bool
+    has_handler: bool
+    served: bool
+    lacking: Sequence[str]
+
+    @property
+    def why(self) -> str:
+        """Why no agent can claim; empty if one can."""
+        if not self.has_handler:
+            return "no handler"
+        if not self.served:
+            return "no agent serves them"
+        return f"nobody offers {' '.join(self.lacking)}" if self.lacking else ""

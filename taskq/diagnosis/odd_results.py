@@ -1,0 +1,246 @@
+"""Hosts whose results cannot be right: one constant, or far from those of other hosts.
+
+Tasks may be handed out in an order that decides their results, such as by size or by priority, and
+a host that joins late then has others than those before it. So each result is compared only with
+the results of other hosts nearest to it in the order of claims, the same number on both sides.
+Consecutive claims of a host share these neighbours and are one stretch. A result that grows with
+the order lies between its neighbours, whatever the trend.
+
+The test is van Elteren's sum of Mann-Whitney statistics over the stretches (Bull. Inst. Internat.
+Statist. 37, 1960, 351). If stretches of other hosts vary more than chance allows, as where a file
+lists its tasks by groups, the deviation is divided by that.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import attrgetter
+from statistics import median
+from typing import Final, TypeAlias
+
+from taskq.db.access import Queries
+from taskq.model.words import command, percent
+
+#: The most attempts that are read.
+MOST: Final = 5_000
+#: Seconds for which views that refresh keep what was read.
+FRESH_S: Final = 60.0
+#: Neighbours on each side.
+_NEAR: Final = 5
+_LEAST_HOSTS: Final = 3
+_LEAST_STRETCHES: Final = 5
+#: Standard deviations: of 1,000 honest hosts, one exceeds them in 1,700 looks.
+_Z: Final = 5.0
+#: How far from a half the probability is that a result exceeds a neighbour.
+_EFFECT: Final = 0.35
+_LEAST_CONSTANT: Final = 8
+#: The probability that a host's results are equal by chance.
+_CHANCE: Final = 1e-9
+#: The share of results at hosts that differ; if it is more, those may be right and others wrong.
+_MOST_ODD: Final = 0.4
+#: Numbers that differ between hosts whose results are right.
+_OF_HOSTS: Final = re.compile(
+    r"(?i)(^|[._])(time|times|s|ms|secs?|seconds|duration|elapsed|wall|cpu|pid|runtime|walltime|speed)$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostResults:
+    """Results of a campaign on a host; see `latest_results` in SQL for the fields."""
+
+    campaign: str
+    host: str
+    places: Sequence[int]
+    digests: Sequence[int]
+    numbers: Sequence[float | None]
+    fields: Sequence[str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class OddResults:
+    """A host whose results cannot be right, in one campaign.
+
+    results: how many were compared. field: the number that is compared; empty for whole results.
+    constant: whether all are equal. evidence: in words.
+    """
+
+    campaign: str
+    host: str
+    results: int
+    field: str
+    constant: bool
+    evidence: str
+
+    @property
+    def remedy(self) -> str:
+        """The command that withdraws the results and tries their tasks again."""
+        where = f"host = {json.dumps(self.host, ensure_ascii=False)} and status = done"
+        return command("retry", self.campaign, "--no-below", "--where", where)
+
+
+@dataclass(frozen=True, slots=True)
+class _One:
+    """A result on a host. number: NaN if it has none."""
+
+    place: int
+    host: str
+    digest: int
+    number: float
+
+
+#: Consecutive results of a host, and those of others next to them: first before, then behind them.
+_Stretch: TypeAlias = tuple[Sequence[_One], Sequence[_One]]
+
+
+def read_odd_results(database: Queries, path: str) -> list[OddResults]:
+    """Return the hosts whose latest results at and below a path cannot be right."""
+    rows = database.rows("latest_results", path=path, most=MOST)
+    return odd_results([HostResults(**row) for row in rows])
+
+
+#: Reads the hosts with odd results at and below a path.
+OddReader: TypeAlias = Callable[[Queries, str], list[OddResults]]
+
+
+def kept_odd_results(clock: Callable[[], float] = time.monotonic) -> OddReader:
+    """Return a reader for a view that refreshes: it reads each path once in `FRESH_S` seconds."""
+    kept: dict[str, tuple[float, list[OddResults]]] = {}
+
+    def read(database: Queries, path: str) -> list[OddResults]:
+        now = clock()
+        if path not in kept or now >= kept[path][0] + FRESH_S:
+            for old in [one for one, (at, _) in [*kept.items()] if now >= at + FRESH_S]:
+                kept.pop(old, None)
+            kept[path] = now, read_odd_results(database, path)
+        return kept[path][1]
+
+    return read
+
+
+def odd_results(groups: Sequence[HostResults]) -> list[OddResults]:
+    """Return the hosts whose results cannot be right, most results first."""
+    campaigns = defaultdict(list)
+    for one in groups:
+        campaigns[one.campaign].append(one)
+    found = [it for some in campaigns.values() if len(some) > 1 for it in _of_campaign(some)]
+    return sorted(found, key=lambda one: (-one.results, one.campaign, one.host))
+
+
+def _of_campaign(hosts: Sequence[HostResults]) -> list[OddResults]:
+    field = _field(hosts)
+    results = sorted(
+        (
+            _One(place, one.host, digest, math.nan if number is None else number)
+            for one in hosts
+            for place, digest, number in zip(one.places, one.digests, one.numbers, strict=True)
+        ),
+        key=attrgetter("place"),
+    )
+    found = list(_constant(results, hosts, field))
+    if field:
+        constant = {one.host for one in found}
+        rest = [one for one in results if one.host not in constant and not math.isnan(one.number)]
+        found.extend(_distant(rest, hosts[0].campaign, field))
+    odd = sum(one.results for one in found)
+    return [] if len(hosts) > 2 and odd > _MOST_ODD * len(results) else found  # noqa: PLR2004
+
+
+def _field(hosts: Sequence[HostResults]) -> str:
+    """Return the field of the numbers, if all results have the same; else nothing."""
+    names = {name for one in hosts for name in one.fields}
+    name = names.pop() if len(names) == 1 else None
+    return "" if name is None or _OF_HOSTS.search(name) else name
+
+
+def _stretches(results: Sequence[_One]) -> Iterator[_Stretch]:
+    """Yield all stretches, in the order of claims."""
+    hosts = [one.host for one in results]
+    first = 0
+    while first < len(results):
+        host = hosts[first]
+        behind = first + 1
+        while behind < len(results) and hosts[behind] == host:
+            behind += 1
+        near: list[_One] = []
+        for places in (range(first - 1, -1, -1), range(behind, len(results))):
+            others = (results[place] for place in places if hosts[place] != host)
+            near.extend(islice(others, _NEAR))
+        yield results[first:behind], near
+        first = behind
+
+
+def _constant(
+    results: Sequence[_One], hosts: Sequence[HostResults], field: str
+) -> Iterator[OddResults]:
+    """Yield the hosts whose results are all equal, where those next to them hardly are."""
+    same = {one.host: one for one in hosts if len(set(one.digests)) == 1}
+    same = {host: one for host, one in same.items() if len(one.places) >= _LEAST_CONSTANT}
+    stretches: dict[str, list[dict[int, int]]] = defaultdict(list)
+    for own, others in _stretches(results) if same else ():
+        if own[0].host in same:
+            stretches[own[0].host].append({it.place: it.digest for it in others})
+    for host, one in same.items():
+        near = {place: digest for some in stretches[host] for place, digest in some.items()}
+        if len(near) < _LEAST_CONSTANT or len(stretches[host]) < _LEAST_STRETCHES:
+            continue
+        number = len(one.places)
+        most = Counter(near.values()).most_common(1)[0][1]
+        chance = (most + 1) / (len(near) + 1)
+        # Equal results of one stretch may have one cause; those of several, hardly.
+        if chance ** (min(number, 3 * len(stretches[host])) - 1) > _CHANCE:
+            continue
+        value = one.numbers[0]
+        text = f"have {field} {value:g}" if field and value is not None else "are one value"
+        evidence = (
+            f"all {number:,} results that were looked at {text}; of {len(near):,} results of "
+            f"other hosts next to them, at most {most:,} are equal"
+        )
+        yield OddResults(one.campaign, host, number, field, True, evidence)
+
+
+def _distant(results: Sequence[_One], campaign: str, field: str) -> Iterator[OddResults]:
+    """Yield the hosts whose numbers lie far from those of their neighbours."""
+    numbers: dict[str, list[float]] = defaultdict(list)
+    for one in results:
+        numbers[one.host].append(one.number)
+    if len(numbers) < _LEAST_HOSTS:
+        return
+    # By host, of each stretch: by how much the share of pairs in which its numbers exceed those
+    # next to them differs from a half; and the variance of that share.
+    compared: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for own, near in _stretches(results):
+        if len(near) == 2 * _NEAR:
+            compared[own[0].host].append(_compared(own, near))
+    squares = {
+        host: sum(share**2 / variance for share, variance in some)
+        for host, some in compared.items()
+    }
+    for host, some in compared.items():
+        elsewhere = sum(map(len, compared.values())) - len(some)
+        if len(some) < _LEAST_STRETCHES or not elsewhere:
+            continue
+        spread = max(1.0, (sum(squares.values()) - squares[host]) / elsewhere)
+        weight = sum(1 / variance for _, variance in some)
+        effect = sum(share / variance for share, variance in some) / weight
+        if abs(effect) < _EFFECT or abs(effect) * math.sqrt(weight / spread) < _Z:
+            continue
+        others = [it for its, theirs in numbers.items() if its != host for it in theirs]
+        evidence = (
+            f"{field} is {'above' if effect > 0 else 'below'} that of other hosts' results next to "
+            f"it in {percent(0.5 + abs(effect))} of comparisons: the median is "
+            f"{median(numbers[host]):.6g}, elsewhere {median(others):.6g}"
+        )
+        yield OddResults(campaign, host, len(numbers[host]), field, False, evidence)
+
+
+def _compared(own: Sequence[_One], near: Sequence[_One]) -> tuple[float, float]:
+    pairs = [(one.number, it.number) for one in own for it in near]
+    above = sum((mine > its) + (mine == its) / 2 for mine, its in pairs)
+    return above / len(pairs) - 0.5, (len(own) + len(near) + 1) / (12 * len(pairs))

@@ -1,0 +1,266 @@
+"""ASGI application of the pages: routes, access, headers, errors, and live figures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from taskq.diagnosis.campaign_tree import Tree, figures_of
+from taskq.diagnosis.ticker import Ticker
+from taskq.gateway.web.access import Access, Viewer, check_local
+from taskq.gateway.web.molecules import Drawer
+from taskq.gateway.web.pages import Asked, Pages, levels_of
+from taskq.gateway.web.rendering import TYPES, render, static
+from taskq.model.errors import (
+    Forbidden,
+    NotFound,
+    TaskqError,
+    Unauthorized,
+    Unavailable,
+    UsageError,
+)
+from taskq.model.page_paths import PAGES, PATHS
+from taskq.model.seed import check_path
+
+log = logging.getLogger(__name__)
+
+#: Nothing from elsewhere, no inline script or style, in no frame of others, kept by no cache.
+HEADERS: Final = {
+    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
+    "connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+#: The name of the secret in the printed address.
+SECRET: Final = "secret"  # noqa: S105  # a name
+MAX_FORM_BYTES: Final = 4_096
+MAX_QUERY_CHARS: Final = 8_192
+#: Viewers who get live figures, and the seconds between signs of life.
+MOST_VIEWERS: Final = 256
+SILENT_S: Final = 15.0
+_STATUS: Final = (
+    (Unauthorized, 401),
+    (Forbidden, 403),
+    (NotFound, 404),
+    (UsageError, 400),
+    (Unavailable, 503),
+)
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class WebApp:
+    """The application; `asgi` is what a server calls."""
+
+    def __init__(self, pages: Pages, ticker: Ticker, access: Access, drawer: Drawer) -> None:
+        self._drawer = drawer
+        self._ticker = ticker
+        self._access = access
+        self._figures: tuple[Tree, dict[tuple[str, int], dict[str, str]]] = (Tree(), {})
+        handlers = {
+            **{path: self._shown(getattr(pages, name)) for path, name in PAGES.items()},
+            "/live": self._live,
+            "/molecule": self._molecule,
+            "/sign-in": self._sign_in,
+            "/sign-out": self._sign_out,
+        }
+        served = {path: self._guarded(serve) for path, serve in handlers.items()}
+        served["/static/{name}"] = _static
+        routes = [Route(path, served[path], methods=[method]) for path, method in PATHS.items()]
+        routes.append(Route("/healthz", _healthy))
+        self.asgi = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
+        self.asgi.router.redirect_slashes = False
+
+    def _shown(self, page: Callable[[Asked], Awaitable[str]]) -> Handler:
+        async def shown(request: Request) -> Response:
+            if SECRET in request.query_params and not self._access.tokens:
+                return await self._admitted(request)
+            viewer = await self._viewer(request)
+            if len(request.url.query) > MAX_QUERY_CHARS:
+                raise UsageError("the address is too long")
+            query = dict(request.query_params)
+            return _html(await page(Asked(viewer, query, self._access.tokens)))
+
+        return shown
+
+    async def _admitted(self, request: Request) -> Response:
+        """Sign in by the printed address, and redirect to the address without the secret."""
+        check_local(request.headers)
+        address = request.url.remove_query_params(SECRET)
+        target = address.path + (f"?{address.query}" if address.query else "")
+        return await self._signed_in(request.query_params[SECRET], target)
+
+    async def _signed_in(self, token: str, target: str) -> Response:
+        cookie = await asyncio.to_thread(self._access.sign_in, token)
+        answer = RedirectResponse(target, 303, HEADERS)
+        answer.set_cookie(
+            self._access.cookie,
+            cookie,
+            secure=self._access.secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return answer
+
+    async def _viewer(self, request: Request) -> Viewer:
+        cookie = request.cookies.get(self._access.cookie)
+        return await asyncio.to_thread(self._access.viewer, request.headers, cookie)
+
+    async def _molecule(self, request: Request) -> Response:
+        """Send the picture of a molecule, which no page but ours may show."""
+        await self._viewer(request)
+        picture = await self._drawer.draw(request.query_params.get("smiles", ""))
+        if picture is None:
+            raise NotFound("this is no molecule that can be drawn")
+        headers = HEADERS | {"cache-control": "private, max-age=3600"}
+        return Response(picture, headers=headers, media_type="image/svg+xml")
+
+    async def _live(self, request: Request) -> Response:
+        """Send what changes on a page, as server-sent events."""
+        viewer = await self._viewer(request)
+        path = check_path(request.query_params.get("path", "/"))
+        levels = levels_of(request.query_params) or 0
+        viewer.check(path)
+        if self._ticker.viewers >= MOST_VIEWERS:
+            raise Unavailable("too many follow already; reload the page now and then")
+
+        async def still() -> bool:
+            try:
+                return not self._access.tokens or (await self._viewer(request)).may(path)
+            except TaskqError as error:
+                return isinstance(error, Unavailable)
+
+        return StreamingResponse(
+            self._events((path, levels), still),
+            headers=HEADERS | {"x-accel-buffering": "no"},
+            media_type="text/event-stream",
+        )
+
+    async def _events(
+        self, shown: tuple[str, int], still: Callable[[], Awaitable[bool]]
+    ) -> AsyncIterator[str]:
+        known: dict[str, str] = {}
+        yield "retry: 3000\n\n"
+        with self._ticker.followed():
+            while True:
+                try:
+                    tree = await self._ticker.next_tree(SILENT_S)
+                except asyncio.TimeoutError:
+                    yield ": silent\n\n"
+                    continue
+                if not await still():
+                    return
+                if tree is None:
+                    yield "event: away\ndata: \n\n"
+                    continue
+                figures = self._figures_of(tree, shown)
+                fresh = {name: text for name, text in figures.items() if known.get(name) != text}
+                known = figures
+                yield f"data: {json.dumps(fresh)}\n\n"
+
+    def _figures_of(self, tree: Tree, shown: tuple[str, int]) -> dict[str, str]:
+        """Return the figures of a page, which all its viewers share."""
+        if self._figures[0] is not tree:
+            self._figures = tree, {}
+        known = self._figures[1]
+        if shown not in known:
+            known[shown] = figures_of(tree, *shown)
+        return known[shown]
+
+    async def _sign_in(self, request: Request) -> Response:
+        _check_origin(request)
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_FORM_BYTES:
+                raise UsageError("this is no token")
+        form = parse_qs(bytes(body).decode("utf-8", "replace"))
+        if not self._access.tokens:
+            check_local(request.headers)
+        return await self._signed_in(form.get("token", [""])[0], "/")
+
+    async def _sign_out(self, request: Request) -> Response:
+        _check_origin(request)
+        self._access.sign_out(request.cookies.get(self._access.cookie))
+        answer = RedirectResponse("/", 303, HEADERS)
+        answer.delete_cookie(self._access.cookie, secure=self._access.secure, httponly=True)
+        return answer
+
+    def _guarded(self, serve: Handler) -> Handler:
+        """Wrap a handler so that its errors become pages."""
+
+        async def guarded(request: Request) -> Response:
+            try:
+                return await serve(request)
+            except ClientDisconnect:
+                return Response(status_code=499)
+            except Unauthorized as error:
+                tried = request.url.path == "/sign-in" or SECRET in request.query_params
+                why = str(error) if tried else ""
+                page = render("sign_in.html", why=why, tokens=self._access.tokens)
+                return _html(page, 401)
+            except TaskqError as error:
+                status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+                return _html(_error_page(str(error)), status)
+            except Exception:
+                log.exception("a page failed")
+                return _html(_error_page("this page has failed; the log says why"), 500)
+
+        return guarded
+
+
+def _check_origin(request: Request) -> None:
+    """Raise `Forbidden` if a form comes from somebody else's page."""
+    origin = request.headers.get("origin")
+    same = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    if not same or request.headers.get("sec-fetch-site", "same-origin") not in {
+        "same-origin",
+        "none",
+    }:
+        raise Forbidden("this form was sent by a page of somebody else")
+
+
+def _html(text: str, status: int = 200) -> Response:
+    return Response(
+        text.encode("utf-8", "replace"), status, HEADERS, media_type="text/html; charset=utf-8"
+    )
+
+
+def _error_page(text: str) -> str:
+    return render("error.html", text=text)
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    found = static(name)
+    if found is None:
+        raise HTTPException(404)
+    kind = TYPES.get(name[name.rfind(".") :], "application/octet-stream")
+    return Response(found, headers=HEADERS | {"cache-control": "no-cache"}, media_type=kind)
+
+
+async def _healthy(_: Request) -> Response:
+    return Response("ok\n", headers=HEADERS, media_type="text/plain")
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    headers: Any = error.headers if isinstance(error, HTTPException) else None
+    text = {404: "there is no such page", 405: "this page can only be looked at"}.get(status, "")
+    answer = _html(_error_page(text or "this cannot be answered"), status)
+    answer.headers.update(headers or {})
+    return answer

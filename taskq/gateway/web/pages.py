@@ -1,0 +1,368 @@
+"""Contents of each page: read with the functions of the commands, bounded, kept for seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import islice, pairwise
+from typing import Any, Final, TypeVar
+
+from taskq.api.client import Client
+from taskq.campaign.campaign import Campaign
+from taskq.db.owners import Owner
+from taskq.diagnosis.campaign_tree import CampaignNode, Tree, parent, usual_levels
+from taskq.diagnosis.facts import read_facts
+from taskq.diagnosis.fleet import Fleet
+from taskq.diagnosis.odd_results import kept_odd_results
+from taskq.diagnosis.places import Place
+from taskq.diagnosis.reasons import Explanation
+from taskq.diagnosis.rules import explain_campaign
+from taskq.diagnosis.sample import ended_attempts
+from taskq.diagnosis.servers import read_servers
+from taskq.diagnosis.shared_readings import Readings
+from taskq.diagnosis.ticker import Ticker
+from taskq.diagnosis.trend import Point, intervals
+from taskq.gateway.web.access import Viewer
+from taskq.gateway.web.charts import Line, histogram, timeline
+from taskq.gateway.web.hits import numeric_fields, read_hits
+from taskq.gateway.web.molecules import smiles_of
+from taskq.gateway.web.rendering import address, figure, number, render, visible
+from taskq.model.errors import UnknownCampaign
+from taskq.model.seed import check_path
+from taskq.model.words import counted, rate
+
+T = TypeVar("T")
+
+#: Seconds for which readings are kept.
+QUICK_S: Final = 3.0
+SAMPLE_S: Final = 15.0
+MANY_TRIED: Final = 1_000
+TREND_S: Final = 30.0
+HITS_S: Final = 60.0
+#: Rows that pages show.
+MOST_PLACES: Final = 500
+MOST_AGENTS: Final = 500
+MOST_OWNERS: Final = 500
+MOST_CAUSES: Final = 10
+#: Failed attempts that are grouped: grouping reads each of them.
+MOST_GROUPED: Final = 10_000
+#: Spans of time for which a page can show a trend.
+SPANS: Final[Mapping[str, tuple[str, timedelta | None]]] = {
+    "3h": ("3 hours", timedelta(hours=3)),
+    "1d": ("a day", timedelta(days=1)),
+    "7d": ("a week", timedelta(days=7)),
+    "all": ("a year", None),
+}
+_TABLE_ROWS: Final = 30
+_LONG: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request. query: its parameters."""
+
+    viewer: Viewer
+    query: Mapping[str, str]
+    signed_in: bool
+
+    @property
+    def path(self) -> str:
+        """The campaign that it is about, by default the first that the viewer may see."""
+        path = check_path(self.query.get("path") or self.viewer.paths[0])
+        self.viewer.check(path)
+        return path
+
+    def common(self, page: str) -> dict[str, Any]:
+        """Return what all pages show."""
+        return {"page": page, "path": self.path, "signed_in": self.signed_in}
+
+
+class Pages:
+    """The pages; each method returns one as HTML."""
+
+    def __init__(
+        self, client: Client, ticker: Ticker, readings: Readings, *, draws: bool = False
+    ) -> None:
+        """draws: whether there are pictures of molecules."""
+        self._draws = draws
+        self._client = client
+        self._ticker = ticker
+        self._readings = readings
+        self._read_odd = kept_odd_results()
+
+    def _common(self, asked: Asked, page: str) -> dict[str, Any]:
+        return asked.common(page) | {"behind_s": self._client.behind_s, "draws": self._draws}
+
+    async def overview(self, asked: Asked) -> str:
+        """Return the tree of campaigns."""
+        tree = await self._tree(asked.path)
+        below = _below(tree, asked, "/")
+        servers = None
+        if asked.viewer.may("/"):  # they are the whole queue's
+            servers = await self._readings.get(
+                "servers", SAMPLE_S, lambda: read_servers(self._client.queries)
+            )
+        return render(
+            "overview.html",
+            **self._common(asked, "overview"),
+            tops=asked.viewer.paths,
+            servers=servers,
+            **below,
+        )
+
+    async def campaign(self, asked: Asked) -> str:
+        """Return all about one campaign."""
+        path, query = asked.path, asked.query
+        tree = await self._tree(path)
+        node = tree.nodes[path]
+        campaign = Campaign(self._client.queries, node.own.campaign_id, path)
+        span = query.get("span", "1d")
+        span = span if span in SPANS else "1d"
+        failed = node.status.failures or node.status.losses
+        # An explanation reads a sample of the attempts, which is costly where there are many.
+        explained_s = QUICK_S if ended_attempts(node.status) < MANY_TRIED else SAMPLE_S
+        whole = asked.viewer.may("/")
+        own_failed = node.own.failures + node.own.losses
+
+        async def read(what: str, kept_s: float, source: Callable[[], T], *of: object) -> T:
+            return await self._readings.get((what, path, *of), kept_s, source)
+
+        (explanation, owner, hedges), (points, verdicts, causes) = await asyncio.gather(
+            asyncio.gather(
+                read("explain", explained_s, lambda: self._explained(path, whole), whole),
+                read("owner", QUICK_S, lambda: self._client.owners.of(path)),
+                read("hedges", QUICK_S, campaign.hedges),
+            ),
+            asyncio.gather(
+                read("trend", TREND_S, lambda: campaign.trend(SPANS[span][1]), span),
+                read("failures", SAMPLE_S, lambda: self._client.fleet.failures(path))
+                if failed
+                else _nothing(),
+                read(
+                    "causes",
+                    SAMPLE_S,
+                    lambda: campaign.failure_causes(MOST_CAUSES, below=False),
+                )
+                if 0 < own_failed <= MOST_GROUPED
+                else _nothing(),
+            ),
+        )
+        below = _below(tree, asked, "/campaign")
+        return render(
+            "campaign.html",
+            **self._common(asked, "campaign"),
+            node=node,
+            above=_above(path, asked.viewer),
+            explanation=explanation,
+            hedges=hedges,
+            owner=owner,
+            span=span,
+            spans={name: words for name, (words, _) in SPANS.items()},
+            charts=_charts(points),
+            points=_thinned(points),
+            verdicts=verdicts,
+            causes=causes,
+            ungrouped=own_failed > MOST_GROUPED,
+            **below | {"nodes": below["nodes"][1:], "least": node.depth + 1},
+            **await self._hits(campaign, node, query),
+        )
+
+    def _explained(self, path: str, whole: bool) -> Explanation:
+        facts = read_facts(self._client.queries, path, whole=whole, read_odd=self._read_odd)
+        return explain_campaign(facts)
+
+    async def _tree(self, path: str) -> Tree:
+        """Return a tree that has this campaign; raise `UnknownCampaign`."""
+        tree = await self._ticker.tree()
+        if path not in tree.nodes:
+            await asyncio.to_thread(self._client.campaign, path)
+            tree = await self._ticker.tree(anew=True)
+        if path not in tree.nodes:  # it has been removed meanwhile
+            raise UnknownCampaign(path)
+        return tree
+
+    async def hosts(self, asked: Asked) -> str:
+        """Return the comparison of hosts."""
+        return await self._places(asked, "hosts")
+
+    async def sites(self, asked: Asked) -> str:
+        """Return the comparison of sites."""
+        return await self._places(asked, "sites")
+
+    async def _places(self, asked: Asked, kind: str) -> str:
+        path, fleet = asked.path, Fleet(self._client.queries, self._read_odd)
+        read = fleet.hosts if kind == "hosts" else fleet.sites
+        places: list[Place] = await self._readings.get((kind, path), SAMPLE_S, lambda: read(path))
+        return render(
+            "places.html",
+            **self._common(asked, kind),
+            places=places[:MOST_PLACES],
+            whole=len(places),
+        )
+
+    async def owners(self, asked: Asked) -> str:
+        """Return the owners of a campaign and of all below it, with their quotas."""
+        path = asked.path
+        owners: list[Owner] = await self._readings.get(
+            ("owners", path), SAMPLE_S, lambda: self._client.owners.list(path)
+        )
+        return render(
+            "owners.html",
+            **self._common(asked, "owners"),
+            owners=owners[:MOST_OWNERS],
+            whole=len(owners),
+        )
+
+    async def agents(self, asked: Asked) -> str:
+        """Return the agents that serve a campaign."""
+        path = asked.path
+
+        def read() -> tuple[Any, ...]:
+            client = self._client
+            return (
+                client.agents(path, limit=MOST_AGENTS + 1),
+                client.left_agents(path, limit=MOST_AGENTS),
+                client.brake(),
+            )
+
+        agents, left, brake = await self._readings.get(("agents", path), QUICK_S, read)
+        tree = await self._ticker.tree()
+        node = tree.nodes.get(path)
+        return render(
+            "agents.html",
+            **self._common(asked, "agents"),
+            agents=agents[:MOST_AGENTS],
+            more=len(agents) > MOST_AGENTS,
+            whole=None if node is None else node.agents,
+            left=left,
+            brake=brake,
+        )
+
+    async def task(self, asked: Asked) -> str:
+        """Return a task with its attempts."""
+        path, key = asked.path, asked.query.get("key", "")
+        whole = asked.viewer.may("/")
+
+        def read() -> dict[str, Any]:
+            campaign = self._client.campaign(path)
+            task, attempts = campaign.task(key), campaign.attempts(key)[::-1]
+            return {
+                "task": task,
+                "attempts": attempts,
+                "smiles": smiles_of(task.payload, *(one.result for one in attempts)),
+                "events": campaign.history(key),
+                "explanation": campaign.explain(key, whole=whole),
+            }
+
+        known = await self._readings.get(("task", path, key, whole), QUICK_S, read)
+        return render(
+            "task.html", **self._common(asked, "task"), above=_above(path, asked.viewer), **known
+        )
+
+    async def _hits(
+        self, campaign: Campaign, node: CampaignNode, query: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Return the best results of the campaign's own tasks, and their distribution."""
+        found: dict[str, Any] = {"fields": [], "field": "", "order": "highest", "hits": None}
+        if not node.own.done:
+            return found
+        one, database = campaign.campaign_id, self._client.queries
+        found["fields"], ranking = await self._readings.get(
+            ("fields", one),
+            HITS_S,
+            lambda: (numeric_fields(database, one), campaign.spec().ranking),
+        )
+        by, lowest = ranking or ("", False)
+        declared = by.removeprefix("result.") if by.startswith("result.") else ""
+        field = query.get("field") or declared or next(iter(found["fields"]), "")
+        if not field:
+            return found
+        usual = "lowest" if lowest and field == declared else "highest"
+        ascending = query.get("order", usual) == "lowest"
+        hits = await self._readings.get(
+            ("hits", one, field, ascending),
+            HITS_S,
+            lambda: read_hits(database, one, field, ascending=ascending),
+        )
+        found |= {"field": field, "order": "lowest" if ascending else "highest", "hits": hits}
+        if hits is not None:
+            words = (
+                f"{number(hits.numbers)} results from {figure(hits.low)} to {figure(hits.high)}, "
+                f"half of them below {figure(hits.median)}."
+            )
+            found["histogram"] = histogram(
+                f"Distribution of {visible(field)}", words, hits.bins, (hits.low, hits.high), figure
+            )
+        return found
+
+
+def levels_of(query: Mapping[str, str]) -> int | None:
+    """Return how many levels of campaigns a query asks for; None means as many as usual."""
+    text = query.get("levels", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _LONG else None
+
+
+def _below(tree: Tree, asked: Asked, page: str) -> dict[str, Any]:
+    """Return what a page shows of the tree at and below a campaign."""
+    counts = tree.levels(asked.path)
+    levels = levels_of(asked.query) or usual_levels(counts)
+    nodes, more = tree.shown(asked.path, levels)
+    return {
+        "nodes": nodes,
+        "least": min((node.depth for node in nodes), default=0),
+        "more": more,
+        "levels": levels,
+        "depths": range(1, len(counts)),
+        "tree_page": page,
+        "live": address("/live", path=asked.path, levels=levels),
+    }
+
+
+async def _nothing() -> list[Any]:
+    return []
+
+
+def _above(path: str, viewer: Viewer) -> list[str]:
+    """Return the paths above this one that the viewer may see, from the top."""
+    found = []
+    above = parent(path)
+    while above is not None and viewer.may(above):
+        found.append(above)
+        above = parent(above)
+    return found[::-1]
+
+
+def _charts(points: Sequence[Point]) -> list[Any]:
+    """Return the charts of a trend."""
+    rates = intervals(points)
+    if not rates:
+        return []
+    last, most = rates[-1], max(one.ended_per_s for one in rates)
+    ended = Line("tasks that ended", "ended", [(r.begin, r.end, r.ended_per_s) for r in rates])
+    bad = Line("attempts that failed", "bad", [(r.begin, r.end, r.failures_per_s) for r in rates])
+    pairs = list(pairwise(points))
+    agents = Line("agents", "agents", [(a.at, b.at, float(a.agents)) for a, b in pairs])
+    working = Line("running tasks", "working", [(a.at, b.at, float(a.working)) for a, b in pairs])
+    crowd = max(one.agents for one in points)
+    return [
+        timeline(
+            "Rate over time",
+            f"{rate(last.ended_per_s)} at last, {rate(most)} at most.",
+            [ended, bad],
+            rate,
+        ),
+        timeline(
+            "Agents and running tasks over time",
+            f"{counted(points[-1].agents, 'agent')} at last, {number(crowd)} at most.",
+            [agents, working],
+            lambda value: f"{value:,.0f}",
+        ),
+    ]
+
+
+def _thinned(points: Sequence[Point]) -> list[Point]:
+    """Return evenly spaced points for a table, the last first."""
+    step = max(1, -(-len(points) // _TABLE_ROWS))
+    return list(islice(reversed(points), 0, None, step))

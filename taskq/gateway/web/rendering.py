@@ -1,0 +1,112 @@
+"""Pages as text, from templates that escape every value."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import re
+from functools import cache
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import jinja2
+
+from taskq.diagnosis.campaign_tree import node_texts
+from taskq.diagnosis.lost import WARNINGS
+from taskq.model.version import VERSION
+from taskq.model.words import counted, duration, instant, percent, phases, rate
+
+#: Characters of a payload, a result or an output that a page shows.
+MOST_CHARS: Final = 20_000
+# See https://trojansource.codes.
+_UNSEEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
+)
+#: Content types of the files that pages load, by the ends of their names.
+TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a page."""
+    return _templates().get_template(template).render(values)
+
+
+@cache
+def static(name: str) -> bytes | None:
+    """Return a file that pages load; None if there is none."""
+    known = {
+        file.name: file
+        for file in importlib.resources.files(__package__).joinpath("static").iterdir()
+    }
+    return known[name].read_bytes() if name in known else None
+
+
+def address(page: str, **query: object) -> str:
+    """Return the address of a page; leave out parameters that are None or empty."""
+    kept = {name: value for name, value in query.items() if value not in {None, ""}}
+    return page + ("?" + urlencode(kept) if kept else "")
+
+
+def number(value: float | None) -> str:
+    """Return a count with its thousands marked."""
+    return "" if value is None else f"{value:,}"
+
+
+def figure(value: float) -> str:
+    """Return a measured number with four digits."""
+    return f"{value:,.4g}" if abs(value) < 1e6 else f"{value:.4g}"  # noqa: PLR2004  # then with an exponent
+
+
+def excerpt(text: str) -> str:
+    """Return the beginning of a long text."""
+    if len(text) <= MOST_CHARS:
+        return text
+    return f"{text[:MOST_CHARS]}\n[{len(text) - MOST_CHARS:,} more characters]"
+
+
+def pretty(value: object) -> str:
+    """Return a value as JSON with a line for each member."""
+    return excerpt(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def visible(value: object) -> object:
+    """Escape characters of a text that are invisible or reverse what follows."""
+    if isinstance(value, str) and not hasattr(value, "__html__"):
+        return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], value)
+    return value
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("taskq.gateway.web"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        finalize=visible,
+    )
+    environment.filters |= {
+        "duration": duration,
+        "phases": phases,
+        "excerpt": excerpt,
+        "figure": figure,
+        "instant": instant,
+        "number": number,
+        "percent": percent,
+        "pretty": pretty,
+        "rate": rate,
+    }
+    environment.globals |= {
+        "address": address,
+        "counted": counted,
+        "warnings": WARNINGS,
+        "release": VERSION,
+        "texts": node_texts,
+    }
+    return environment

@@ -1,0 +1,133 @@
+"""`taskq explain` on hosts whose results cannot be right, and the remedy that it proposes."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+
+import pytest
+
+from taskq import Campaign, Client, Seed
+from taskq.db.statements import Statements
+from taskq.diagnosis.facts import read_facts
+from taskq.diagnosis.odd_results import FRESH_S, kept_odd_results, read_odd_results
+from tests.fixtures.queues import Hire
+from tests.helpers.command_line import CommandLine
+from tests.integration.explaining.support import Make, explained
+
+HOSTS = 5
+TASKS = 100
+
+
+@pytest.fixture(params=["constant-results", "odd-results"])
+def wrong(request: pytest.FixtureRequest, make: Make, hire: Hire) -> tuple[Campaign, str]:
+    """Give a campaign in which the results of one of five hosts are wrong, and in what way."""
+    campaign = make("/c", tasks=TASKS)
+    agents = [hire("/c", host=f"n{number}") for number in range(HOSTS)]
+    for number in range(TASKS):
+        (task,) = agents[number % HOSTS].claim()
+        energy = -float(number * 7919 % 97)
+        if number % HOSTS == 2:
+            energy = 0.0 if request.param == "constant-results" else energy + 900.5
+        agents[number % HOSTS].done(task, {"energy": energy})
+    return campaign, request.param
+
+
+@pytest.mark.both_transports
+def test_wrong_results_are_named_and_the_remedy_has_them_computed_again(
+    wrong: tuple[Campaign, str], queue: Client, hire: Hire, taskq: CommandLine
+) -> None:
+    """Also after the campaign's end. The command asks first. Old results stay in the history."""
+    campaign, code = wrong
+    (reason,) = (one for one in explained(campaign).reasons if one.code == code)
+    assert "energy" in reason.text
+    assert reason.figures == {"campaign": "/c", "host": "n2", "results": TASKS // HOSTS}
+    place = next(one for one in queue.fleet.hosts("/c") if one.name == "n2")
+    assert "results cannot be right" in place.verdict
+    remedy = shlex.split(reason.commands[-1])[1:]
+    code, error = taskq.refused(*remedy)
+    assert "Retry 20 done tasks of /c itself? Their results are withdrawn." in error
+    assert taskq.json(*remedy, "--dry-run")["tasks"] == 20
+    assert campaign.status().done == TASKS
+    assert taskq.json(*remedy, "--yes")["tasks"] == 20
+    assert [one for one in explained(campaign).reasons if "results" in one.code] == []
+    heir = hire("/c", host="n4")
+    for number, task in enumerate(heir.claim(30)):
+        heir.done(task, {"energy": -float(number)})
+        outcomes = [one.outcome for one in campaign.attempts(task.key)]
+        assert outcomes == ["withdrawn", "done"]
+    assert campaign.status().done == TASKS
+    assert [one for one in explained(campaign).reasons if "results" in one.code] == []
+
+
+def test_late_host_with_tasks_of_low_priority_is_not_accused(
+    queue: Client, make: Make, hire: Hire
+) -> None:
+    """Its results are all worse than those of tasks next to them in the file."""
+    campaign = make("/c", tasks=0)
+    low = range(0, 400, 8)
+    campaign.seed(Seed({"n": n}, f"n={n}", priority=int(n not in low)) for n in range(400))
+    early = [hire("/c", host=f"n{number}") for number in range(HOSTS)]
+    for number in range(400 - len(low)):
+        (task,) = early[number % HOSTS].claim()
+        early[number % HOSTS].done(task, {"energy": -900.0 - task.payload["n"]})
+    late = hire("/c", host="late")
+    for number in range(len(low)):
+        agent = late if number % 4 else early[number % HOSTS]
+        (task,) = agent.claim()
+        agent.done(task, {"energy": -float(task.payload["n"])})
+    assert campaign.status().done == 400
+    assert read_odd_results(queue.queries, "/c") == []
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the statements that are run, by name."""
+    run, counts = Statements.rows, Counter[str]()
+
+    def counting(self: Statements, name: str, /, **values: object) -> list[dict[str, object]]:
+        counts[name] += 1
+        return run(self, name, **values)
+
+    monkeypatch.setattr(Statements, "rows", counting)
+    return counts
+
+
+def test_explanation_reads_each_fact_once_and_only_what_it_shows(
+    make: Make, hire: Hire, asked: Counter[str]
+) -> None:
+    """Counts, attempts and results of a campaign; of a task no results, of most no attempts."""
+    campaign = make(tasks=3)
+    agent = hire("/c")
+    agent.done(agent.claim()[0], {"energy": 1.0})
+    agent.fail(agent.claim()[0], "exit-1", retry=False)
+    by_status = {one.status: one.key for one in campaign.tasks()}
+    samples = {"latest_attempts", "failing_tasks", "latest_results"}
+    for key, read in [
+        (None, samples),
+        (by_status["waiting"], set()),
+        (by_status["done"], set()),
+        (by_status["failed"], {"latest_attempts", "failing_tasks"}),
+    ]:
+        asked.clear()
+        campaign.explain(key)
+        assert asked.keys() & samples == read
+        assert asked["counts"] == (2 if key and read else 1)
+        assert max(asked[name] for name in samples) <= 1
+
+
+@pytest.mark.usefixtures("wrong")
+def test_view_that_refreshes_reads_results_once_a_minute(
+    queue: Client, asked: Counter[str]
+) -> None:
+    """Each path apart; what it shows stays."""
+    now = 0.0
+    read_odd = kept_odd_results(lambda: now)
+    for second in range(0, 2 * int(FRESH_S), 5):
+        now = float(second)
+        findings = read_facts(queue.queries, "/c", read_odd=read_odd).findings
+        assert findings is not None
+        assert [one.host for one in findings.odd] == ["n2"]
+    assert asked["latest_results"] == 2
+    read_odd(queue.queries, "/")
+    assert asked["latest_results"] == 3

@@ -1,0 +1,134 @@
+"""Hosts whose results cannot be right: who is named, and who never is."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from taskq.diagnosis.odd_results import HostResults, OddResults, odd_results
+
+Value = Callable[[int, random.Random], float]
+
+
+def iid(_: int, chance: random.Random) -> float:
+    return chance.gauss(-7, 1)
+
+
+def sorted_by_size(task: int, chance: random.Random) -> float:
+    return -task / 50 + chance.gauss(0, 1)
+
+
+def in_groups(task: int, chance: random.Random) -> float:
+    return random.Random(task // 100).gauss(0, 5) + chance.gauss(0, 1)
+
+
+def growing_in_groups(task: int, _: random.Random) -> float:
+    return float(task // 128)
+
+
+def mostly_zero(task: int, _: random.Random) -> float:
+    return 0.0 if task % 20 else task
+
+
+ORDERS = (iid, sorted_by_size, in_groups, growing_in_groups, mostly_zero)
+
+
+def handed_out(tasks: int, hosts: int, at_once: int, chance: random.Random) -> list[str]:
+    """Return on which host each task was done; a tenth of the hosts join in the second half."""
+    found: list[str] = []
+    while len(found) < tasks:
+        late = len(found) < tasks / 2
+        host = chance.randrange(hosts * 9 // 10 if late else hosts)
+        found += [f"n{host}"] * at_once
+    return found[:tasks]
+
+
+def results(
+    where: Sequence[str], values: Sequence[float], field: str | None = "score"
+) -> list[HostResults]:
+    """Return the sample of a campaign."""
+    tasks = defaultdict(list)
+    for task, host in enumerate(where):
+        tasks[host].append(task)
+    return [
+        HostResults(
+            "/c", host, some, [hash(values[n]) for n in some], [values[n] for n in some], [field]
+        )
+        for host, some in tasks.items()
+    ]
+
+
+def named(found: Sequence[OddResults]) -> list[tuple[str, bool]]:
+    return [(one.host, one.constant) for one in found]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("at_once", [1, 16, 128])
+def test_honest_hosts_are_not_accused(order: Value, at_once: int) -> None:
+    """None of 1,000 is, in any order of tasks and for claims of any size."""
+    chance = random.Random(at_once)
+    for _ in range(20):
+        where = handed_out(2_000, 50, at_once, chance)
+        values = [order(task, chance) for task in range(2_000)]
+        assert odd_results(results(where, values)) == []
+
+
+@pytest.mark.parametrize("order", [iid, sorted_by_size, in_groups])
+@pytest.mark.parametrize("at_once", [1, 4])
+@pytest.mark.parametrize(
+    ("wrong", "constant"), [(lambda value: 0 * value, True), (lambda value: value + 900.5, False)]
+)
+def test_wrong_host_is_named(
+    order: Value, at_once: int, wrong: Callable[[float], float], constant: bool
+) -> None:
+    """It alone of eight is named, with its number of results."""
+    chance = random.Random(7)
+    where = handed_out(1_000, 8, at_once, chance)
+    values = [order(task, chance) for task in range(1_000)]
+    values = [wrong(it) if host == "n3" else it for it, host in zip(values, where, strict=True)]
+    (one,) = odd_results(results(where, values))
+    assert (one.host, one.constant, one.results) == ("n3", constant, where.count("n3"))
+    assert "score" in one.evidence
+    assert one.remedy == "taskq retry /c --no-below --where 'host = \"n3\" and status = done'"
+
+
+def test_fifteen_results_of_a_small_campaign_suffice() -> None:
+    """The campaign has 120 tasks on eight hosts."""
+    chance = random.Random(1)
+    where = [f"n{task % 8}" for task in range(120)]
+    values = [iid(task, chance) + 900 * (where[task] == "n5") for task in range(120)]
+    assert named(odd_results(results(where, values))) == [("n5", False)]
+    values = [0.0 if where[task] == "n5" else value for task, value in enumerate(values)]
+    assert named(odd_results(results(where, values))) == [("n5", True)]
+
+
+def test_what_may_be_right_is_not_accused() -> None:
+    """Small shifts, times, results that vary as a whole, and many hosts alike are not."""
+    chance = random.Random(2)
+    where = handed_out(2_000, 8, 1, chance)
+    values = [iid(task, chance) for task in range(2_000)]
+    shifted = [it + (host == "n3") for it, host in zip(values, where, strict=True)]
+    assert odd_results(results(where, shifted)) == []
+    far = [it + 90 * (host == "n3") for it, host in zip(values, where, strict=True)]
+    assert named(odd_results(results(where, far))) == [("n3", False)]
+    for field in ("run_s", "time.total_seconds", "cpu", None):
+        assert odd_results(results(where, far, field)) == []
+    half = [it + 90 * (host < "n4") for it, host in zip(values, where, strict=True)]
+    assert odd_results(results(where, half)) == []
+    zeros = [0.0 if host < "n4" else it for it, host in zip(values, where, strict=True)]
+    assert odd_results(results(where, zeros)) == []
+
+
+def test_constant_without_a_number_is_known_by_the_whole_result() -> None:
+    """Others hardly have that result. An empty result that all have is not a sign."""
+    chance = random.Random(3)
+    where = handed_out(400, 4, 1, chance)
+    same = [7.0 if host == "n2" else chance.random() for host in where]
+    (one,) = odd_results(results(where, same, None))
+    assert (one.host, one.constant, one.field) == ("n2", True, "")
+    assert odd_results(results(where, [1.0] * 400, None)) == []
+    often = [7.0 if host == "n2" or chance.random() < 0.9 else chance.random() for host in where]
+    assert odd_results(results(where[:80], often[:80], None)) == []
