@@ -162,6 +162,7 @@ schema: .venv/test ## Write sql/schema.txt, docs/sql.md, tables in docs and the 
 	$(BIN)/python -m tests.helpers.limits_page
 	$(BIN)/python -m tests.helpers.campaign_file_page
 	$(BIN)/python -m tests.helpers.flags_page
+	$(BIN)/python -m tests.helpers.errors_page
 	$(BIN)/python -m tests.helpers.conda_recipe
 
 .PHONY: manifests

@@ -99,7 +99,7 @@ class RetryPolicy:
     backoff_max_s: float = _retry(TIME, "longest delay", 3600.0, low=0, high=_YEAR_S)
     never_retry: tuple[str, ...] = _retry(
         TEXTS,
-        "[classes of error](handlers.md#classes-of-error) after which a task is failed at once",
+        "[classes of error](errors.md#classes-of-error) after which a task is failed at once",
         (),
         check=_checked_classes,
         metavar="CLASS",

@@ -1,40 +1,8 @@
 """Exceptions of taskq, grouped by what the caller should do.
 
-    TaskqError
-    ├── UsageError            fix the call: a value is wrong; nothing was changed
-    │   ├── InvalidPath         a campaign path that is not well formed
-    │   ├── InvalidTask         a payload, key or priority that cannot be a task's
-    │   │   └── KeyConflict       ... or a key that is stored with another payload
-    │   ├── InvalidCampaign     a handler, policy or limit that cannot be a campaign's
-    │   ├── InvalidFilter       a filter that is not well formed
-    │   ├── ValueRefused        a value that the server cannot store; its message follows
-    │   ├── NotOverGateway      a call that needs PostgreSQL's address instead of a gateway's
-    │   └── ExtraMissing        a call that needs a package which an extra of taskq installs
-    ├── NotFound              fix the name: no such campaign, task or file
-    │   ├── UnknownCampaign     ... campaign; `taskq tree` shows what there is
-    │   └── ResultLost          look for the store of blobs: it has no such result, or a damaged one
-    ├── Conflict              read again: the object is not in the state that the call needs
-    │   ├── FunctionChanged     the campaign's results are of another function, or other parameters
-    │   └── CampaignPaused      fix what it says, and resume it: nobody works on these tasks
-    ├── TaskFailed            look at its error: a task has failed, and not by an exception
-    ├── ResultNotTrusted      say trust=...: to read the result could execute what an agent sent
-    ├── Unauthorized          get another token: this one is unknown, expired or revoked
-    ├── Forbidden             ask for more: the token does not allow this
-    ├── SchemaError           run `taskq db migrate`, or use the other release
-    │   ├── SchemaMissing
-    │   ├── SchemaOlder
-    │   ├── SchemaNewer
-    │   ├── SchemaUnreleased
-    │   └── MigrationFailed
-    ├── SessionEnded          open another session: this one has expired or was ended
-    ├── Unavailable           try later: no server, connection lost, disk full
-    │   ├── AgentsDied          mend what the message says: agents of this machine have ended
-    │   ├── LoginRefused        fix the address or ask for access; running programs may retry
-    │   └── OutputFailed        free disk space, or name another place: the output cannot be written
-    └── ServerUnsuitable      use another server: too old, wrong settings, no right to do it
-
-Each class carries an exit code of the command line, so that scripts can distinguish
-them (from `sysexits.h` where it has a fitting one).
+The text of each class says what it means and what to do: `make schema` makes the table in
+docs/errors.md of them. Each class carries an exit code of the command line, so that scripts can
+distinguish them (from `sysexits.h` where it has a fitting one).
 """
 
 from __future__ import annotations
@@ -51,21 +19,24 @@ EXCERPT_CHARS: Final = 72
 
 
 class TaskqError(Exception):
-    """Base class of all errors that taskq raises deliberately."""
+    """Any error that taskq raises on purpose. Do what its message says."""
 
     exit_code = 1
 
 
 class UsageError(TaskqError):
-    """The call is wrong; nothing was changed."""
+    """The call is wrong, and nothing was changed. Correct it."""
 
     exit_code = 2
 
 
 class ExtraMissing(UsageError):
-    """A package is not installed that an extra of the distribution brings.
+    """The call needs a package that is not installed. Run the `pip install` of the message.
 
-    what: says what needs which package. otherwise: what to do instead, if anything.
+    Args:
+        what: Says what needs which package.
+        extra: The extra of the distribution that installs it.
+        otherwise: What to do instead, if anything.
     """
 
     def __init__(self, what: str, extra: str, otherwise: str = "") -> None:
@@ -74,11 +45,11 @@ class ExtraMissing(UsageError):
 
 
 class InvalidPath(UsageError):
-    """A campaign path is not well formed."""
+    """The path of a campaign is not well formed. Write one such as `/project/ligands`."""
 
 
 class InvalidTask(UsageError):
-    """A payload, key or priority is not valid for a task."""
+    """A payload, key or priority cannot be that of a task. Correct the record it names."""
 
     exit_code = 65
 
@@ -104,6 +75,8 @@ class Clash:
 class KeyConflict(InvalidTask):
     """Keys are stored with other payloads; nothing of the call or chunk was added.
 
+    Choose other keys, or say by `on_conflict` what becomes of such records.
+
     Attributes:
         count: Number of such records.
         clashes: Some of them, in order.
@@ -128,11 +101,11 @@ class KeyConflict(InvalidTask):
 
 
 class InvalidCampaign(UsageError):
-    """A handler, policy or limit is not valid for a campaign."""
+    """A handler, policy or limit cannot be that of a campaign. Correct the setting it names."""
 
 
 class InvalidFilter(UsageError):
-    """A filter is not well formed.
+    """A filter is not well formed. Correct the place that the message points at.
 
     Attributes:
         reason: Why.
@@ -159,11 +132,11 @@ def _pointed_at(text: str, column: int) -> str:
 
 
 class ValueRefused(UsageError):
-    """The server cannot store a value of the call."""
+    """The server cannot store a value of the call. Change the value; its message follows."""
 
 
 class NotOverGateway(UsageError):
-    """The call needs PostgreSQL, and the connection is to a gateway.
+    """The call needs PostgreSQL, and the connection is to a gateway. Connect to PostgreSQL.
 
     Attributes:
         call: Its name.
@@ -177,13 +150,13 @@ class NotOverGateway(UsageError):
 
 
 class NotFound(TaskqError):
-    """No such campaign, task or file."""
+    """There is no such campaign, task or file. Correct the name."""
 
     exit_code = 66
 
 
 class UnknownCampaign(NotFound):
-    """No such campaign.
+    """There is no such campaign. `taskq tree` shows those there are.
 
     Attributes:
         path: The campaign's.
@@ -195,17 +168,19 @@ class UnknownCampaign(NotFound):
 
 
 class ResultLost(NotFound):
-    """A result refers to a blob that is missing or damaged."""
+    """A result refers to a blob that is missing or damaged. Check `TASKQ_BLOBS`."""
 
 
 class Conflict(TaskqError):
-    """The object exists, but its state does not allow the call."""
+    """The object exists, but its state does not allow the call. Read its state again."""
 
     exit_code = 3
 
 
 class FunctionChanged(Conflict):
     """A campaign holds the results of another function, or of other parameters or inputs.
+
+    Take another name, or say by `on_change` what becomes of the results.
 
     Attributes:
         differs: Which of "function", "params" and "inputs".
@@ -219,6 +194,8 @@ class FunctionChanged(Conflict):
 class CampaignPaused(Conflict):
     """A campaign has paused itself while somebody waits for its results.
 
+    Repair what the message says, then run `taskq campaign resume PATH`.
+
     Attributes:
         why: Its reason.
     """
@@ -230,6 +207,8 @@ class CampaignPaused(Conflict):
 
 class TaskFailed(TaskqError):
     """A task has failed, and not by an exception that can be raised here.
+
+    Its `error_class` is one of the classes of error; `taskq logs` shows its output.
 
     Attributes:
         error_class: As `taskq failures` shows it; so is `error`.
@@ -247,6 +226,8 @@ class TaskFailed(TaskqError):
 class ResultNotTrusted(TaskqError):
     """A result is a pickle of a class that the reader does not trust.
 
+    To read it could run code that an agent sent. If you trust the agents, use `trust=`.
+
     Attributes:
         name: Of the class.
     """
@@ -257,76 +238,89 @@ class ResultNotTrusted(TaskqError):
 
 
 class Unauthorized(TaskqError):
-    """The token is unknown, expired or revoked."""
+    """The token is unknown, expired or revoked. Ask for another."""
 
     exit_code = 77
 
 
 class Forbidden(TaskqError):
-    """The token is valid, but does not permit this operation."""
+    """The token, or the login, does not permit this call. Ask for one that does."""
 
     exit_code = 77
 
 
 class SchemaError(TaskqError):
-    """The database's schema does not fit this release."""
+    """The schema of the database does not fit this release. Do what the message says."""
 
     exit_code = 78
 
 
 class SchemaMissing(SchemaError):
-    """The database holds no taskq schema."""
+    """The database has no schema of taskq. Run `taskq db migrate`."""
 
 
 class SchemaOlder(SchemaError):
-    """The schema is older than this release needs."""
+    """The schema is older than this release needs. Run `taskq db migrate`."""
 
 
 class SchemaNewer(SchemaError):
-    """The schema was made by a newer release."""
+    """A newer release made the schema. Install that release."""
 
 
 class SchemaUnreleased(SchemaError):
-    """The schema was made by a version that was not released, and cannot be upgraded."""
+    """A version that was never released made the schema, which cannot be upgraded.
+
+    Export the results with that version; then start with a new database.
+    """
 
 
 class MigrationFailed(SchemaError):
-    """The server has refused a statement of the migration; nothing was changed."""
+    """The server refused a statement of the migration; nothing was changed. See its reason."""
 
 
 class Unavailable(TaskqError):
-    """A server or resource does not answer now; retry later."""
+    """A server or resource does not answer now. Try again later."""
 
     exit_code = 69
 
 
 class AgentsDied(Unavailable):
-    """Agents started on this machine have ended unexpectedly, or cannot be started."""
+    """Agents of this machine have ended unexpectedly, or cannot be started.
+
+    Repair what the message says.
+    """
 
 
 class LoginRefused(Unavailable):
     """The server refuses the login, because of its user, password or database.
 
-    A running program retries as after any outage, since a password may just be changing.
+    Correct the address, or ask for access. A running program retries as after any outage, since
+    a password may just be changing.
     """
 
     exit_code = 77
 
 
 class OutputFailed(Unavailable):
-    """The output cannot be written: no permission at its place, or its disk is full or fails."""
+    """The output cannot be written: no permission, or the disk is full or fails.
+
+    Name another place, or make room.
+    """
 
     exit_code = 74
 
 
 class ServerUnsuitable(TaskqError):
-    """The server can be reached but is not suitable for taskq."""
+    """The server can be reached but cannot run taskq: too old, wrong settings, missing rights.
+
+    Do what the message says, or use another server.
+    """
 
     exit_code = 77
 
 
 class SessionEnded(TaskqError):
-    """The agent's session has expired or was ended (TQ410)."""
+    """The session of the agent has expired or was ended. Open another."""
 
 
 #: The private error codes of the server-side functions.
