@@ -79,7 +79,7 @@ def failure(error: Exception) -> ErrorAnswer:
     """Return the answer for an error; the text of an unexpected error is not disclosed."""
     if isinstance(error, errors.SchemaError) or isinstance(error.__cause__, errors.SchemaError):
         return ErrorAnswer(_NOT_NOW, "upgraded", _UPGRADED, retry=True)
-    for kind, status, code in _KNOWN:
+    for kind, status, code in KNOWN:
         if isinstance(error, kind):
             text = str(error) or kind.__doc__ or ""
             if code == "unavailable":  # its own text names the database's address, and more
@@ -101,7 +101,8 @@ def retry_after_s(connections: int) -> float:
     return round(random.uniform(spread_s / 2, spread_s), 2)  # noqa: S311  # spreads them
 
 
-_KNOWN: Final[tuple[tuple[type[Exception], int, str], ...]] = (
+#: Of each exception the status and the code of its answer; the first that fits.
+KNOWN: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (BadRequest, 400, "malformed"),
     (errors.Unauthorized, 401, "unauthorized"),
     (errors.Forbidden, 403, "forbidden"),

@@ -85,6 +85,6 @@ def test_codes_of_sql_and_http_are_those_of_the_code() -> None:
     rows = list(zip(*(cells("SQL and HTTP", column) for column in (0, 1, 2)), strict=True))
     by_state = {row[0].strip("`"): row[2].strip("`") for row in rows if row[0].startswith("`")}
     assert by_state == {state: kind.__name__ for state, kind in BY_SQLSTATE.items()}
-    answers = {f"{status} `{code}`" for _, status, code in gateway._KNOWN}
+    answers = {f"{status} `{code}`" for _, status, code in gateway.KNOWN}
     answers |= {"503 `upgraded`", "500 `defect`", "429 `busy`"}
     assert {row[1] for row in rows} - {"HTTP", "---"} == answers
