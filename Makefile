@@ -63,7 +63,7 @@ test-helm: .venv/test ## Test the chart of deploy/helm with helm, which must be 
 	$(BIN)/pytest tests/helm
 
 .PHONY: test-slurm
-test-slurm: .venv/test ## Test with a Slurm of one node, whose programs must be installed (minutes)
+test-slurm: .venv/test ## Test with a Slurm of two nodes, whose programs must be installed (minutes)
 	$(BIN)/pytest tests/slurm
 
 .PHONY: test-pbs

@@ -303,9 +303,9 @@ create table taskq.pilot_job (
 
 create index pilot_job_live on taskq.pilot_job (pilot_id, number) where status <> 'ended';
 
-comment on table taskq.pilot_job is 'Batch jobs of pilots; each carries one agent.';
+comment on table taskq.pilot_job is 'Batch jobs of pilots; each carries an agent on each of its nodes.';
 comment on column taskq.pilot_job.name is
-    'In the batch system and of its agent; see functions/begin_pilot_jobs.sql. The collation is that of '
+    'In the batch system and of its agents; see functions/begin_pilot_jobs.sql. The collation is that of '
     'session.agent, else the index there would be of no use.';
 comment on column taskq.pilot_job.status is
     'submitting: the loop is about to submit it, or died meanwhile; queued, running: as the batch system says.';
@@ -313,7 +313,7 @@ comment on column taskq.pilot_job.native_id is 'The batch system''s name for it.
 comment on column taskq.pilot_job.place is 'The host, if the driver chose it.';
 comment on column taskq.pilot_job.began_at is 'When this row was created.';
 comment on column taskq.pilot_job.submitted_at is 'When the loop saw it, as are started_at and ended_at.';
-comment on column taskq.pilot_job.heard_at is 'When its agent opened a session.';
+comment on column taskq.pilot_job.heard_at is 'When the first of its agents opened a session.';
 comment on column taskq.pilot_job.cancelled_at is 'When the loop asked the batch system to end it.';
 comment on column taskq.pilot_job.outcome is
     'served: its agent was heard; died: it was not; refused: the batch system did not take the job; cancelled: '
@@ -321,5 +321,5 @@ comment on column taskq.pilot_job.outcome is
 comment on column taskq.pilot_job.missing_at is
     'Since when the batch system''s answers have not had it; missing_polls: how many in a row.';
 comment on column taskq.pilot_job.why is 'The batch system''s words.';
-comment on column taskq.pilot_job.exit_code is 'Of the agent.';
+comment on column taskq.pilot_job.exit_code is 'Of the agent; the highest of several.';
 comment on column taskq.pilot_job.tail is 'The end of what the job wrote.';

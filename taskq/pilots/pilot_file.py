@@ -47,7 +47,7 @@ _OPTIONS: Final = {
     "slurm": (
         _OPTION,
         "--name=value, without quotes",
-        re.compile("--(job-name|output|error|time|array|wrap|requeue|parsable)(=|$)"),
+        re.compile("--(job-name|output|error|time|array|nodes|ntasks|wrap|requeue|parsable)(=|$)"),
     ),
     "pbs": (
         _PBS_OPTION,

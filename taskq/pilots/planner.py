@@ -210,16 +210,16 @@ def _plan_the_end(waiting: Sequence[Waiting], fleet: PilotJobs, made: Plan) -> N
 def _plan_more(
     settings: PilotSettings, work: _Work, fleet: PilotJobs, state: PilotState, made: Plan
 ) -> None:
-    slots = settings.slot_count
-    by_number = math.ceil(work.tasks / slots)
     by_time = _jobs_by_time(settings, work, fleet, made.why)
-    at_hand = math.floor(_at_hand(settings, work, fleet, made.why))
+    jobs_at_hand = _at_hand(settings, work, fleet, made.why)
+    by_number = _jobs_by_number(settings, work.tasks, jobs_at_hand, made.why)
+    at_hand = math.floor(jobs_at_hand)
     wanted = max(0, min(by_number, by_time - at_hand))
     made.why.append(
         f"In addition to the {at_hand:,} at work, {counted(wanted, 'job')} wanted: {by_number:,} "
         f"could be filled, and {by_time:,} in all would each have "
         f"{_time(_least_work_s(settings))} of work "
-        f"a {'core' if slots == settings.cores else 'slot'}."
+        f"a {'core' if settings.slot_count == settings.cores else 'slot'}."
     )
     need = wanted - fleet.coming
     room = settings.most - fleet.live
@@ -247,6 +247,24 @@ def _plan_more(
         made.why.append(f"So {counted(made.submit, 'job')} submitted now{limit}.")
 
 
+def _jobs_by_number(settings: PilotSettings, tasks: int, at_hand: float, why: list[str]) -> int:
+    """Return how many jobs the waiting tasks could fill.
+
+    A job of several nodes that would be less than half full is a waste: its tasks are left to the
+    full jobs, or to the agents at work if those have a slot for each.
+    """
+    jobs, rest = divmod(tasks, settings.job_slots)
+    if settings.nodes == 1 or rest >= settings.job_slots / 2:
+        return math.ceil(tasks / settings.job_slots)
+    if not rest:
+        return jobs
+    filled = f"{math.ceil(rest / settings.slot_count):,} of the {settings.nodes:,} nodes of a job"
+    left = jobs > 0 or rest <= at_hand * settings.job_slots
+    then = "left to other agents" if left else "the others will idle"
+    why.append(f"The last {counted(rest, 'task')} would fill {filled}: {then}.")
+    return jobs + (not left)
+
+
 def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: list[str]) -> int:
     """Return how many jobs would have enough work, and say how long it takes."""
     unknown = work.tasks - work.known
@@ -263,7 +281,7 @@ def _jobs_by_time(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: l
         fewest = max(1, settings.backlog)
         learnt = f"at least {_time(assumed_s)} is assumed" if assumed_s else "a few jobs find out"
         why.append(f"How long {counted(unknown, 'task')} take is not known yet: {learnt}.")
-    return max(fewest, math.ceil(spent_s / (settings.slot_count * _least_work_s(settings))))
+    return max(fewest, math.ceil(spent_s / (settings.job_slots * _least_work_s(settings))))
 
 
 def _least_work_s(settings: PilotSettings) -> float:
@@ -283,9 +301,11 @@ def _at_hand(settings: PilotSettings, work: _Work, fleet: PilotJobs, why: list[s
     if len(useful_s) < len(left_s):
         ending = counted(len(left_s) - len(useful_s), "job")
         why.append(f"{ending} at work will end before another task could.")
-    slots = settings.slot_count
-    others = fleet.slots - slots * (len(fleet.serving) + fleet.settling)
-    return max(0, others) / slots + sum(min(1.0, max(0.0, one) / least_s) for one in useful_s)
+    slots = settings.job_slots
+    there = max(0.0, fleet.slots / slots - fleet.settling)
+    others = max(0.0, there - len(fleet.serving))
+    parts = sum(min(1.0, max(0.0, one) / least_s) for one in useful_s)
+    return min(there, others + parts)  # of a job's agents some may have left
 
 
 def _about_fleet(settings: PilotSettings, fleet: PilotJobs) -> str:
@@ -297,7 +317,8 @@ def _about_fleet(settings: PilotSettings, fleet: PilotJobs) -> str:
     }
     said = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)
     slots = "" if settings.slots is None else f" with {counted(settings.slots, 'slot')}"
-    jobs = f"jobs of {counted(settings.cores, 'core')}{slots}"
+    nodes = "" if settings.nodes == 1 else f"{settings.nodes:,} nodes, each of "
+    jobs = f"jobs of {nodes}{counted(settings.cores, 'core')}{slots}"
     return (
         f"Live {jobs}: {said or 'none'}, of {settings.most:,} "
         f"at most; all agents like these have {counted(fleet.slots, 'slot')}."

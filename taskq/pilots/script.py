@@ -18,11 +18,11 @@ cd {folder} || exit 73
 TASKQ_END_TIME=${{SLURM_JOB_END_TIME:-$(($(date +%s) + {time_limit_s}))}}
 export TASKQ_END_TIME
 """
-# SIGTERM may reach this shell alone. It interrupts the wait; the agent has not ended then.
+# SIGTERM may reach this shell alone. It interrupts the wait; the agents have not ended then.
 _RUN = """\
 {agent} &
 agent=$!
-trap 'kill -TERM "$agent"' TERM INT
+trap '{stop}' TERM INT
 while :; do
     wait "$agent"
     code=$?
@@ -42,16 +42,20 @@ def job_script(
     head: Sequence[str] = (),
     day: str = "",
     index: str = "",
+    launcher: Sequence[str] = (),
+    stop: str = 'kill -TERM "$agent"',
 ) -> str:
     """Return the script of one job, or of several that are the elements of an array.
 
     settings: with folder, token_file and ca as they are where the job runs. path: the campaign to
     serve. names: of the jobs and their agents. program: words that start `taskq`, for a direct
     agent. head: first lines, for the batch system. day: the folder for the job's files, below its
-    own. index: what the shell expands to the index of an element.
+    own. index: what the shell expands to the index of an element. launcher: words that start an
+    agent on each node of the job; without them there is one, here. stop: passes SIGTERM on.
     """
     name = names[0] if len(names) == 1 else f'{shared_name(names[0])}_"{index}"'
-    argv = _agent(settings, path, program)
+    argv = [[*launcher]] if launcher else []
+    argv += _agent(settings, path, program)
     text = _HEAD.format(
         head="".join(f"{line}\n" for line in head),
         folder=shlex.quote(settings.folder),
@@ -61,6 +65,7 @@ def job_script(
         text += settings.setup.rstrip("\n") + "\n"
     return text + _RUN.format(
         agent=" \\\n    ".join([*map(shlex.join, argv), f"--name {name}"]),
+        stop=stop,
         stem=f"{day}/{name}" if day else name,
     )
 

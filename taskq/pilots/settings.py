@@ -32,6 +32,7 @@ MAX_JOBS: Final = 100_000
 #: Slurm's own limit is 1,001 unless a site sets another.
 MAX_ARRAY: Final = 1_000
 MAX_CORES: Final = 4_096
+MAX_NODES: Final = 1_000
 #: The part of its time that an agent keeps to hand back unfinished tasks.
 RESERVE_S: Final = 30.0
 
@@ -105,6 +106,12 @@ class PilotSettings:
         metavar="FOLDER",
     )
     cores: int = _count("cores of a job", 1, high=MAX_CORES)
+    nodes: int = _count(
+        "nodes of a job, each with an agent; cores, slots, memory and GPUs are those of one node",
+        1,
+        high=MAX_NODES,
+        drivers=("slurm",),
+    )
     slots: int | None = _count(
         "slots of a job's agent, which share the job's cores, memory and GPUs; none: one a core",
         None,
@@ -209,8 +216,13 @@ class PilotSettings:
 
     @property
     def slot_count(self) -> int:
-        """How many tasks a job's agent works on at a time."""
+        """How many tasks an agent works on at a time."""
         return self.slots or self.cores
+
+    @property
+    def job_slots(self) -> int:
+        """How many tasks all agents of a job work on at a time."""
+        return self.nodes * self.slot_count
 
     @property
     def all_offers(self) -> tuple[str, ...]:

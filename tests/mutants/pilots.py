@@ -78,6 +78,14 @@ PILOTS: Final = (
         _PLANNER,
     ),
     Mutant(
+        "many-nodes-for-a-few-tasks",
+        "taskq/pilots/planner.py",
+        "    if settings.nodes == 1 or rest >= settings.job_slots / 2:\n",
+        "    if True:\n",
+        "A campaign's last five tasks bring a job of eight nodes, though others could take them.",
+        _PLANNER,
+    ),
+    Mutant(
         "agents-about-to-end-count",
         "taskq/pilots/planner.py",
         "[one for one in left_s if one >= work.longest_usual_s]",

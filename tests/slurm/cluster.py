@@ -1,4 +1,4 @@
-"""A Slurm of one node, of this user, with munge, in a folder of its own: no root, no cgroups."""
+"""A Slurm of two nodes on this machine, with munge, in a folder of its own: no root, no cgroups."""
 
 from __future__ import annotations
 
@@ -17,25 +17,26 @@ from pathlib import Path
 from tests.helpers.batch_commands import run_command
 from tests.helpers.waiting import free_port, wait_until
 
+#: Of each node.
 CORES = 16
+NODES = ("node1", "node2")
 _SBIN = "/usr/sbin:/sbin"
 
 _CONFIGURATION = """\
 ClusterName=taskq
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={controller_port}
-SlurmdPort={node_port}
 SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge/socket
 CryptoType=crypto/munge
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -48,13 +49,13 @@ MpiDefault=none
 ReturnToService=2
 KillWait=15
 MinJobAge=300
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} State=UNKNOWN
+{nodes}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
 
 class SlurmCluster:
-    """Controller, node and munge. environment: by which Slurm's commands find them."""
+    """Controller, nodes and munge. environment: by which Slurm's commands find them."""
 
     def __init__(self) -> None:
         # Short: sockets have a longest path. Not of a test: daemons outlive what they log.
@@ -67,8 +68,9 @@ class SlurmCluster:
         self._daemons: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
-        """Start all, and wait until the node takes jobs."""
-        for name in ("munge", "state", "spool"):
+        """Start all, and wait until the nodes take jobs."""
+        host = socket.gethostname().partition(".")[0]
+        for name in ("munge", "state", *(f"spool-{node}" for node in NODES)):
             (self.folder / name).mkdir(mode=0o700)
         key = self.folder / "munge/key"
         key.touch(mode=0o600)
@@ -76,11 +78,14 @@ class SlurmCluster:
         (self.folder / "slurm.conf").write_text(
             _CONFIGURATION.format(
                 folder=self.folder,
-                host=socket.gethostname().partition(".")[0],
+                host=host,
                 user=pwd.getpwuid(os.getuid()).pw_name,
                 controller_port=free_port(),
-                node_port=free_port(),
-                cores=CORES,
+                nodes="\n".join(
+                    f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={free_port()} "
+                    f"CPUs={CORES} State=UNKNOWN"
+                    for node in NODES
+                ),
             )
         )
         munge = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log"}
@@ -89,8 +94,9 @@ class SlurmCluster:
         self._daemon("munged", "--foreground", "--force", *files)
         wait_until((self.folder / "munge/socket").exists, on_timeout=self.logs)
         self._daemon("slurmctld", "-D")
-        self._daemon("slurmd", "-D")
-        wait_until(lambda: "idle" in self.said("sinfo", "-h"), timeout_s=60, on_timeout=self.logs)
+        for node in NODES:
+            self._daemon("slurmd", "-D", "-N", node)
+        wait_until(self._is_idle, timeout_s=60, on_timeout=self.logs)
 
     def stop(self) -> None:
         """End all jobs, then the daemons, and remove the folder."""
@@ -128,10 +134,13 @@ class SlurmCluster:
         files = [*self.folder.glob("*.log"), *self.folder.glob("*.err")]
         return "\n".join(f"{file.name}: {file.read_text()[-2_000:]}" for file in files)
 
+    def _is_idle(self) -> bool:
+        return self.said("sinfo", "-h", "--Node", "--format=%T").split() == ["idle"] * len(NODES)
+
     def _daemon(self, program: str, *words: str) -> None:
         path = shutil.which(program, path=self.environment["PATH"])
         assert path is not None, f"{program} is not installed: apt-get install slurm-wlm munge"
-        with (self.folder / f"{program}.err").open("wb") as errors:
+        with (self.folder / f"{program}.err").open("ab") as errors:
             self._daemons.append(
                 subprocess.Popen(
                     [path, *words],

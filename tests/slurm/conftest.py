@@ -13,7 +13,7 @@ from tests.slurm.cluster import SlurmCluster
 
 @pytest.fixture(scope="session")
 def slurm_daemons() -> Iterator[SlurmCluster]:
-    """Give a Slurm of one node that all tests here share."""
+    """Give a Slurm of two nodes that all tests here share."""
     cluster = SlurmCluster()
     try:
         cluster.start()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from taskq import Client
 from tests.fixtures.gateways import StartGateway
 from tests.helpers.pilot_site import PilotSite
+from tests.helpers.postgres import Postgres, is_lost
 from tests.slurm.cluster import SlurmCluster
 
 TASKS = 200
@@ -74,19 +77,57 @@ def test_loop_that_is_killed_after_sbatch_finds_its_jobs(
     assert slurm.jobs() == {}
 
 
+def test_agents_of_a_job_of_two_nodes_live_and_die_each_for_itself(
+    site: PilotSite, slurm: SlurmCluster, postgres: Postgres
+) -> None:
+    """One is killed, and the loop; the next one adopts the job, whose end reaches the other."""
+    site.seed(40, task_s=2)
+    site.add("--nodes", 2, "--max-jobs", 1, "--time-limit", "10m")
+    agents = ("pilots", "run", "--interval", "0.5")
+    with site.taskq.process(*agents) as loop:
+        site.wait(lambda: len(site.queue.agents("/c")) == 2)
+        site.wait(lambda: "Live jobs of 2 nodes, each of 2 cores: 1 serving" in _explained(site))
+        loop.kill()
+    job = site.jobs()[1]
+    killed, other = site.queue.agents("/c")
+    assert (killed.agent, other.agent, killed.slots) == (job.name, job.name, 2)
+    site.wait(lambda: site.done() > 8)
+    os.kill(killed.pid, signal.SIGKILL)
+    site.wait(lambda: is_lost(postgres, killed.session_id))
+    with site.taskq.process(*agents) as loop:
+        site.wait(lambda: (site.pilot()["looked_ago_s"] or 9.0) < 1.0)
+        adopted = site.jobs()
+        assert (adopted[1].native_id, adopted[1].status) == (job.native_id, "running")
+        before = site.done()
+        site.wait(lambda: site.done() > before + 4)
+        assert [one.session_id for one in site.queue.agents("/c")] == [other.session_id]
+        assert [*site.jobs()] == [1]
+        slurm.said("scancel", job.native_id)
+        site.wait(lambda: 2 in site.jobs(), 60)
+        loop.terminate()
+        assert loop.wait(20) == 0
+    site.run_to_the_end(40)
+    jobs = site.jobs()
+    assert (jobs[1].why or "").startswith("CANCELLED")
+    left = {one.session_id: one.reason for one in site.queue.left_agents("/c")}
+    assert left[other.session_id] == "it got a signal to stop"
+    lost = postgres.execute("select session_id from taskq.attempt where outcome = 'lost'")
+    assert {row["session_id"] for row in lost} == {killed.session_id}
+    site.assert_nothing_is_lost(40, losses=lost.rowcount)
+
+
 def test_explain_says_that_the_node_is_drained(site: PilotSite, slurm: SlurmCluster) -> None:
     """In Slurm's words."""
-    node = slurm.said("sinfo", "-h", "--format=%n").split()[0]
     site.seed(2)
     site.add("--max-jobs", 1, "--time-limit", "2m")
     loop = site.loop()
-    slurm.said("scontrol", "update", f"nodename={node}", "state=drain", "reason=disk")
+    slurm.said("scontrol", "update", "nodename=ALL", "state=drain", "reason=disk")
     try:
         loop.round()
         site.wait(lambda: loop.round() and "The queue says" in _explained(site))
         site.wait(lambda: loop.round() and "DRAIN" in _explained(site))
     finally:
-        slurm.said("scontrol", "update", f"nodename={node}", "state=resume")
+        slurm.said("scontrol", "update", "nodename=ALL", "state=resume")
     site.remove()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,6 +96,37 @@ def test_agents_that_will_end_before_another_task_do_not_count() -> None:
     assert planned(tasks, old, least_work=2 * HOUR_S).submit == 1
     young = PilotJobs(serving=(HOUR_S,), slots=10)
     assert planned(tasks, young, least_work=2 * HOUR_S).submit == 0
+
+
+@pytest.mark.parametrize(
+    ("tasks", "at_work", "submitted", "words"),
+    [
+        (5, 0, 1, "The last 5 tasks would fill 1 of the 8 nodes of a job: the others will idle."),
+        (5, 4, 1, "The last 5 tasks would fill 1 of the 8 nodes of a job: the others will idle."),
+        (5, 5, 0, "The last 5 tasks would fill 1 of the 8 nodes of a job: left to other agents."),
+        (39, 70, 0, "The last 39 tasks would fill 4 of the 8 nodes of a job: left to other agents"),
+        (40, 70, 1, "1 could be filled"),
+        (199, 0, 2, "The last 39 tasks would fill 4 of the 8 nodes of a job: left to other agents"),
+        (200, 0, 3, "3 could be filled"),
+        (160, 0, 2, "2 could be filled"),
+    ],
+)
+def test_a_job_of_many_nodes_is_not_for_a_few_tasks(
+    tasks: int, at_work: int, submitted: int, words: str
+) -> None:
+    """Unless nobody else could soon run them: eighty slots are no waste for a campaign's end."""
+    fleet = PilotJobs(slots=at_work)
+    made = planned([waiting(tasks, usual_s=HOUR_S)], fleet, nodes=8, backlog=50)
+    assert (made.submit, words in said(made)) == (submitted, True), made.why
+    assert "Live jobs of 8 nodes, each of 10 cores: none, of 100 at most" in said(made)
+
+
+def test_agents_that_have_left_their_job_do_not_count() -> None:
+    """Seven of its eight nodes stand idle, though it runs."""
+    tasks = [waiting(40, usual_s=600.0)]
+    whole = PilotJobs(serving=(HOUR_S,), slots=80)
+    assert planned(tasks, whole, nodes=8).submit == 0
+    assert planned(tasks, replace(whole, slots=10), nodes=8).submit == 1
 
 
 def test_what_is_coming_is_not_submitted_again() -> None:
@@ -215,6 +247,7 @@ def test_after_a_failure_nothing_is_submitted_for_a_while() -> None:
     lately=st.integers(0, 200),
     slots=st.integers(0, 100_000),
     cores=st.integers(1, 4_096),
+    nodes=st.integers(1, 1_000),
 )
 def test_a_plan_keeps_its_limits_whatever_is_the_case(
     claimable: int,
@@ -225,6 +258,7 @@ def test_a_plan_keeps_its_limits_whatever_is_the_case(
     lately: int,
     slots: int,
     cores: int,
+    nodes: int,
 ) -> None:
     """Never more than allowed, never for nothing, never both submitting and cancelling."""
     fleet = PilotJobs(
@@ -234,7 +268,7 @@ def test_a_plan_keeps_its_limits_whatever_is_the_case(
         started_lately=lately,
         slots=slots,
     )
-    made = planned([waiting(claimable, usual_s)], fleet, cores=cores)
+    made = planned([waiting(claimable, usual_s)], fleet, cores=cores, nodes=nodes)
     assert 0 <= made.submit <= max(0, 100 - fleet.live)
     assert made.submit <= claimable
     assert 0 <= made.cancel <= len(queued)

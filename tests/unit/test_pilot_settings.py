@@ -56,6 +56,8 @@ def test_times_have_units() -> None:
         ("slurm", {"partition": "a b"}, "partition"),
         ("slurm", {"partition": "x\n#SBATCH --uid=0"}, "partition"),
         ("slurm", {"options": ['--comment=a" b']}, "without quotes"),
+        ("slurm", {"options": ["--nodes=8"]}, "is set by taskq itself"),
+        ("htcondor", {**GATEWAY, "nodes": 8}, "nodes goes with the driver slurm, not with htcon"),
         ("slurm", {"options": ["--comment=a\n#SBATCH --uid=0"]}, "one line without control"),
         ("slurm", {"options": ["-p", "x"]}, "must read --name=value"),
         ("slurm", {"options": ["--output=/x"]}, "set by taskq itself"),
@@ -162,12 +164,36 @@ def test_slurm_is_asked_for_what_the_settings_say() -> None:
         "#SBATCH --time=2",
         "#SBATCH --no-requeue",
         "#SBATCH --partition=long",
-        "#SBATCH --gpus=a100:2",
+        "#SBATCH --gpus-per-node=a100:2",
         "#SBATCH --nice=5",
         '#SBATCH --comment="free text"',
         "umask 077",
     ]
     assert "--slots 32" in " ".join(agent_of(script("slurm", settings)))
+
+
+def test_a_job_of_many_nodes_starts_an_agent_on_each() -> None:
+    """All have the name of their job; what one of them comes to ends no other."""
+    text = script("slurm", slurm(nodes=8, cores=32, memory="64G", gpus="4"))
+    lines = text.splitlines()
+    asked = [line.removeprefix("#SBATCH --") for line in lines if line.startswith("#SBATCH --n")]
+    assert asked == ["nodes=8", "ntasks=8", "no-requeue", "no-kill"]
+    assert {"#SBATCH --mem=64G", "#SBATCH --gpus-per-node=4"} <= {*lines}
+    words = agent_of(text)
+    assert words[: words.index("/opt/a b/taskq")] == [
+        "srun",
+        "--ntasks-per-node=1",
+        "--cpus-per-task=32",
+        "--label",
+        "--kill-on-bad-exit=0",
+        "--no-kill",
+        "--wait=0",
+    ]
+    assert words[words.index("--slots") + 1] == "32"
+    assert words[-2:] == ["--name", NAME]
+    # srun kills what it has started if it gets SIGTERM itself.
+    assert """trap 'scancel --signal=TERM "$SLURM_JOB_ID"' TERM INT""" in lines
+    assert "srun" not in script("slurm", slurm(cores=32))
 
 
 def test_a_script_hands_signals_to_the_agent_and_writes_down_its_code(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from taskq.pilots.drivers.commands import BatchSystemError
 from taskq.pilots.drivers.folder import BatchDriver
@@ -45,6 +45,10 @@ _REASONS: Final[Mapping[str, EndReason]] = {
     "REVOKED": "cancelled",
     "TIMEOUT": "time",
 }
+#: What srun kills a step for, unless it is asked not to: an agent that fails, a node that is lost.
+_EACH_FOR_ITSELF: Final = ("--kill-on-bad-exit=0", "--no-kill", "--wait=0")
+#: SIGTERM for all agents of a job; srun itself would take it for an order to kill them.
+_STOP_STEPS: Final = 'scancel --signal=TERM "$SLURM_JOB_ID"'
 #: The variables that a job's environment gets from the loop's, apart from those that taskq reads.
 _PASSED: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "USER")
 
@@ -71,6 +75,10 @@ class Slurm(BatchDriver):
         day = self._folder.day
         head = [f"#SBATCH {option}" for option in self._options(names, minutes, day)]
         settings = replace(self._settings, time_limit=minutes * 60)
+        many: dict[str, Any] = {}
+        if settings.nodes > 1:
+            each = ("--ntasks-per-node=1", f"--cpus-per-task={settings.cores}", "--label")
+            many = {"launcher": ("srun", *each, *_EACH_FOR_ITSELF), "stop": _STOP_STEPS}
         return job_script(
             settings,
             path=path,
@@ -79,6 +87,7 @@ class Slurm(BatchDriver):
             head=head,
             day=day,
             index="$SLURM_ARRAY_TASK_ID",
+            **many,
         )
 
     def submit(self, names: Sequence[str], script: str, place: str | None) -> list[SeenJob]:
@@ -141,18 +150,19 @@ class Slurm(BatchDriver):
             f"--job-name={name}",
             *([f"--array=0-{len(names) - 1}"] if array else []),
             f"--output={settings.folder}/{day}/{name}{'_%a' if array else ''}.out",
-            "--nodes=1",
-            "--ntasks=1",
+            f"--nodes={settings.nodes}",
+            f"--ntasks={settings.nodes}",
             f"--cpus-per-task={settings.cores}",
             f"--time={minutes}",
             "--no-requeue",
+            *(["--no-kill"] if settings.nodes > 1 else []),
         ]
         for option, value in (
             ("partition", settings.partition),
             ("account", settings.account),
             ("qos", settings.qos),
             ("mem", settings.memory),
-            ("gpus", settings.gpus),
+            ("gpus-per-node", settings.gpus),
         ):
             if value is not None:
                 options.append(f"--{option}={value}")

@@ -107,6 +107,25 @@ def test_end_of_a_job_ends_the_leases_of_its_agent(
     assert scene.jobs()[0].left_why == f"its batch job has ended: {why}"
 
 
+def test_end_of_a_job_of_many_nodes_ends_the_leases_of_all_its_agents(
+    scene: PilotScene, hire: Hire, postgres: Postgres
+) -> None:
+    """An agent that was lost before its job has ended alone, and by no word of the batch system."""
+    name, first, lost_before = at_work(scene, hire)
+    (task,) = hire("/c", agent=name).claim(1)
+    scene.round()
+    silence(postgres, first.session)
+    assert expire(postgres) == 1
+    scene.round()
+    assert scene.statuses() == ["running"]
+    scene.batch.become("ended", why="NODE_FAIL")
+    scene.batch.known[name] = replace(scene.batch.known[name], reason="node")
+    scene.round()
+    assert expire(postgres) == 1
+    classes = [scene.campaign.attempts(one.key)[0].error_class for one in (lost_before, task)]
+    assert classes == ["agent-lost", "job-node-failed"]
+
+
 @pytest.mark.parametrize("reason", ["memory", "node", "time"])
 def test_what_the_end_of_a_job_lost_is_a_loss_whatever_its_class(
     scene: PilotScene, hire: Hire, postgres: Postgres, reason: EndReason
