@@ -12,7 +12,7 @@ from taskq_agent.protocol import PROTOCOL
 from taskq_agent.release import release
 
 _INTERRUPTED = 130
-_COMPLETED = "the command is through, but "
+_COMPLETED = "the command has ended, but "
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:

@@ -48,7 +48,7 @@ def campaign_file(word: str) -> Dict[str, Any]:
     except OSError as error:
         raise argparse.ArgumentTypeError(f"{word}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"{word}: no campaign file: {error}") from None
+        raise argparse.ArgumentTypeError(f"{word}: not a campaign file: {error}") from None
 
 
 def _toml(data: bytes) -> Dict[str, Any]:

@@ -55,14 +55,14 @@ def decoded(stored: Any) -> Any:
     kind, shape, memory = stored
     dtype = dtype_of(kind)
     if dtype.hasobject:
-        raise ValueError("bytes are no objects")
+        raise ValueError("bytes are not objects")
     data = memoryview(bytes_of(memory))
     if data.readonly or not _takes_any_bytes(dtype):
         data = memoryview(bytearray(data))
     if not all(type(one) is int and one >= 0 for one in shape):
         raise ValueError(f"no shape of an array: {shape!r:.80}")
     if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != data.nbytes:
-        raise ValueError(f"{data.nbytes} bytes are no array of {dtype!r:.80} and {shape!r:.80}")
+        raise ValueError(f"{data.nbytes} bytes are not an array of {dtype!r:.80} and {shape!r:.80}")
     if not data.nbytes:
         return numpy.zeros(shape, dtype)
     array = numpy.frombuffer(data, dtype)
@@ -75,7 +75,7 @@ def of_objects(shape: Any, values: Any) -> Any:
     """Return the array of objects; ValueError if their number does not match the shape."""
     numpy = importlib.import_module("numpy")
     if math.prod(shape) != len(values):
-        raise ValueError(f"{len(values)} objects are no array of {shape!r:.80}")
+        raise ValueError(f"{len(values)} objects are not an array of {shape!r:.80}")
     array = numpy.empty(len(values), object)
     for place, value in enumerate(values):
         array[place] = value

@@ -67,7 +67,7 @@ class InputCache:
         there is no such blob or a damaged one, OSError if the folder or the disk is unusable.
         """
         if not _DIGEST.fullmatch(wanted.digest):
-            raise Refused(f"{wanted.digest!r:.80} is no digest of an input")
+            raise Refused(f"{wanted.digest!r:.80} is not the digest of an input")
         self._prepare()
         path = self._folder / wanted.digest
         while True:
@@ -123,8 +123,10 @@ class InputCache:
         if hashed.hexdigest() != wanted.digest or size > wanted.size:
             os.ftruncate(partial, 0)
             if not begun:  # the queue would send the same again
-                raise Refused(f"the stored file is damaged: it is not {wanted.digest}; add it anew")
-            raise TransportFailed(f"an input came that is not {wanted.digest}; it is fetched anew")
+                raise Refused(
+                    f"the stored file is damaged: it is not {wanted.digest}; add it again"
+                )
+            raise TransportFailed(f"an input came that is not {wanted.digest}; fetching it again")
         os.fsync(partial)
 
     def _make_room(self, wanted: Input) -> None:

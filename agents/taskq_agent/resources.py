@@ -205,7 +205,7 @@ def _ends(environment: Mapping[str, str], begun: float, now: float) -> Iterator[
         if end is not None and end - now < _LONGEST_S:
             yield name, end
         elif end is None and environment.get(name):
-            log.warning("%s is no instant: %.100r", name, environment[name])
+            log.warning("%s is not a time: %.100r", name, environment[name])
     for name in _WALL_TIMES:
         wall_s = _seconds(environment.get(name))
         if wall_s is not None and wall_s < _LONGEST_S:

@@ -92,9 +92,7 @@ def _token(file: Optional[Path]) -> str:
         if mode & (stat.S_IRGRP | stat.S_IROTH):  # batch systems stage files in their own ways
             log.warning("%s can be read by other users: chmod 600", file)
     if not is_sendable(token):
-        raise ValueError(f"{file or TOKEN_VARIABLE}: this is no token")
+        raise ValueError(f"{file or TOKEN_VARIABLE}: this is not a token")
     if token.startswith(_MANAGER_PREFIX):
-        raise ValueError(
-            f"{file or TOKEN_VARIABLE}: this is a manager's token; agents show a site's"
-        )
+        raise ValueError(f"{file or TOKEN_VARIABLE}: this is a manager's token; give a site's")
     return token

@@ -129,7 +129,7 @@ OPTIONS = (
     _node(
         "--name",
         arguments.text,
-        "what people call this agent",
+        "name of this agent, for people",
         default=AgentSettings.name,
         placeholder="NAME",
     ),

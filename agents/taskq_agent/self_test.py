@@ -102,7 +102,7 @@ def _gateways(node: Node) -> None:
                     date = response.getheader("Date")
                     read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=_ANSWER_S)
             except ssl.SSLCertVerificationError as error:
-                hint = "an authority of your own is named by --ca"
+                hint = "name an authority of your own by --ca"
                 unusable.append(f"no certificate can be verified: {address}: {error}; {hint}")
             except (OSError, HTTPException, ValueError) as error:
                 log.debug("self-test: %s: %s", address, error)

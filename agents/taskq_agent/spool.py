@@ -76,7 +76,7 @@ class Spool:
         except OSError as error:
             self._write_failed(error)
         if reports:
-            log.info("%d reports of earlier agents are to be sent", len(reports))
+            log.info("sending %d reports of earlier agents", len(reports))
         return list(reports.values())
 
     def add(self, held: Held, line: bytes) -> None:
@@ -194,4 +194,4 @@ def _reports_in(path: Path, file: BinaryIO) -> Iterator[Tuple[Report, bytes]]:
         try:
             yield parsed(line), line.rstrip(b"\n") + b"\n"
         except ValueError as error:  # noqa: PERF203 - one bad line must not cost the others
-            log.warning("%s, line %d is passed over: %s", path, number, error)
+            log.warning("%s, line %d is skipped: %s", path, number, error)

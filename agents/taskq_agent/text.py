@@ -66,7 +66,7 @@ def size_in_bytes(word: str) -> int:
     found = _SIZE.fullmatch(word.strip())
     size = float(found.group(1)) * _UNITS[found.group(2).upper()] if found else 0
     if not 1 <= size <= MAX_BYTES:
-        raise ValueError(f"{word!r:.80} is no size, as 512M, 4G or 1.5T")
+        raise ValueError(f"{word!r:.80} is not a size, such as 512M, 4G or 1.5T")
     return int(size)
 
 
@@ -81,7 +81,7 @@ def time_s(word: str) -> float:
     """
     found = _TIME.fullmatch(word.strip())
     if found is None:
-        raise ValueError(f"{word!r} is no time, as 90s, 30m, 2h or 7d")
+        raise ValueError(f"{word!r} is not a time, such as 90s, 30m, 2h or 7d")
     return float(found.group(1)) * _UNITS_S[found.group(2)]
 
 

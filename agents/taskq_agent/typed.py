@@ -226,7 +226,9 @@ def _decode_marked(name: str, inner: Any, unpickle: Optional[Unpickle]) -> Any:
             return _PLAIN[name](inner)
     except (TypeError, KeyError, AttributeError, ArithmeticError, MemoryError) as error:
         raise ValueError(f"{name} with {inner!r:.80}: {error}") from None
-    raise ValueError(f"{name!r:.80} is no type of value; is this release older than the other's?")
+    raise ValueError(
+        f"{name!r:.80} is not a type of value; is this release older than the other's?"
+    )
 
 
 def refuse_alike(values: Collection[Any]) -> None:
@@ -260,7 +262,7 @@ def decode_call(
     args, kwargs = decode(payload[_ARGS], unpickle), decode(payload.get("kwargs", {}), unpickle)
     if isinstance(args, list) and isinstance(kwargs, dict):
         return args, kwargs
-    raise ValueError("the payload's args are no list, or its kwargs no object")
+    raise ValueError("the payload's args are not a list, or its kwargs not an object")
 
 
 def encode_result(
@@ -304,7 +306,7 @@ def _complex(parts: List[Any]) -> complex:
 
 def _int(value: Any) -> int:
     if type(value) is not int:
-        raise TypeError(f"{value!r:.80} is no whole number")
+        raise TypeError(f"{value!r:.80} is not a whole number")
     return value
 
 

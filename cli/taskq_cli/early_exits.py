@@ -51,7 +51,7 @@ def resumable() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise Interrupted(
-            "Interrupted; what was done stays, and the same command goes on from there."
+            "Interrupted; what was done stays: repeat the command to continue."
         ) from None
 
 

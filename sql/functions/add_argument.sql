@@ -17,7 +17,7 @@ declare
     v_campaign constant bigint := taskq.campaign_id(p_path);
 begin
     if p_digest !~ '^[0-9a-f]{64}$' or p_size not between 0 and 67108864 then
-        raise exception 'an argument has a digest of 64 hex digits and a size up to 64 MiB'
+        raise exception 'the digest of an argument has 64 digits, 0-9 and a-f, and its size is at most 64 MiB'
             using errcode = 'TQ400';
     end if;
     insert into taskq.argument (campaign_id, digest, size)

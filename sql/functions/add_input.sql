@@ -21,12 +21,12 @@ declare
 begin
     if p_name !~ '^[A-Za-z0-9][A-Za-z0-9._+@=,-]{0,99}$' then
         raise exception
-            'the name of an input has 1 to 100 letters, digits and . _ + @ = , -; % does not fit',
+            'the name of an input must be 1 to 100 letters, digits and . _ + @ = , - and not %',
             quote_literal(p_name)
             using errcode = 'TQ400';
     end if;
     if p_digest !~ '^[0-9a-f]{64}$' or p_size not between 0 and 1073741824 then
-        raise exception 'an input has a digest of 64 hex digits and a size up to 1 GiB'
+        raise exception 'the digest of an input has 64 digits, 0-9 and a-f, and its size is at most 1 GiB'
             using errcode = 'TQ400';
     end if;
     select c.* into v_campaign from taskq.campaign c where c.path = p_path for update;
@@ -37,7 +37,7 @@ begin
         return v_campaign.revision;
     end if;
     if (select count(*) from jsonb_object_keys(v_campaign.inputs - p_name)) >= 100 then
-        raise exception 'campaign % has 100 inputs, the most that it may have', p_path
+        raise exception 'campaign % has 100 inputs, the most allowed: remove one (taskq input rm)', p_path
             using errcode = 'TQ400';
     end if;
     perform taskq.check_bytes(

@@ -1,6 +1,6 @@
 -- campaign_settings(path): the settings of a campaign, in the form that change_campaign() takes.
 --
--- Result: a JSON object; null if there is no such campaign. It is the row without the columns that are no settings,
+-- Result: a JSON object; null if there is no such campaign. It is the row without the columns that are not settings,
 -- so a new setting needs no change here. Index: campaign_path_key.
 -- @roles all
 -- @standby yes

@@ -5,7 +5,7 @@
 -- begun: false leaves out tasks that an agent has; only for given tasks.
 -- moved: how many were cancelled; last: the id to go on after, null when there is no more.
 -- A running attempt ends as cancelled; its agent gets the order at the next heartbeat. Damaged rows do
--- not fail the call: a working task without a session is no attempt, and recorded attempts stay.
+-- not fail the call: a working task without a session is not an attempt, and recorded attempts stay.
 --
 -- Locks: the spans that the tasks are in, see unspan() and move_spans(), then the bundles, then the rows of the tasks, in the order
 -- of task_id; waits for them. For all tasks, first the campaign's lock of seed_begin(): then no seed and no

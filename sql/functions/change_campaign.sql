@@ -4,7 +4,7 @@
 --
 -- inputs: replaces all inputs by these, an object of names with digest and size, see add_input(): a handler and what
 --     it reads change together.
--- Result: the new revision. Error TQ404: no such campaign. Error TQ400: the spec is no object or names an
+-- Result: the new revision. Error TQ404: no such campaign. Error TQ400: the spec is not an object or names an
 --     unknown setting, a tag is not well formed, or its JSON is beyond its limits, see json_fault(): 64 KiB
 --     for the handler, 256 for the parameters. Error TQ403: its handler has agents unpickle something, and
 --     the login (see may_pickle()) or the token (see permit()) does not allow that.
@@ -35,7 +35,7 @@ begin
     end if;
     v_spec := p_spec;
     if jsonb_typeof(v_spec) <> 'object' then
-        raise exception 'a campaign is described by a JSON object, not an %', jsonb_typeof(v_spec)
+        raise exception 'a campaign is described by a JSON object, not by %', jsonb_typeof(v_spec)
             using errcode = 'TQ400';
     end if;
     if v_spec -> 'handler' ? 'archive'
@@ -44,7 +44,7 @@ begin
        and not exists (  -- who changes something else sends the handler as it is
            select from taskq.campaign c where c.path = p_path and c.handler = v_spec -> 'handler')
     then
-        raise exception 'the % may not have agents unpickle functions',
+        raise exception 'the % does not allow functions by value, which agents unpickle',
             case when coalesce(v_token, '') in ('', 'pickler') then 'login ' || session_user
                  else 'token of a ' || v_token end
             using errcode = 'TQ403';

@@ -1,4 +1,4 @@
--- claimable(servings, front): how many tasks could be claimed now, by agents of which scopes.
+-- claimable(servings, front): how many tasks agents could claim now, and agents of which scopes.
 --
 -- servings: the scopes, as a JSON array of {"path", "lifetime_s", "offers", "without"}; see
 --     servable(). without: array of [campaign, revision], or missing: campaigns that are left out as
@@ -95,7 +95,7 @@ begin
              group by r.servings) r;
 exception
     when data_exception then
-        raise exception 'servings are not of the form that claimable() takes: %', sqlerrm
+        raise exception 'the argument is not of the form that claimable() takes: %', sqlerrm
             using errcode = 'TQ400';
 end
 $$;

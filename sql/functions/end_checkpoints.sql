@@ -5,7 +5,7 @@
 -- last_campaign, last_task: the place that it has reached; nulls: the end, so begin at 0, 0.
 --
 -- A task that has a checkpoint and is not final has a row, see save_checkpoint(). Between the look and the
--- deletion only an operator's retry can give it one; then it begins anew.
+-- deletion only an operator's retry can give it one; then it begins again.
 --
 -- Locks: the rows of the checkpoints that go. Index: checkpoint_pkey, task_pkey.
 -- @roles upkeep

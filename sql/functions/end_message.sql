@@ -4,7 +4,7 @@
 -- events: the ids of the events that it had. trouble: why it was not sent; null: it was. host: where from.
 -- A rule rests for 30 s after a message, so that what happens meanwhile is one message; after one that failed it
 -- waits twice as long as the last time, from 30 s to an hour. With the twelfth failure, five hours later, its
--- events are given up; the rule goes on with what comes then. The rule's last 100 events that have ended stay.
+-- events are given up; the rule continues with later ones. The rule's last 100 events that have ended stay.
 -- Result: whether this was the last try: the events were given up.
 --
 -- Idempotent. A caller that has lost the message to another sender may report that it was sent, not that it

@@ -84,7 +84,7 @@ begin
          where t.token_id = v_token.token_id
            and t.uses < t.max_uses;
         if not found then
-            raise exception 'the token % is used up: it is for % sessions', v_token.name,
+            raise exception 'the token % is used up: it is for % sessions; ask for another', v_token.name,
                     v_token.max_uses
                 using errcode = 'TQ403';
         end if;

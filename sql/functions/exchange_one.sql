@@ -9,7 +9,7 @@
 -- many run; the span of the connection's position hint, or the first one if the hint has expired, has tasks left and
 -- is not locked, and no task with a row comes before them, see usual_position().
 --
--- An accepted report spares what a claim otherwise reads. A session that ended gave its tasks back, so this one has
+-- After an accepted report the claim need not read the session. A session that ended gave its tasks back, so this one has
 -- not; if it ends meanwhile, expire() finds what it has got. A repeated exchange finds its attempt ended, so this is
 -- no repetition, and its lease id is new: draw one for each exchange.
 --

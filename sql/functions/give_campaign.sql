@@ -3,7 +3,7 @@
 -- Result: how many campaigns had another owner, or none. Error TQ404: no such campaign. Error TQ400: a name has
 --     1 to 100 characters.
 --
--- No quota refuses this: what there is stays, as if the new owner had made it.
+-- No quota refuses this: existing tasks and files stay, as if the new owner had made them.
 --
 -- Locks: one against set_quota() for the new owner, shared; the campaigns that change.
 -- Index: campaign_path_key, quota_pkey.

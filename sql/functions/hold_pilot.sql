@@ -1,4 +1,4 @@
--- hold_pilot(pilot, holder, term_s, host): lets one loop act for a pilot: the caller, if it acts already or
+-- hold_pilot(pilot, holder, term_s, host): lets one loop act for a pilot: the caller, if it acts already, or if
 -- no other loop does.
 --
 -- holder: drawn by the calling process. term_s: seconds for which it acts from now on, an hour at most; 0: it

@@ -1,5 +1,5 @@
 -- latest_failure(path, host, class, most): the latest failure of a class on a host, among the `most` failures
--- of that class in a campaign whose tasks were seeded last; no row: none of these was there.
+-- of that class in a campaign whose tasks were seeded last; no row: none of these is of that class on that host.
 --
 -- error: its message; line: the last line of its output. Error TQ404: no such campaign.
 --

@@ -1,12 +1,12 @@
 -- lease_ahead(epoch, campaign, most, before): claims waiting tasks for the pool: they work for session 0,
--- which is nobody's; the agent that pops their entry from a Redis list holds the lease. Called by the
+-- which no agent has; the agent that pops their entry from a Redis list holds the lease. Called by the
 -- refiller, which pushes the entries.
 --
 -- epoch: it acts only if this is the current one. most: tasks, 0 to 1000; fewer if payloads are large:
 --     together at most 4 MiB. before: null: the next ones in order; a rank: only tasks of a smaller rank
 --     (rank is -priority).
 -- entries: in order; null: nothing was leased, because nothing waits, the campaign is not for the front, or
---     the epoch is over. rank: the largest of theirs. A task whose entry would be longer than 1 MiB, which a
+--     the epoch is over. rank: the largest rank of theirs. A task whose entry would be longer than 1 MiB, which a
 --     popping gateway would drop, is left waiting for claims in PostgreSQL; so is one that has failed and may
 --     not go to every host, see pick_again().
 -- Error TQ400: most is out of range.

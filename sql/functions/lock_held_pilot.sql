@@ -17,7 +17,7 @@ begin
        and taskq.token_covers(p.path)
        for update;
     if not found then
-        raise exception 'another loop acts for this pilot now' using errcode = 'TQ409';
+        raise exception 'another loop acts for this pilot now: look at `taskq pilot show`' using errcode = 'TQ409';
     end if;
     return v_status;
 end

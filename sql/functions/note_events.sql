@@ -16,7 +16,7 @@
 --   disk       of any campaign: a disk that the caller watches is nearly full; at once.
 -- disks: the disks, as [{"disk": "host:/folder", "free": bytes, "size": bytes}], 20 at most.
 -- troubles: of the caller's last look, as [{"path", "event", "subject", "figures"}], 2,000 at most; null: it has
--- not looked, and what held holds on.
+-- not looked, and conditions that held still hold.
 -- A condition becomes one event when it has held for as long as its rule says. It can become another after
 -- it has ended; no-agents, failing, slow, disk and trouble only after ten minutes without it. Conditions that hold
 -- when a rule is made count too.

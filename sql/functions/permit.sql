@@ -2,7 +2,7 @@
 -- of the transaction does.
 --
 -- hash: the SHA-256 of the token. kind: the least kind of token that may. paths, campaigns: the campaigns
---     concerned, by paths and by ids. quiet: whether another's campaign is no error. timeout_s: the time
+--     concerned, by paths and by ids. quiet: whether a campaign outside the token is not an error. timeout_s: the time
 --     limit of each following statement, in seconds.
 -- Result: kind: that of the token; within: whether it is for all of these campaigns.
 -- Error TQ401: the token is unknown, expired or revoked, or a site's. Error TQ403: it is of a lesser kind, or
@@ -29,7 +29,8 @@ begin
        and t.revoked_at is null
        and t.expires_at > clock_timestamp();
     if not found then
-        raise exception 'this token is unknown, has expired or was revoked' using errcode = 'TQ401';
+        raise exception 'the token is not valid: unknown, expired or revoked; ask for another'
+            using errcode = 'TQ401';
     end if;
     if v_token.kind < p_kind::taskq.token_kind then
         raise exception 'this needs a %''s token, and this is a %''s', p_kind, v_token.kind

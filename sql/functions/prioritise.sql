@@ -10,7 +10,7 @@
 -- pick().
 --
 -- Locks: the spans that tasks leave, see unspan(); then the rows of the tasks, in the order of task_id; waits for
--- them. Index: span_pkey, spec_pkey, task_pkey. Planned anew each time, see
+-- them. Index: span_pkey, spec_pkey, task_pkey. Planned at each call, see
 -- cancel().
 -- @roles manager operator
 -- @gateway manager

@@ -22,7 +22,8 @@ begin
        or exists (select from taskq.span s where s.campaign_id = v_id)
        or exists (select from taskq.bundle b where b.campaign_id = v_id)
     then
-        raise exception 'campaign % is not empty', p_path using errcode = 'TQ409';
+        raise exception 'campaign % is not empty: remove its tasks and the campaigns below it first', p_path
+            using errcode = 'TQ409';
     end if;
     delete from taskq.delta d where d.campaign_id = v_id;
     delete from taskq.counter c where c.campaign_id = v_id;

@@ -25,7 +25,8 @@ declare
     v_upto bigint;
 begin
     if taskq.status_after(p_campaign, 'waiting') <> 'cancelled' then
-        raise exception 'campaign % is not cancelled', p_campaign using errcode = 'TQ409';
+        raise exception 'campaign % is not cancelled: cancel it before its tasks are removed', p_campaign
+            using errcode = 'TQ409';
     end if;
     -- The keeper removes them.
     update taskq.result_index i

@@ -9,7 +9,7 @@
 --
 -- Locks: the campaign's lock of seed_begin(), see cancel(); spans of cancelled tasks, see unspan() and
 -- move_spans(); the rows of the tasks, in the order of task_id; waits for them. Index: task_failed or task_pkey,
--- span_pkey, spec_pkey; those of stand(). Planned anew each time, see cancel().
+-- span_pkey, spec_pkey; those of stand(). Planned at each call, see cancel().
 -- @roles manager operator
 -- @gateway manager, wakes
 -- @repeat once

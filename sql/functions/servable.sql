@@ -6,7 +6,7 @@
 -- desire: see below. revision: the campaign's. Result: campaigns that are open with all above them, have a
 --     handler and waiting tasks, and run fewer tasks than they may. Error TQ404: no such campaign.
 --
--- The order is drawn anew by each call, so that weights divide the *running* tasks:
+-- Each call draws the order again, so that weights divide the *running* tasks:
 --
 -- Let W be the tasks running in these campaigns. With one more, campaign i is entitled to its share
 -- of W + 1, w_i / sum(w) * (W + 1), and desires what it lacks of that. The order is a weighted

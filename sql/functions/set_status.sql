@@ -4,7 +4,7 @@
 --
 -- Result: whether that changed anything. Cancelling moves no task: call cancel() for each campaign
 -- of the subtree until it returns null. For a campaign that is opened again, pulse() and pause_refused()
--- start anew.
+-- start again.
 -- Error TQ404: no such campaign. Error TQ409: a cancelled campaign cannot be paused.
 --
 -- Locks: the campaign's row, that of its pulse, those of its refusals.
@@ -29,7 +29,7 @@ begin
     if v_id is null and p_status = 'paused' and exists (
         select from taskq.campaign c where c.path = p_path and c.status = 'cancelled')
     then
-        raise exception 'campaign % is cancelled and hands out nothing', p_path
+        raise exception 'campaign % is cancelled and cannot be paused: it hands out nothing', p_path
             using errcode = 'TQ409';
     end if;
     if p_status = 'open' and v_id is not null then

@@ -3,7 +3,7 @@
 --
 -- after, limit, moved, last: see cancel(); moved: how many come due earlier now. Error TQ404: no such campaign.
 --
--- Locks: the rows of the tasks, in the order of task_id; waits for them. Index: task_pkey. Planned anew each time, see
+-- Locks: the rows of the tasks, in the order of task_id; waits for them. Index: task_pkey. Planned at each call, see
 -- cancel().
 -- @roles submitter
 -- @gateway submitter

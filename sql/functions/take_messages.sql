@@ -3,7 +3,7 @@
 --
 -- holder: drawn by the calling process. host: where it runs, for people. reaches: what it can do, of mail,
 --     webhook, webhook:NAME, command:NAME; 200 at most. most: messages, 100 at most.
--- Result: a row for each rule that has events, with its oldest 100: what is sent as one message. It is the
+-- Result: a row for each rule that has events, with its oldest 100: they go out as one message. It is the
 -- caller's for a minute; then a message without its end_message() goes to the next sender that asks. So each
 -- event is sent at least once, and under one id. attempts: how many have failed before.
 --

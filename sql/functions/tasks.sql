@@ -6,8 +6,8 @@
 --
 -- It shows no lease. Index: the one of the place that holds tasks of the status, see
 -- migrations/0002_tasks.sql: task_failed for the failed, task_pkey, bundle_task, span_pkey, attempt_pkey; of
--- all, spec_pkey; progress_pkey. Of the status that others than the failed with a row have, all rows of the
--- campaign are gone through.
+-- all, spec_pkey; progress_pkey. For another status that tasks with rows have, it goes through all rows of the
+-- campaign.
 --
 -- One plan, whatever statistics say, which do not know of a campaign seeded since they were made: the
 -- page is cut first, and what belongs to each task is found by key, see spec_of().

@@ -2,7 +2,7 @@
 -- only if a server that was replaced comes back in its successor's place, with what was done there undone.
 -- 0: unknown, since the server hides it. Error 55000 on a standby.
 --
--- It is that of wal_timeline(); if the server's own began anew, such as with pg_upgrade, the earlier ones are
+-- It is that of wal_timeline(); if the server's own began again, such as with pg_upgrade, the earlier ones are
 -- added: agents that lived through it would take a lower number for a server that is gone. `serving` may be
 -- older than the server; the number allows for that before note_serving() has run, and is the same
 -- afterwards. If the server stops showing its timeline, the number stays.

@@ -2,8 +2,8 @@
 --
 -- attempts: how many of those looked at were done or failed. mean_s: seconds; null: none was.
 --
--- Attempts that end first are the short ones. So what still runs counts too, and what was cut off, by a lost agent
--- or the end of its job: it lasts longer than it has lasted so far. mean_s is the area below the estimate of
+-- Attempts that end first are the short ones. So running attempts count too, and those that were cut off by a lost agent
+-- or the end of a job: each would last longer than it has so far. mean_s is the area below the estimate of
 -- Kaplan and Meier (J. Am. Stat. Assoc. 53, 1958), up to the longest time seen. It is right as soon as agents have
 -- worked for longer than the longest attempt takes, and too small before, never too large.
 --

@@ -51,10 +51,10 @@ def connect(
         database = Database(found).open()
     elif "TASKQ_TASK" in os.environ:
         raise UsageError(
-            "connect() within a task has no address: an agent keeps that of its queue, and its "
-            "token, from what it runs, and a server of this node's own would be another queue. "
-            "Return what is to be computed next, and submit it where the results are read; or give "
-            "connect() an address, and a token in a file that the task may read"
+            "connect() needs an address within a task: agents hide the address of their queue, and "
+            "their token, from the code that they run. Return what to compute next, and submit it "
+            "where the results are read; or give connect() an address, and a token in a file that "
+            "the task can read"
         )
     else:
         info = embedded.Server().up()
@@ -97,7 +97,7 @@ def connect_to_read(
     """
     found = queue_address(address)
     if is_gateway(found):
-        raise UsageError("a standby goes with the address of PostgreSQL, not of a gateway")
+        raise UsageError("a standby needs the address of PostgreSQL, not that of a gateway")
     if found is None:
         primary = Database(embedded.Server().up().dsn, server=EMBEDDED)
     else:

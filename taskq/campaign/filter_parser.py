@@ -57,7 +57,7 @@ def tokens(text: str) -> list[Lexeme]:
         raise InvalidFilter(f"a filter has at most {MAX_CHARS:,} characters", text, MAX_CHARS)
     if not is_unicode(text) or "\0" in text:
         bad = next(n for n, c in enumerate(text) if c == "\0" or not is_unicode(c))
-        raise InvalidFilter("this is no text", text, bad)
+        raise InvalidFilter("this is not a valid text", text, bad)
     found, column = [], 0
     while column < len(text):
         match = _TOKEN.match(text, column)
@@ -93,8 +93,8 @@ def _unreadable(character: str) -> str:
     if character == "!":
         return "write not instead of !"
     if character.isdecimal() or character in "+-":
-        return "this is no number; text is quoted"
-    return "this has no meaning here; text is quoted"
+        return "this is not a number; put text in quotes"
+    return "this has no meaning here; put text in quotes"
 
 
 Value: TypeAlias = str | int | Decimal | bool | None
@@ -321,15 +321,15 @@ def _misfit(kind: str, field: tuple[str, ...], operator: str, value: Value) -> s
     if operator == "~" and (not isinstance(value, str) or not value or kind in {"number", "state"}):
         return "~ looks for a piece of text in a field of text"
     if value is None:
-        return None if operator in {"=", "!="} else "null goes with = and != only"
+        return None if operator in {"=", "!="} else "null can be compared only by = and !="
     if isinstance(value, bool) and operator in _ORDERING:
-        return "true and false go with =, != and in"
+        return "true and false can be compared only by =, != and in"
     if kind == "state":
         if value not in STATUSES:
             return f"a status is one of {', '.join(STATUSES)}"
         return "states have no order" if operator in _ORDERING else None
     if kind == "text" and not isinstance(value, str):
-        return f"{field[0]} is text, which is quoted"
+        return f"{field[0]} is text: put its value in quotes"
     if kind == "number" and not isinstance(value, Decimal):
         return f"{field[0]} is a number"
     return None

@@ -28,7 +28,9 @@ from taskq_agent.text import is_unicode
 def add_input(subtree: Subtree, path: Path, name: str | None, blobs: BlobStore | None) -> Input:
     """Store a file, and give it to the tasks of a campaign."""
     if name is None and not is_unicode(path.name):
-        raise UsageError(f"{path.name!r} is not UTF-8: name it (--name), so that tasks can")
+        raise UsageError(
+            f"{path.name!r} is not UTF-8: give it another name (--name) for tasks to use"
+        )
     digest, size = (open_blobs(subtree.database) if blobs is None else blobs).put(path)
     name = path.name if name is None else name
     subtree.database.value("add_input", path=subtree.path, name=name, digest=digest, size=size)

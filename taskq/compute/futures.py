@@ -282,7 +282,7 @@ class Watcher:
             if self._database.is_closed:
                 self._give_up(watched, error)  # by the caller, who wants no more of it
                 return False
-            log.warning("results must wait: %s", error)
+            log.warning("results cannot be fetched now, trying again: %s", error)
             time.sleep(AWAY_S)
         except Exception as error:  # noqa: BLE001  # waiting threads must get it
             self._give_up(watched, error)

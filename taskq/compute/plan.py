@@ -143,7 +143,10 @@ class FunctionPlan:
             raise FunctionChanged(self._explanation(differs, own.done, own.total), differs)
         if differs and self._on_change == "restart" and own.total:
             if own.children:
-                raise Conflict(f"{self._path} has campaigns below it, which would go as well")
+                raise Conflict(
+                    f"{self._path} has campaigns below it, which would be removed too: take "
+                    "another name"
+                )
             campaign.remove()
             return self._create()
         if differs:
@@ -194,8 +197,8 @@ class FunctionPlan:
             if not by_value:
                 raise Forbidden(f"{error}: {how}") from error
             raise Forbidden(
-                f"{error}, and {self._function.name} is of no module that agents could import: put "
-                f"it into one, or {how}"
+                f"{error}, and {self._function.name} is not in a module that agents can import: "
+                f"move it into one, or {how}"
             ) from error
 
     def _described(self, seal: str | None) -> tuple[CampaignSpec, dict[str, Input]]:

@@ -58,7 +58,8 @@ def display(path: str, wanted: bool | None) -> Iterator[Show]:
     except KeyboardInterrupt:
         shown.end()
         sys.stderr.write(
-            f"Interrupted; the tasks of {path} go on: ask again for what comes, or cancel() them.\n"
+            f"Interrupted; the tasks of {path} continue: call again for their results, or "
+            "cancel() them.\n"
         )
         raise
     finally:

@@ -69,7 +69,10 @@ class ResultReader:
 
         def unpickle(parts: list[Any]) -> Any:
             if not self._by_value:
-                raise ResultNotTrusted("a pickled result of a function called by name")
+                raise ResultNotTrusted(
+                    "a result is pickled, but agents never pickle results of functions that are "
+                    "called by name: it is not read"
+                )
             return self._unpickled(parts, steps)
 
         try:
@@ -172,16 +175,16 @@ class ResultReader:
         full = f"{module}.{name}"
         package = module.partition(".")[0]
         if self._in_trusted(module):
-            remedy = "which is no class of that package, and no function that makes values again"
+            remedy = "which is neither a class of that package nor a function that restores values"
         elif package in _NEVER_WHOLE:
             remedy = (
-                "which is of no class that is plain data: if your function returns such objects, "
-                "name the class itself in trust="
+                "which is not plain data: if your function returns such objects, name the class "
+                "itself in trust="
             )
         else:
             remedy = (
-                "and what agents send may be anything: if you trust those that serve this campaign "
-                f'to make whatever {package} has, say trust=["{package}"]'
+                "and agents can send anything: if you trust the agents of this campaign with all "
+                f'classes of {package}, use trust=["{package}"]'
             )
         return ResultNotTrusted(f"a result needs {full}, {remedy}", full)
 
@@ -189,8 +192,8 @@ class ResultReader:
         name = getattr(kind, "__qualname__", type(kind).__qualname__)
         about = f" ({why})" if why is not None else ""
         return ResultNotTrusted(
-            f"a {name} is not made of data alone{about}: if you trust those that serve this "
-            f"campaign to call it as they like, say trust=[{name}]",
+            f"a {name} is not made of data alone{about}: if you trust the agents of this campaign "
+            f"to call it with any arguments, use trust=[{name}]",
             f"{getattr(kind, '__module__', '')}.{name}",
         )
 
@@ -203,8 +206,8 @@ def _writable(buffer: Any) -> memoryview:
 def _package(name: str) -> str:
     if name.partition(".")[0] in _NEVER_WHOLE:
         raise UsageError(
-            f"trust=[{name!r}]: modules of Python itself and of taskq are not trusted whole, since "
-            "they start programs and write files: name classes of them"
+            f"trust=[{name!r}]: whole modules of Python and of taskq cannot be trusted, since they "
+            "start programs and write files: name classes in them"
         )
     return name
 

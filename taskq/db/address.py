@@ -137,7 +137,7 @@ def _refused_value(what: str, error: psycopg.Error) -> ValueRefused | Unavailabl
     if error.diag.constraint_name not in _DRAWN_IDS:
         return ValueRefused(f"{what} refuses a value: {text}")
     return Unavailable(
-        f"{what} draws ids that are taken, as in a new copy by logical replication: {text}; "
+        f"{what} draws ids that are taken, such as in a new copy by logical replication: {text}; "
         "a keeper repairs that within a minute, `taskq recover` at once"
     )
 

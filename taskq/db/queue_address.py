@@ -38,7 +38,7 @@ def check_gateway(url: str, name: str) -> None:
     if is_gateway(url):
         return
     if url.startswith(("postgres://", "postgresql://")):  # with a password perhaps
-        raise UsageError(f"{name} is for a gateway; PostgreSQL's address goes with --dsn")
+        raise UsageError(f"{name} is for a gateway; give PostgreSQL's address by --dsn")
     raise UsageError(
         f"{name} is a gateway's address, such as https://gw.example.org, not {url!r:.100}; "
         "http:// is for one on this machine"
@@ -67,9 +67,9 @@ def manager_token(file: str | Path | None = None) -> str:
                 "TASKQ_TOKEN_FILE"
             )
     if not is_sendable(token):
-        raise UsageError(f"{where}: this is no token")
+        raise UsageError(f"{where}: this is not a token")
     if token.startswith(_OF_AGENTS):
-        raise UsageError(f"{where}: this is a token of agents; this needs a manager's")
+        raise UsageError(f"{where}: this is a token of agents; give a manager's")
     return token
 
 

@@ -52,7 +52,9 @@ class EncodedText(bytes):
 class _EncodedTextDumper(Dumper):
     def dump(self, obj: EncodedText) -> Buffer:
         if obj.find(0) >= 0:
-            raise psycopg.DataError("text for PostgreSQL has no NUL")  # or it would end there
+            raise psycopg.DataError(
+                "text for PostgreSQL must not contain NUL"
+            )  # or it would end there
         return obj
 
 

@@ -106,12 +106,14 @@ class Tokens:
             raise UsageError("a token is for at least one campaign; / stands for all")
         if kind != "site" and (max_uses is not None or networks or at_site is not None):
             raise UsageError(
-                "a manager's token opens no sessions: it has neither uses, networks nor a site"
+                "a manager's token cannot have uses, networks or a site: it opens no sessions"
             )
         if at_site is not None:
             check_text("the site", at_site)
             if not 1 <= len(at_site) <= MAX_SITE_CHARS or not at_site.isprintable():
-                raise UsageError(f"{at_site!r:.120} is no site's name; use up to 200 characters")
+                raise UsageError(
+                    f"{at_site!r:.120} cannot be the name of a site; use up to 200 characters"
+                )
         prefix = _SITE_PREFIX if kind == "site" else _MANAGER_PREFIX
         text = prefix + _encoded(secrets.token_bytes(_BYTES))
         token_id = self._database.value(

@@ -211,8 +211,8 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
         more = hosts[_MOST_SHOWN:]
         yield Reason(
             "failing-host",
-            f"Clearly more than elsewhere also fails on {counted(len(more), 'other host')}: "
-            f"{some([one.name for one in more])}.",
+            f"{counted(len(more), 'other host')} also {verb(len(more), 'fails', 'fail')} clearly "
+            f"more than elsewhere: {some([one.name for one in more])}.",
             blocks=False,
             lost=sum(one.bad for one in more),
             commands=[command("host", "list", path)],

@@ -65,7 +65,7 @@ class Fleet:
         elif until is not None:
             if until.tzinfo is None:
                 raise UsageError(
-                    "the end of a ban needs a time zone, as datetime.now(timezone.utc)"
+                    "the end of a ban needs a time zone, such as datetime.now(timezone.utc)"
                 )
             lifetime_s = (until - datetime.now(until.tzinfo)).total_seconds()
         if lifetime_s is not None and lifetime_s < 1:

@@ -108,7 +108,7 @@ class Ticker:
                     self.trouble = ""
                 except TaskqError as error:
                     self.trouble = str(error)
-                    log.warning("live counts must wait: %s", error)
+                    log.warning("live counts cannot be read now, trying again: %s", error)
                 except Exception as error:
                     self.trouble = repr(error)
                     log.exception("live counts could not be read")

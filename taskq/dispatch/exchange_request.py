@@ -76,7 +76,7 @@ def exchange_request(request: Request, scope: Scope) -> ExchangeRequest:
     if not 0 <= request.want <= protocol.MAX_CLAIM:
         raise Refused(f"a claim for {request.want} tasks; 0 to {protocol.MAX_CLAIM} are allowed")
     if request.want and not _LEASE.fullmatch(request.lease):
-        raise Refused(f"{request.lease!r:.80} is no lease id; `LeaseIds` draws them")
+        raise Refused(f"{request.lease!r:.80} is not a lease id; `LeaseIds` draws them")
     if len(scope.without) > protocol.MAX_WITHOUT:
         raise Refused(f"a claim leaves out {protocol.MAX_WITHOUT} campaigns at most")
     if scope.lifetime_s is not None and not math.isfinite(scope.lifetime_s):

@@ -74,10 +74,12 @@ def encoded(heartbeat: Heartbeat) -> str:
     )
     for number in numbers:
         if type(number) is not int or not 0 <= number <= _MOST_BIGINT:
-            raise Refused(f"{number!r:.80} is no number of a session, campaign, task or timeline")
+            raise Refused(
+                f"{number!r:.80} is not the number of a session, campaign, task or timeline"
+            )
     for number in itertools.chain(*((one.done, one.failed) for one in heartbeat.tally)):
         if type(number) is not int or not 0 <= number <= _MOST_INTEGER:
-            raise Refused(f"{number!r:.80} is no number of attempts")
+            raise Refused(f"{number!r:.80} is not a number of attempts")
     if len(heartbeat.held) + len(heartbeat.pending) > MOST_NAMED:
         raise Refused(f"a heartbeat names {MOST_NAMED} attempts and claims at most")
     _check_leases(held.lease for held in heartbeat.held)
@@ -114,7 +116,7 @@ def members(session: int, heartbeat: Any) -> dict[str, Any]:
 def _check_leases(leases: Iterable[str]) -> None:
     for lease in leases:
         if not _LEASE.fullmatch(lease):
-            raise Refused(f"{lease!r:.80} is no lease id; `LeaseIds` draws them")
+            raise Refused(f"{lease!r:.80} is not a lease id; `LeaseIds` draws them")
 
 
 log = logging.getLogger(__name__)
@@ -349,7 +351,7 @@ def encoded_updates(heartbeat: Heartbeat) -> str:
 def _update(update: Update, session: int) -> str:
     for number in (update.campaign, update.task, update.written):
         if type(number) is not int or not 0 <= number <= _MOST_BIGINT:
-            raise Refused(f"{number!r:.80} is no number of a campaign, a task or bytes")
+            raise Refused(f"{number!r:.80} is not the number of a campaign or task, or of bytes")
     _check_leases([update.lease])
     note = clean(update.note)[:MAX_NOTE_CHARS]
     members = {**vars(update), "session": session, "note": note or None}

@@ -186,7 +186,7 @@ class LongPoll(Closing):
             await self._poll()
         except Exception as error:  # noqa: BLE001 - whatever it is, polling goes on
             if not self._failures:
-                log.warning("cannot look for tasks to claim, trying on: %r", error)
+                log.warning("cannot look for tasks to claim, trying again: %r", error)
             self._failures = min(self._failures + 1, 10)
         else:
             if self._failures:

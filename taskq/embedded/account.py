@@ -169,8 +169,8 @@ def _unprivileged_entry() -> pwd.struct_passwd:
         raise ServerUnsuitable(
             f"PostgreSQL refuses to run as root, and there is no user {UNPRIVILEGED!r}: make one "
             "for it (`useradd --system taskq`, or `adduser -S taskq`) and `export "
-            f"TASKQ_RUN_AS=taskq`. In a container of yours alone, `export TASKQ_RUN_AS={SHARED}` "
-            f"does too; elsewhere other programs of {SHARED}'s could read and change the data"
+            f"TASKQ_RUN_AS=taskq`. In a container of your own, `export TASKQ_RUN_AS={SHARED}` "
+            f"works too; elsewhere other programs of user {SHARED} could read and change the data"
         ) from None
 
 

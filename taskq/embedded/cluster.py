@@ -114,7 +114,9 @@ def _creation_error(home: Path, output: str) -> TaskqError:
         if "No space left" in output or "quota exceeded" in output
         else "set TASKQ_HOME to another directory, or name a server with --dsn"
     )
-    return Unavailable(f"no data directory could be made in {home}: {advice}. It said:\n  {said}")
+    return Unavailable(
+        f"no data directory could be made in {home}: {advice}. initdb said:\n  {said}"
+    )
 
 
 def _sync_directory(path: Path) -> None:

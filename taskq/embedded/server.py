@@ -193,8 +193,9 @@ class Server:
             notes.append(f"PostgreSQL refuses to run as root, so it runs as user {run_as!r}.")
         if run_as == SHARED:
             notes.append(
-                f"Other programs of {SHARED}'s can read and change the data: on a machine of "
-                "several users, name one of its own in TASKQ_RUN_AS, and another TASKQ_HOME."
+                f"Other programs of user {SHARED} can read and change the data: on a machine of "
+                "several users, make a user for taskq, and set TASKQ_RUN_AS to it and TASKQ_HOME "
+                "to another directory."
             )
         if running.tcp_port is not None:
             notes.append(

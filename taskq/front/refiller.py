@@ -215,7 +215,11 @@ class Refiller:
         if trouble != self._trouble:
             self._trouble = trouble
             known = isinstance(error, TaskqError)
-            log.warning("refilling must wait: %s", error, exc_info=None if known else error)
+            log.warning(
+                "refilling cannot be done now, trying again: %s",
+                error,
+                exc_info=None if known else error,
+            )
         if isinstance(error, FrontDown) and self._acting:
             with suppress(Exception):  # otherwise the term ends on its own
                 await self._keep("[]")

@@ -108,7 +108,7 @@ class StateCache:
             except (TaskqError, asyncio.TimeoutError) as error:
                 if not self._failing:
                     why = str(error) or "no answer in time"
-                    log.warning("cannot refresh the state of the front, trying on: %s", why)
+                    log.warning("cannot refresh the state of the front, trying again: %s", why)
                 self._failing = True
             except Exception:
                 log.exception("refreshing the state of the front failed")

@@ -166,7 +166,9 @@ class TokenCache:
     async def _looked_up(self, tokens: list[str]) -> dict[str, Identity | Exception]:
         by_hash = {hashed(token): token for token in tokens}
         found: dict[str, Identity | Exception] = {
-            token: Unauthorized("this token is unknown, has expired or was revoked")
+            token: Unauthorized(
+                "the token is not valid: unknown, expired or revoked; ask for another"
+            )
             for token in tokens
         }
         for row in await self._statements.rows("identify", hashes=list(by_hash)):

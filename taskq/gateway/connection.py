@@ -126,7 +126,9 @@ class ClientConnection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self.refuse(self._refusal or ErrorAnswer(400, "malformed", "this is no HTTP request"))
+            self.refuse(
+                self._refusal or ErrorAnswer(400, "malformed", "this is not an HTTP request")
+            )
             return
         if self._in_request and self._begun + was_in_request == 1:
             self._count_frame(len(data), body_bytes)
@@ -144,9 +146,7 @@ class ClientConnection(HttpToolsProtocol):
         if not self._begun:
             self._frame_bytes += size - (self._body_bytes - body_before)
             if self._frame_bytes > MAX_HEAD_BYTES + 8 * self._body_bytes:
-                self.refuse(
-                    ErrorAnswer(431, "malformed", "chunks with more around them than in them")
-                )
+                self.refuse(ErrorAnswer(431, "malformed", "chunks with more framing than content"))
 
     def on_message_begin(self) -> None:
         """Begin to read a request, without uvicorn's own preparations."""
@@ -188,7 +188,7 @@ class ClientConnection(HttpToolsProtocol):
         """Begin to serve a request."""
         self.end_head()
         if self.parser.should_upgrade():
-            self._break_off(400, "no other protocol is spoken here; leave Upgrade out")
+            self._break_off(400, "only HTTP is spoken here; leave Upgrade out")
         if len(self.pipeline) >= MOST_AHEAD:
             text = f"more than {MOST_AHEAD} requests ahead of their answers; ask again"
             self._refusal = ErrorAnswer(429, "busy", text)

@@ -13,9 +13,7 @@ from taskq.model.errors import SessionEnded
 from taskq_agent.errors import AnswerUnreadable, Refused, SessionLost, TransportFailed
 
 _NOT_NOW: Final = 503
-_UPGRADED: Final = (
-    "the queue was upgraded; this gateway serves again when it is started anew with that release"
-)
+_UPGRADED: Final = "the queue was upgraded; restart this gateway with that release"
 #: Clients a second that are asked to come back, so that a second try finds the gateway less busy.
 #: With many clients the rate rises, so that all are back within `_SOON_S`; but only up to the last
 #: rate, which can be served.
@@ -31,7 +29,7 @@ class Busy(Exception):
     """
 
     def __init__(self, after_s: float | None = None) -> None:
-        super().__init__("there is too much to do already; come again later")
+        super().__init__("the gateway has too much to do; try again later")
         self.after_s = after_s
 
 

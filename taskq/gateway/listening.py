@@ -42,7 +42,7 @@ class ServerCertificate:
         except ssl.SSLError as error:
             why = error.reason or error.strerror  # no reason where there is no PEM at all
             raise UsageError(
-                f"{self.chain} and {self.key} are no certificate and its key in PEM: {why}"
+                f"{self.chain} and {self.key} are not a certificate and its key in PEM: {why}"
             ) from None
         except OSError as error:
             raise NotFound(f"{self.chain} or {self.key}: {error.strerror}") from None

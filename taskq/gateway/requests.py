@@ -45,7 +45,7 @@ def address_of(client: tuple[str, int] | None) -> str:
     try:
         address = ip_address(text)
     except ValueError:
-        raise Forbidden(f"{text!r:.80}, where this comes from, is no address") from None
+        raise Forbidden(f"{text!r:.80}, from where this comes, is not an address") from None
     # A socket for both families gives an IPv4 address within one of IPv6.
     return str(getattr(address, "ipv4_mapped", None) or address)
 

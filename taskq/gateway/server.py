@@ -177,7 +177,7 @@ class Gateway:
             try:
                 await asyncio.wait_for(service.close(), LAST_ANSWERS_S)
             except asyncio.TimeoutError:
-                log.warning("the database does not answer: ended without its last word")
+                log.warning("the database does not answer: this gateway ends without recording it")
             else:
                 log.info("ended in good order")
 
@@ -269,7 +269,7 @@ class _Server(ListeningServer):
         if self.service.draining:
             self.should_exit = self.force_exit = True
             return
-        log.info("no more tasks are handed out; agents go elsewhere")
+        log.info("draining: no more tasks are handed out, and agents go to other gateways")
         self.service.drain()
         self._ends_at = time.monotonic() + self._drain_s
 

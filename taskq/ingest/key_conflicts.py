@@ -72,7 +72,7 @@ def seeding_conflict(error: KeyConflict, numbers: Sequence[int], added: int) -> 
     return KeyConflict(
         f"{'' if error.count == 1 else f'{error.count:,} records conflict, such as '}{first} "
         f"({remedies(error)} {choices}; tasks added so far: {added}; "
-        "seeding again goes on from there and adds none twice)",
+        "seed again: it continues from there and adds none twice)",
         count=error.count,
         clashes=clashes,
         too_long=error.too_long,

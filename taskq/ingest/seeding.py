@@ -147,7 +147,7 @@ def seed(
         await_chunk()
         raise InvalidTask(
             f"{error} (tasks added so far: {progress.count.added}; "
-            "seeding again goes on from there and adds none twice)"
+            "seed again: it continues from there and adds none twice)"
         ) from error
     except BaseException:
         # Reading was interrupted. Wait a bounded time for the chunk in flight, then cancel it.

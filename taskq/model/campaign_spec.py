@@ -76,7 +76,7 @@ def _checked_classes(where: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or len(value) > MAX_NEVER_RETRY:
         raise InvalidCampaign(
             f"{where} must be a list of {MAX_NEVER_RETRY} classes of error at most, "
-            f'as ["bad-ligand"], not {value!r:.80}'
+            f'such as ["bad-ligand"], not {value!r:.80}'
         )
     for position, name in enumerate(value):
         check_string(f"{where}[{position}]", name)
@@ -105,7 +105,7 @@ class RetryPolicy:
         metavar="CLASS",
     )
     max_lost_nodes: int = _attempts(
-        "different nodes on which agents were lost with a task before it is failed, as poison", 3
+        "different nodes on which agents were lost with a task before it fails as poison", 3
     )
     max_out_of_time: int = _attempts(
         "attempts in a row that make no progress before their agent's time is over, until the task "
@@ -136,7 +136,7 @@ class CampaignSpec:
     """
 
     path: str = setting(
-        TEXT, "place in the tree of campaigns, as `/wisdom/malaria`", check=_checked_path
+        TEXT, "place in the tree of campaigns, such as `/wisdom/malaria`", check=_checked_path
     )
     description: str = setting(
         TEXT, "description of the campaign, for people", "", check=_checked_description
@@ -351,7 +351,7 @@ class CampaignSpec:
         keys = [name for name, one in own.items() if not one.table]
         table = known_only("", value, [*keys, *_TABLES])
         if "path" not in table:
-            raise InvalidCampaign("path is missing; a campaign needs one, as /wisdom/malaria")
+            raise InvalidCampaign("path is missing; a campaign needs one, such as /wisdom/malaria")
         handler, retry = table.pop("handler", None), table.pop("retry", {})
         for part in ("limits", "resources", "results"):
             names = [name for name, one in own.items() if one.table == part]

@@ -131,7 +131,7 @@ def _check_target(where: str, target: object) -> None:
 def _check_argv(argv: object) -> None:
     if not isinstance(argv, (list, tuple)) or not argv or argv[0] == "":
         raise InvalidCampaign(
-            "handler.argv must be a list that starts with a program, as "
+            "handler.argv must be a list that starts with a program, such as "
             f'["vina", "--ligand", "{{ligand}}"], not {argv!r:.80}'
         )
     for position, argument in enumerate(argv):

@@ -64,12 +64,12 @@ def check_requires(tags: object) -> tuple[str, ...]:
 
 def check_offers(tags: object) -> tuple[str, ...]:
     """Return the offers as a tuple; raise `UsageError`, which names a wrong tag."""
-    return _checked("offers", tags, _OFFER, "NAME or NAME=VALUE, as gpu or mem=64")
+    return _checked("offers", tags, _OFFER, "NAME or NAME=VALUE, such as gpu or mem=64")
 
 
 def _checked(what: str, tags: object, pattern: re.Pattern[str], form: str) -> tuple[str, ...]:
     if isinstance(tags, str) or not isinstance(tags, Sequence):
-        raise UsageError(f'{what} must be a list of tags, as ["gpu"], not {tags!r:.80}')
+        raise UsageError(f'{what} must be a list of tags, such as ["gpu"], not {tags!r:.80}')
     if len(tags) > MAX_TAGS:
         raise UsageError(f"{what} has {len(tags)} tags; {MAX_TAGS} at most")
     for tag in tags:
@@ -94,7 +94,7 @@ def memory_sizes(where: str, value: object) -> tuple[int, ...]:
     if len(sizes) > MAX_SIZES or any(b <= a for a, b in itertools.pairwise(sizes)):
         raise InvalidCampaign(
             f"{where} must be {MAX_SIZES} sizes at most, each larger than the one before, "
-            f'as ["4G", "8G"], not {value!r:.80}'
+            f'such as ["4G", "8G"], not {value!r:.80}'
         )
     return sizes
 

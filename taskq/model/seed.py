@@ -83,7 +83,7 @@ def check_path(path: str) -> str:
     if path == "/":
         return path
     if not path.startswith("/"):
-        raise InvalidPath(f"campaign path {path!r} must start with '/', as in /wisdom/malaria")
+        raise InvalidPath(f"campaign path {path!r} must start with '/', such as /wisdom/malaria")
     if len(path) > MAX_PATH_CHARS:
         raise InvalidPath(f"campaign path of {len(path)} characters; {MAX_PATH_CHARS} at most")
     for name in path[1:].split("/"):

@@ -207,7 +207,7 @@ NUMBER: Final = ValueKind("a number", "N", "a number", float, "{:g}".format, "{:
 SIZE: Final = ValueKind(
     "a whole number of bytes",
     "SIZE",
-    "a size, as 20M",
+    "a size, such as 20M",
     size_in_bytes,
     written=size_text,
     shown="{:,} bytes".format,
@@ -215,7 +215,7 @@ SIZE: Final = ValueKind(
 TIME: Final = ValueKind(
     "a number of seconds",
     "TIME",
-    "a time, as 90s, 30m or 2h",
+    "a time, such as 90s, 30m or 2h",
     time_s,
     written=_time_text,
     shown=duration,

@@ -135,7 +135,7 @@ class PilotLoop:
                             future = threads.submit(self._act_and_log, pilots, stop)
                             busy.append((future, [one.pilot_id for one in pilots]))
                     except TaskqError as error:
-                        log.warning("pilots must wait: %s", error)
+                        log.warning("pilots cannot be looked at now, trying again: %s", error)
                     stop.wait(period_s)
         finally:
             over.set()
@@ -176,7 +176,7 @@ class PilotLoop:
             for done in self._act(pilots, stop):
                 self._log_round(done)
         except TaskqError as error:
-            log.warning("pilots must wait: %s", error)
+            log.warning("pilots cannot be looked at now, trying again: %s", error)
 
     def _act(self, pilots: Sequence[PilotView], stop: threading.Event) -> list[PilotRound]:
         """Act once for pilots of one batch system, which is asked once for all their jobs."""

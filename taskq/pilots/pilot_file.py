@@ -65,7 +65,7 @@ _OPTIONS: Final = {
         ),
     ),
 }
-_check_host: Final = of_form(_HOST, "names of hosts, as node7 or me@node7.example.org")
+_check_host: Final = of_form(_HOST, "names of hosts, such as node7 or me@node7.example.org")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _described(file: Path, name: str, table: Any, folder: Path) -> DescribedPilo
     rest = dict(table) if isinstance(table, dict) else {}
     driver, path = rest.pop("driver", None), rest.pop("campaign", None)
     if not isinstance(driver, str) or not isinstance(path, str):
-        raise UsageError(f"{file}: [pilots.{name}]: driver and campaign must be there, as texts")
+        raise UsageError(f"{file}: [pilots.{name}]: driver and campaign are needed, as texts")
     rest.setdefault("folder", f"{folder}/{name}")
     try:
         return DescribedPilot(

@@ -74,7 +74,7 @@ def _checked_url(url: str) -> str:
             "allow another address, in a file of its --webhooks, which the rule names"
         )
     if parts.username is not None or parts.password is not None:
-        raise UsageError("the address of a webhook holds a password, which others would read")
+        raise UsageError("the address of a webhook holds a password, which others could read")
     if parts.fragment or not re.fullmatch(r"[!-~]+", url):
         raise UsageError(f"{url!r:.80} has a fragment, or characters that a URL cannot have")
     return url

@@ -118,7 +118,7 @@ class Keeper:
             try:
                 done = self.round()
                 if failing:
-                    log.info("upkeep goes on")
+                    log.info("upkeep works again")
                 failing = False
                 if done.acting:
                     pause_s = PERIOD_S
@@ -126,7 +126,9 @@ class Keeper:
                     held = done.held
             except TaskqError as error:
                 log.log(
-                    logging.DEBUG if failing else logging.WARNING, "upkeep must wait: %s", error
+                    logging.DEBUG if failing else logging.WARNING,
+                    "upkeep cannot be done now, trying again: %s",
+                    error,
                 )
                 failing = True
             stop.wait(pause_s)

@@ -1,7 +1,7 @@
 """Sender of a keeper: finds events, takes messages, delivers them, and stores their outcomes.
 
-It has a connection and a thread of its own: whatever receivers do, upkeep goes on. All senders of a
-queue share its messages; each takes those that it can send. If a sender dies after it sent a
+It has a connection and a thread of its own: whatever receivers do, upkeep continues. All senders
+of a queue share its messages; each takes those that it can send. If a sender dies after it sent a
 message and before it stored that, the message is sent again, with the same ids.
 """
 
@@ -94,7 +94,7 @@ class Sender:
                     log.warning("notifications are not sent: %s", error)
                 refused, pause_s = True, REFUSED_S
             except TaskqError as error:
-                log.warning("notifications must wait: %s", error)
+                log.warning("notifications cannot be sent now, trying again: %s", error)
                 pause_s = TROUBLE_S
             except Exception:
                 log.exception("a defect in sending notifications")

@@ -26,7 +26,7 @@ FILES = ROOT / "docs" / "high-availability"
 #: Seconds within which everything happens that must happen; the machine may be busy.
 LATER_S = 120.0
 #: What a gateway, whose log is empty otherwise, may say while an engine is away.
-SAID = ("database", "trying on", "works", "front", "refilling", "the heartbeats")
+SAID = ("database", "trying again", "works", "front", "refilling", "the heartbeats")
 TAKES_S = 0.05
 SLOTS = 4
 #: Tasks that are added at a time, seconds of work.

@@ -82,7 +82,7 @@ def test_claim_whose_answer_cannot_be_read_twice_is_given_up() -> None:
     assert (request.want, request.reports) == (1, given_up.reports)
     harness.deliver()
     assert len(harness.running) == 2, "the other was claimed before"
-    assert "its tasks go back: too deep" in " ".join(harness.logged)
+    assert "its tasks wait again: too deep" in " ".join(harness.logged)
 
 
 def test_repeats_come_after_growing_times() -> None:
@@ -105,7 +105,7 @@ def test_outage_is_said_once_and_its_end_too() -> None:
     harness.fail(TransportFailed("no route to host"))
     harness.tick(30)
     harness.deliver()
-    assert harness.logged[:1] == ["no answer from the queue, trying on: no route to host"]
+    assert harness.logged[:1] == ["no answer from the queue, trying again: no route to host"]
     assert "the queue answers again after 30.0 s" in harness.logged
 
 

@@ -32,7 +32,7 @@ UNSTARTABLE = pytest.mark.parametrize(
         (b"#!/bin/sh\r\necho\r\n", "CR LF, so the kernel looks for '/bin/sh\\r'"),
         (b"#!/etc/passwd\n", "'/etc/passwd' in its first line, cannot be executed"),
         (b"#!\n", "names no interpreter"),
-        (b"echo without a first line\n", "no #!INTERPRETER"),
+        (b"echo without a first line\n", "not #!INTERPRETER"),
     ],
 )
 

@@ -174,7 +174,7 @@ def test_damaged_partial_file_is_fetched_anew(
     partial.write_bytes(wrong)
     cache = InputCache(folder, source)
     if wrong:
-        with pytest.raises(TransportFailed, match="fetched anew"):
+        with pytest.raises(TransportFailed, match="fetching it again"):
             fetched(cache, wanted)
     assert fetched(cache, wanted).read_bytes() == data
 

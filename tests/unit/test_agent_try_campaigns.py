@@ -104,7 +104,7 @@ EMPTY = "empty.json"
         (["--campaign-file", EMPTY, "--handler", "{}"], "not allowed with"),
         (["--campaign-file", EMPTY], "handler"),
         (["--handler", '{"kind": "command", "argv": ["a"]}', "--input", "/none"], "no such file"),
-        (["--campaign-file", "/etc/passwd"], "no campaign file"),
+        (["--campaign-file", "/etc/passwd"], "not a campaign file"),
     ],
 )
 def test_what_cannot_be_tried_is_a_wrong_call(

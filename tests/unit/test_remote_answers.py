@@ -98,7 +98,7 @@ def test_token_is_a_managers_and_of_a_file_first(
     file.chmod(0o600)
     monkeypatch.setenv("TASKQ_TOKEN_FILE", str(file))
     assert manager_token() == "tqm_b"
-    for wrong, reason in (("tqe_x", "token of agents"), ("a b", "no token")):
+    for wrong, reason in (("tqe_x", "token of agents"), ("a b", "not a token")):
         file.write_text(wrong)
         with pytest.raises(UsageError, match=reason):
             manager_token()

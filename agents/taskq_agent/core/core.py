@@ -203,14 +203,14 @@ class AgentCore:
             calls.dropped()
             self._lose_session()
         else:
-            first, text = calls.failing_since is None, "no answer from the queue, trying on: %s"
+            first, text = calls.failing_since is None, "no answer from the queue, trying again: %s"
             calls.failed(self._now, event.error)
             if isinstance(call, Request) and not call.want:
                 calls.dropped()  # the repeat may carry a claim, which may be answered sooner
             elif calls.unreadable > 1:
                 calls.dropped()
                 self._claiming.unread(self._now)
-                first, text = True, "a claim is given up, its tasks go back: %s"
+                first, text = True, "a claim has failed, and its tasks wait again: %s"
             level = logging.WARNING if first else logging.DEBUG
             self._out.log(level, text, event.error)
 

@@ -154,7 +154,7 @@ class TaskFlow:
         for task in not_begun:
             self._hand_back(task)
         for running in begun:
-            text = "nothing is heard: stopping task %s"
+            text = "the queue has not answered for too long: stopping task %s"
             self._out.log(logging.WARNING, text, running.key)
 
     def hand_back_queue(self) -> None:
@@ -192,7 +192,9 @@ class TaskFlow:
             text = "%d attempts in a row have failed within seconds, the last as %s: slowing down"
             self._out.log(logging.WARNING, text, trouble.failures, trouble.error_class or "nothing")
         elif was_active and trouble is None:
-            self._out.log(logging.WARNING, "not everything fails any more: claiming as usual")
+            self._out.log(
+                logging.WARNING, "an attempt did not fail within seconds: claiming as usual"
+            )
 
     def _update_campaign_backoff(self, report: Report, running: RunningTask, now: float) -> None:
         """Note whether the campaign can run here; if not, hand back its queued tasks."""

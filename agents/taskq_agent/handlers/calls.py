@@ -64,7 +64,7 @@ class Prepared:
     def unpickled(self, words: List[str]) -> Any:
         """Return a pickled argument, if it has the campaign's seal."""
         if self.seal is None:
-            raise ValueError("a pickled argument, though the function goes by name")
+            raise ValueError("a pickled argument, but the function is called by name")
         text, given = words
         if not hmac.compare_digest(sealed(self.seal, text), given):
             raise ValueError("a pickled argument without the campaign's seal: it is not read")
@@ -259,8 +259,8 @@ class _Archive:
         self._name = str(handler.get("name"))
         if wanted not in (None, here):
             raise CannotPrepare(
-                f"{self._name} was sent by Python {wanted}, and its code is not that of Python "
-                f"{here} at {sys.executable}: run the agent by Python {wanted}, or put the "
+                f"{self._name} was sent by Python {wanted}, whose code Python {here} at "
+                f"{sys.executable} cannot run: run the agent by Python {wanted}, or put the "
                 "function into a module"
             )
         path = input_path(ARCHIVE)

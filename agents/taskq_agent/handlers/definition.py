@@ -187,8 +187,8 @@ def _names(argument: str) -> Iterator[str]:
     for match in _TOKEN.finditer(argument):
         if match[0] in ("{", "}", "{}"):
             raise ValueError(
-                f"argument {argument!r}: the {match[0]!r} at character {match.start() + 1} is no "
-                "placeholder; write {name}, or {{ and }} for braces"
+                f"argument {argument!r}: the {match[0]!r} at character {match.start() + 1} is not "
+                "a placeholder; write {name}, or {{ and }} for braces"
             )
         if match[1]:
             yield match[1]

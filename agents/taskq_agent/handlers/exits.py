@@ -32,7 +32,7 @@ def why_not_executable(path: object, error: OSError) -> Optional[str]:
     if first.startswith(_ELF) and error.errno == errno.ENOENT:
         return "the loader that it names is missing: it was built for another system"
     if first and error.errno == errno.ENOEXEC:
-        return "it is no program of this machine, and its first line is no #!INTERPRETER"
+        return "it is not a program for this machine, and its first line is not #!INTERPRETER"
     return None
 
 
@@ -100,7 +100,7 @@ def of_code(code: int, program: str = "") -> Optional[Ended]:
         return None
     if code < 0:
         name = signal_name(-code)
-        hint = ", perhaps for want of memory" if -code == signal.SIGKILL else ""
+        hint = ", perhaps because memory ran out" if -code == signal.SIGKILL else ""
         return failed(f"signal-{name}", f"killed by {name}{hint}", retry=True)
     if code == os.EX_UNAVAILABLE:
         text = "exited with 69, EX_UNAVAILABLE: this node cannot do such tasks"
@@ -111,7 +111,7 @@ def of_code(code: int, program: str = "") -> Optional[Ended]:
     elif code == os.EX_DATAERR:
         text += ", EX_DATAERR: no further attempt can help"
     elif code > _BY_SIGNAL and (name := signal_name(code - _BY_SIGNAL)).startswith("SIG"):
-        text += f", as a shell does whose command was killed by {name}"
+        text += f", as a shell does if its command was killed by {name}"
     elif code in _NOT_FOUND:
         text += f", {_NOT_FOUND[code]}"
         if (why := bad_line_ends(program)) is not None:

@@ -84,7 +84,7 @@ class TaskCheckpoint:
             text = f"the checkpoint cannot be kept here: {error}"
             raise AttemptOver(replace(broken("scratch-unusable", text), started=False)) from error
         except (Refused, ArchiveRefused) as error:
-            log.warning("task %s begins anew, without its checkpoint: %s", self._task.key, error)
+            log.warning("task %s begins again without its checkpoint: %s", self._task.key, error)
             shutil.rmtree(self._folder, ignore_errors=True)
             with suppress(FileExistsError):
                 Path(self._folder).mkdir(0o700)
@@ -123,7 +123,7 @@ class TaskCheckpoint:
             ended = _with_text(ended, f"its last checkpoint is not kept: {error}")
         if not goes_on:
             return ended
-        text = ended.error if ended.continues else "it is to go on in another attempt"
+        text = ended.error if ended.continues else "another attempt continues it"
         return Ended(
             RELEASED, error_class=CONTINUED, error=text, phases=ended.phases, tail=ended.tail
         )
@@ -201,7 +201,7 @@ def without_checkpoint(ended: Ended) -> Ended:
     """Return the end of an attempt in a campaign that keeps no checkpoints."""
     if not ended.continues:
         return ended
-    text = "it is to go on in another attempt, but the campaign keeps no checkpoints"
+    text = "it asked to continue in another attempt, but the campaign keeps no checkpoints"
     over = failed("no-checkpoint", text, retry=False)
     return replace(over, phases=ended.phases, tail=ended.tail)
 

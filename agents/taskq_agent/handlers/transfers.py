@@ -168,7 +168,7 @@ class Transfers:
         try:
             times = self._with_retries(lambda: blobs.memory_failures(held))
         except TransportError as error:
-            text = f"how often it has run out of memory cannot be asked: {error}"
+            text = f"cannot ask the queue how often the task has run out of memory: {error}"
             raise AttemptOver(handed_back("queue-unreachable", text)) from error
         except AttemptOver as over:
             raise AttemptOver(replace(over.ended, started=False)) from None
@@ -261,7 +261,7 @@ def _argument(stored: Any) -> Input:
         raise Refused(f"{stored!r:.80} names no blob")
     digest, size = stored["digest"], stored["size"]
     if type(digest) is not str or type(size) is not int or not 0 <= size <= MAX_BLOB_BYTES:
-        raise Refused(f"{stored!r:.200} is no blob of at most {MAX_BLOB_BYTES} bytes")
+        raise Refused(f"{stored!r:.200} is not a blob of at most {MAX_BLOB_BYTES} bytes")
     return Input(digest, size)
 
 

@@ -112,7 +112,7 @@ def _proxy_address(proxy: SplitResult) -> Tuple[str, int]:
     except ValueError as error:
         raise OSError(f"the proxy of the environment: {error}") from None
     if proxy.scheme != "http" or not proxy.hostname:
-        raise OSError("the proxy of the environment is none that http://HOST:PORT names")
+        raise OSError("the proxy of the environment must read http://HOST:PORT")
     return proxy.hostname, port
 
 

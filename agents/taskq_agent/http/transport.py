@@ -287,7 +287,7 @@ def _check(response: HTTPResponse, *, with_session: bool) -> None:
     body = read_all(response, most_bytes=_MAX_ERROR_BYTES, within_s=ANSWER_S)
     location = response.getheader("Location")
     if response.status < HTTPStatus.BAD_REQUEST and location is not None:
-        text = f"{response.status}: it sends on to {location:.200}; give the address of a gateway"
+        text = f"{response.status}: it redirects to {location:.200}; give the address of a gateway"
         raise GatewayFailed(clean(text))
     retry_after = response.getheader("Retry-After")
     raise error_of(response.status, retry_after, body, with_session=with_session)

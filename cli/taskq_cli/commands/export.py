@@ -75,7 +75,7 @@ def check(
     if follow and how != "jsonl" and (how != "csv" or columns is None):
         raise UsageError("--follow writes jsonl, or csv with --columns")
     if to != "-" and Path(to).exists() and not Path(to).is_file():
-        raise UsageError(f"--cursor goes with an ordinary file or standard output, not with {to!r}")
+        raise UsageError(f"--cursor needs an ordinary file or standard output, not {to!r}")
 
 
 def followed(

@@ -76,7 +76,7 @@ def index(
     if listing == (field is not None) or (drop and field is None):
         raise UsageError("name a number with --by, such as --by result.score, or give --list alone")
     if dry_run and not drop:
-        raise UsageError("--dry-run goes with --drop: making an index removes nothing")
+        raise UsageError("--dry-run needs --drop: making an index removes nothing")
     with invocation.client() as client:
         campaign = client.campaign(path)
         if listing:

@@ -178,8 +178,8 @@ def _inputs(
     for file in files:
         if "://" in file and not Path(file).exists():
             raise UsageError(
-                f"{file} is no file on this machine: download it, or read it from a pipe, such as "
-                "`curl URL | taskq seed CAMPAIGN - --format csv`"
+                f"{file} is not a file on this machine: download it, or read it from a pipe, such "
+                "as `curl URL | taskq seed CAMPAIGN - --format csv`"
             )
     check_read_once(files)
     return [SeedInput(functools.partial(_open, file, sweeps, form, options)) for file in files]

@@ -105,7 +105,7 @@ def down(
         _delete(invocation, dry_run=dry_run, yes=yes)
         return
     if dry_run:
-        raise UsageError("--dry-run goes with --delete-data; `taskq down` alone deletes nothing")
+        raise UsageError("--dry-run needs --delete-data; `taskq down` alone deletes nothing")
     redis_stopped = RedisServer().down()
     stopped = Server().down(immediate=immediate)
     text = "The server has stopped." if stopped else "The server was not running."

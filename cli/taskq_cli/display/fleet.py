@@ -41,8 +41,8 @@ def sample_line(size: SampleSize) -> str:
     """Return a sentence: of how many attempts a comparison is."""
     text = f"Seen: {size}"
     if size.is_cut:
-        text += ", by the order of their tasks; what does little, as a slowed or banned host, has "
-        text += "few among them"
+        text += ", by the order of their tasks; few are of places that do little, such as a slowed "
+        text += "or banned host"
     return f"{text}."
 
 

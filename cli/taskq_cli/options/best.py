@@ -130,7 +130,7 @@ class BestOptions:
         """Return what feeds the target while the campaign runs."""
         path, wanted = self._given(client)
         if self._so_far:
-            raise UsageError("--live goes on to the end, and --so-far ends now: choose one")
+            raise UsageError("--live continues to the end, and --so-far ends now: choose one")
         source = client.campaign(path)
         return Feeder(client.queries, source, target, wanted, below=self._below)
 

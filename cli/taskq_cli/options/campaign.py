@@ -58,7 +58,7 @@ class SpecOptions:
         python, program = self._given.get("python"), self._given.get("program", ())
         process, prepare = self._given.get("process"), self._given.get("prepare")
         if prepare is not None and python is None:
-            raise UsageError("--prepare goes with --python, which is missing")
+            raise UsageError("--prepare needs --python")
         if python is not None:
             if program or process:
                 raise UsageError("--python and a program exclude each other: choose one")

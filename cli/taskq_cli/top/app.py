@@ -313,7 +313,7 @@ class TopApp(App[None]):
                 counted(status.unfinished, "unfinished task") if status.total else "no tasks yet"
             )
             self._ask(
-                f"Pause {path} and all below it, with {tasks}? What runs goes on.",
+                f"Pause {path} and all below it, with {tasks}? Running tasks continue.",
                 lambda: self._acting.campaign(path).pause(),
                 lambda changed: f"{path} is paused" + ("" if changed else " already"),
             )

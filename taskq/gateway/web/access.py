@@ -132,7 +132,7 @@ class Access:
     def _viewer_of(self, token_hash: bytes) -> Viewer:
         row = self._database.row("identify", hashes=[token_hash])
         if row is None or row["session_id"] is not None:
-            raise Unauthorized("this is no manager's token, or it has expired or was revoked")
+            raise Unauthorized("this is not a manager's token, or it has expired or was revoked")
         return Viewer(tuple(row["paths"]))
 
 
@@ -146,4 +146,4 @@ def check_local(headers: Mapping[str, str]) -> None:
             "`taskq web --require-token` answers under other names"
         )
     if any(one in headers for one in _PROXIED):
-        raise Forbidden("this came through a proxy; behind one, say `taskq web --require-token`")
+        raise Forbidden("this came through a proxy; behind one, run `taskq web --require-token`")

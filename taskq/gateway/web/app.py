@@ -125,7 +125,7 @@ class WebApp:
         await self._viewer(request)
         picture = await self._drawer.draw(request.query_params.get("smiles", ""))
         if picture is None:
-            raise NotFound("this is no molecule that can be drawn")
+            raise NotFound("this is not a molecule that can be drawn")
         headers = HEADERS | {"cache-control": "private, max-age=3600"}
         return Response(picture, headers=headers, media_type="image/svg+xml")
 
@@ -136,7 +136,7 @@ class WebApp:
         levels = levels_of(request.query_params) or 0
         viewer.check(path)
         if self._ticker.viewers >= MOST_VIEWERS:
-            raise Unavailable("too many follow already; reload the page now and then")
+            raise Unavailable("too many viewers follow pages live; reload this one now and then")
 
         async def still() -> bool:
             try:
@@ -187,7 +187,7 @@ class WebApp:
         async for chunk in request.stream():
             body += chunk
             if len(body) > MAX_FORM_BYTES:
-                raise UsageError("this is no token")
+                raise UsageError("this is not a token")
         form = parse_qs(bytes(body).decode("utf-8", "replace"))
         if not self._access.tokens:
             check_local(request.headers)
@@ -231,7 +231,7 @@ def _check_origin(request: Request) -> None:
         "same-origin",
         "none",
     }:
-        raise Forbidden("this form was sent by a page of somebody else")
+        raise Forbidden("this form came from a page of another site")
 
 
 def _html(text: str, status: int = 200) -> Response:
@@ -260,7 +260,7 @@ async def _healthy(_: Request) -> Response:
 async def _http_error(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     headers: Any = error.headers if isinstance(error, HTTPException) else None
-    text = {404: "there is no such page", 405: "this page can only be looked at"}.get(status, "")
+    text = {404: "there is no such page", 405: "this page is for reading only"}.get(status, "")
     answer = _html(_error_page(text or "this cannot be answered"), status)
     answer.headers.update(headers or {})
     return answer

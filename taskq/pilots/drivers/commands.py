@@ -22,7 +22,7 @@ def missing_program(environment: Mapping[str, str], *names: str) -> str | None:
     """Return a message about the first program that is not on PATH; None if all are."""
     for name in names:
         if shutil.which(name, path=environment.get("PATH")) is None:
-            return f"{name} is not on PATH here: run the loop where it is, as on a login node"
+            return f"{name} is not on PATH here: run the loop where it is, such as on a login node"
     return None
 
 

@@ -241,7 +241,9 @@ class Hosts:
         for line in lines:
             found = _ANSWER.fullmatch(line)
             if found is None:
-                raise BatchSystemError(f"{host or 'sh'} says what makes no sense: {line[:200]!r}")
+                raise BatchSystemError(
+                    f"{host or 'sh'} gave an answer that makes no sense: {line[:200]!r}"
+                )
             name, state, number = found.groups()
             states: dict[str, JobState] = {"queued": "queued", "running": "running"}
             where = states.get(state, "ended")

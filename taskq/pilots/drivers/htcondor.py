@@ -89,7 +89,9 @@ class HTCondor(BatchDriver):
         try:
             return {ad[_NAME]: _seen(ad) for ad in ads}
         except TypeError:
-            raise BatchSystemError(f"condor_q says what makes no sense: {ads!r:.200}") from None
+            raise BatchSystemError(
+                f"condor_q gave an answer that makes no sense: {ads!r:.200}"
+            ) from None
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
         """Remove jobs that still wait, many with one command."""
@@ -167,7 +169,7 @@ class HTCondor(BatchDriver):
         except (ValueError, RecursionError, TypeError, KeyError):
             known = False
         if not known:
-            raise BatchSystemError(f"condor_q says what makes no sense: {said[:200]!r}")
+            raise BatchSystemError(f"condor_q gave an answer that makes no sense: {said[:200]!r}")
         return ads
 
 

@@ -106,7 +106,9 @@ class Kubernetes:
                 if name in found
             }
         except (ValueError, RecursionError, TypeError, AttributeError, KeyError):
-            raise BatchSystemError(f"kubectl says what makes no sense: {said[:200]!r}") from None
+            raise BatchSystemError(
+                f"kubectl gave an answer that makes no sense: {said[:200]!r}"
+            ) from None
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
         """Delete jobs that still wait, all with one command."""

@@ -119,7 +119,7 @@ class PBS(BatchDriver):
         said = self._run("qselect", "-u", user, *words)
         numbers = said.split()
         if not all(map(_ID.fullmatch, numbers)):
-            raise BatchSystemError(f"qselect says what makes no sense: {said[:200]!r}")
+            raise BatchSystemError(f"qselect gave an answer that makes no sense: {said[:200]!r}")
         return numbers
 
     def _stat(self, numbers: Sequence[str], *history: str) -> dict[str, dict[str, str]]:

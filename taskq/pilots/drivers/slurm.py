@@ -106,7 +106,7 @@ class Slurm(BatchDriver):
         for line in self._lines(names):
             read = _LINE.fullmatch(line.strip())
             if read is None:
-                raise BatchSystemError(f"squeue says what makes no sense: {line[:200]!r}")
+                raise BatchSystemError(f"squeue gave an answer that makes no sense: {line[:200]!r}")
             number, index, state, reason, name = read.groups()
             found[f"{name}{index or ''}"] = number, state, reason
         # Elements that are cancelled before they begin have one line together.

@@ -94,5 +94,5 @@ def test_a_gateway_that_sends_on_is_told() -> None:
         place = ("Location", "https://queue.example.org/v1/sessions")
         gateway.substitute = lambda _: Reply(301, headers=(place,))
         transport = HttpTransport(GatewayList([gateway.url]), TOKEN, Dialer())
-        with pytest.raises(TransportFailed, match=r"301: it sends on to https://queue\.example"):
+        with pytest.raises(TransportFailed, match=r"301: it redirects to https://queue\.example"):
             open_and_beat(transport)

@@ -319,7 +319,7 @@ WRONG_CALLS: list[tuple[list[str], int, str]] = [
     (["campaign", "create", "/x", "--require", "mem>16", "--", "a"], 2, "'mem>16' must read"),
     (["campaign", "create", "/x", "--max-attempts", "0", "--", "a"], 2, "max_attempts"),
     (["campaign", "create", "/x", "--", "a", "{params.y}"], 2, "no value for 'y'"),
-    (["campaign", "create", "/x", "--", "a", "{"], 2, "is no placeholder"),
+    (["campaign", "create", "/x", "--", "a", "{"], 2, "is not a placeholder"),
     (["campaign", "create", "/x", "--python", "dock"], 2, "module:function"),
     (["campaign", "create", "/x", "--python", "a:b", "--", "a"], 2, "choose one"),
     (["campaign", "create", "/x", "--prepare", "a:b"], 2, "--python"),

@@ -56,7 +56,7 @@ def test_what_is_had_otherwise_is_said(taskq: CommandLine, words: list[str], hin
         ("gw.example.org", "--url is a gateway's address, such as https://gw.example.org, not"),
         ("gw.example.org:443", "such as https://gw.example.org, not"),
         ("http://", "such as https://gw.example.org"),
-        ("postgresql://me:secret@host/queue", "PostgreSQL's address goes with --dsn"),
+        ("postgresql://me:secret@host/queue", "give PostgreSQL's address by --dsn"),
     ],
 )
 def test_what_is_no_gateway_is_not_blamed_on_postgresql(

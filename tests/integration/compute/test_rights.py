@@ -151,4 +151,4 @@ def test_a_function_by_name_reads_no_pickles(tmp_path: Path) -> None:
     runner.close()
     assert ended.outcome == "failed"
     assert json.dumps(ended.result)
-    assert "goes by name" in str(ended.error)
+    assert "called by name" in str(ended.error)

@@ -97,7 +97,7 @@ def test_what_is_no_input_is_refused(
 ) -> None:
     """Nothing is changed then."""
     for name in ("", "../up", ".hidden", "a b", "x" * 101, "a\n"):
-        with pytest.raises(UsageError, match="the name of an input has"):
+        with pytest.raises(UsageError, match="the name of an input must be"):
             campaign.add_input(receptor, name)
     assert taskq.refused("input", "add", "/c", tmp_path / "absent")[0] == 66
     assert taskq.refused("input", "add", "/nowhere", receptor)[0] == 66

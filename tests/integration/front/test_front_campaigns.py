@@ -84,7 +84,7 @@ _TABLE = """
 _DONE = "select task_id from taskq.attempt where outcome = 'done'"
 
 #: What a gateway may say when a front, or a database, goes and comes.
-TROUBLE = ("front", "database", "trying on", "works")
+TROUBLE = ("front", "database", "trying again", "works")
 
 
 def final_table() -> list[tuple[Any, ...]]:

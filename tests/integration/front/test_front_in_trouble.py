@@ -146,12 +146,12 @@ def test_while_redis_is_down_postgresql_serves_and_then_the_front_again(
     """It says so once, and once that it is over."""
     with caplog.at_level(logging.WARNING, "taskq.front"):
         popper.server.kill()
-        wait_until(lambda: "refilling must wait" in caplog.text)
+        wait_until(lambda: "refilling cannot be done now" in caplog.text)
         assert len(hire(campaign.path).claim(10)) == 10
         popper.server.start()
         popper.stock(stocked)
         wait_until(lambda: "refilling works again" in caplog.text)
-    assert caplog.text.count("refilling must wait") == 1
+    assert caplog.text.count("refilling cannot be done now") == 1
 
 
 @pytest.mark.usefixtures("stocked")
@@ -182,7 +182,7 @@ def test_what_a_server_without_memory_refuses_waits_again_at_once(
             both.sadd(popper.keys.wanted, campaign.campaign_id)
             both.config_set("maxmemory", 1)
             both.execute()
-        wait_until(lambda: "refilling must wait" in caplog.text)
+        wait_until(lambda: "refilling cannot be done now" in caplog.text)
     wait_until(lambda: in_pool(postgres) == 0)
     assert campaign.status().waiting == TASKS
     assert_counts_are_true(postgres)
@@ -204,7 +204,7 @@ def test_lists_outlive_a_restart_of_postgresql(
             popper.stock(campaign.campaign_id)
             there = popper.keys.tasks(campaign.campaign_id)
             own_server.down(immediate=True)
-            wait_until(lambda: "refilling must wait" in caplog.text)
+            wait_until(lambda: "refilling cannot be done now" in caplog.text)
             assert redis_server.admin.llen(there) == LEAST
             redis_server.admin.lpop(there, LEAST)
             own_server.up()

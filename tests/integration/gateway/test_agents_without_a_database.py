@@ -52,7 +52,7 @@ def test_outage_of_the_database_costs_no_attempt(
     """Though it is longer than the leases: agents go on, and all that they have done counts."""
     dsn = own_server.up().dsn
     words = (*site.certificate, "--lease", LEASE_S)
-    gateway = start_gateway(*words, on=dsn, expected=["database", "trying on", "works"])
+    gateway = start_gateway(*words, on=dsn, expected=["database", "trying again", "works"])
     with opened(dsn) as queue, upkeep(dsn), ExitStack() as stack:
         place = Realm(queue, gateway)
         handler = Handler("python", target="unhurried:run")
@@ -121,7 +121,7 @@ def test_report_of_a_killed_agent_is_delivered_by_the_next(
 
     ran = node.run(start_gateway(*site.certificate).url, **options)
     assert ran.code == 0, ran.err
-    assert "1 reports of earlier agents are to be sent" in ran.err
+    assert "sending 1 reports of earlier agents" in ran.err
     status = campaign.status()
     assert (status.done, status.unfinished, status.losses) == (1, 0, 0)
     (result,) = campaign.results()

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.thorough
 
 LEASE_S = 4.0
 LATER_S = 90.0
-SAID = ["database", "trying on", "works"]
+SAID = ["database", "trying again", "works"]
 TASKS = 160
 TAKES_S = 0.125
 #: A task that is noted and ends when there is the file that its payload names.

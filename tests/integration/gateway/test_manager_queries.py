@@ -188,14 +188,14 @@ def test_only_a_picklers_token_sends_functions_by_value(realm: Realm, submitter:
     """Whatever the gateway's own login may."""
     handler = Handler("function", name="f", archive="0" * 64, python="3.11", seal="ab" * 32)
     spec = CampaignSpec(f"{realm.path}/p", handler=handler)
-    with pytest.raises(Forbidden, match="the token of a submitter may not have agents unpickle"):
+    with pytest.raises(Forbidden, match="token of a submitter does not allow functions by value"):
         submitter.create_campaign(spec)
     with client(realm, "pickler") as pickler:
         assert pickler.create_campaign(spec).spec().handler == handler
     # Who changes something else sends the handler as it is.
     submitter.campaign(spec.path).change(spec)
     # But to no other campaign.
-    with pytest.raises(Forbidden, match="may not have agents unpickle"):
+    with pytest.raises(Forbidden, match="does not allow functions by value"):
         submitter.create_campaign(replace(spec, path=f"{realm.path}/q"))
 
 

@@ -125,7 +125,9 @@ def test_gateway_outlives_its_database(
     The outage is longer than a lease: time in which the database was down counts against nobody.
     """
     dsn = own_server.up().dsn
-    gateway = start_gateway("--lease", LEASE_S, on=dsn, expected=["database", "trying on", "works"])
+    gateway = start_gateway(
+        "--lease", LEASE_S, on=dsn, expected=["database", "trying again", "works"]
+    )
     with opened(dsn) as queue:
         place = Realm(queue, gateway)
         place.seed(3)

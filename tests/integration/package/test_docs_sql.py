@@ -7,6 +7,7 @@ import subprocess
 
 from taskq import Client
 from taskq.db.catalogue import ROLES, granted_functions
+from tests.helpers.errors_page import PAGE as ERRORS
 from tests.helpers.psql import psql_program
 from tests.helpers.sql_page import MARK, PAGE, ROOT, page
 
@@ -20,14 +21,15 @@ def test_the_page_is_what_the_headers_of_functions_say() -> None:
     assert listed == granted_functions(ROLES)
 
 
-def test_the_page_has_each_code_of_an_error() -> None:
+def test_the_page_of_errors_has_each_code() -> None:
     """But of those that functions raise for themselves, to undo what they did, and catch."""
     raised = set()
     for one in (ROOT / "sql").rglob("*.sql"):
         source = one.read_text(encoding="utf-8")
         caught = re.findall(r"when sqlstate '(\w{5})'", source)
         raised |= set(re.findall(r"errcode = '(\w{5})'", source)).difference(caught)
-    assert raised == set(re.findall(r"`(TQ\d{3}|\d\d[0-9A-Z]{3})`", TEXT.partition(MARK)[0]))
+    errors = ERRORS.read_text(encoding="utf-8").partition("\n## SQL and HTTP\n")[2]
+    assert raised == set(re.findall(r"`(TQ\d{3}|\d\d[0-9A-Z]{3})`", errors))
 
 
 def test_the_example_runs_in_psql(queue: Client, dsn: str) -> None:

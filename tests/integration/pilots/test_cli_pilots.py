@@ -104,7 +104,7 @@ def test_setup_lines_come_from_a_file(taskq: CommandLine, tmp_path: Path) -> Non
         (
             ["slurm", "x", "--campaign", "/c", "--time-limit", "soon"],
             2,
-            "must be a time, as 90s, 30m or 2h",
+            "must be a time, such as 90s, 30m or 2h",
         ),
         (["slurm", "x", "--campaign", "/c", "--option", "-p x"], 2, "must read --name=value"),
         (["slurm", "x", "--campaign", "/c", "--token-file", "gone"], 66, "gone: no such file"),

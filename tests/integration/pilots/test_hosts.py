@@ -215,7 +215,7 @@ def test_answer_that_makes_no_sense_is_an_error(folder: Path) -> None:
     """Not a job that is gone."""
     driver = elsewhere(folder, ["node1"])
     (folder.parent / "ssh").write_text("#!/bin/sh\necho 'Welcome to node1!'\n")
-    with pytest.raises(PartialAnswer, match="node1 says what makes no sense: 'Welcome"):
+    with pytest.raises(PartialAnswer, match="node1 gave an answer that makes no sense: 'Welcome"):
         driver.jobs([NAME])
 
 

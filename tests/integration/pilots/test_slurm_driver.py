@@ -50,7 +50,7 @@ def test_missing_program_is_named(tmp_path: Path) -> None:
     """With what to do about it."""
     driver = Slurm(pilot_settings("slurm", {"folder": "/jobs"}), {"PATH": str(tmp_path)})
     assert driver.missing() == (
-        "sbatch is not on PATH here: run the loop where it is, as on a login node"
+        "sbatch is not on PATH here: run the loop where it is, such as on a login node"
     )
 
 

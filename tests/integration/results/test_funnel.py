@@ -178,7 +178,7 @@ def test_a_live_stage_ends_with_the_first(queue: Client, hire: Hire, taskq: Comm
         assert begun.key == "t10"
         feeding.send_signal(signal.SIGINT)
         assert feeding.wait() == 130
-        assert "the same command goes on" in feeding.communicate()[1]
+        assert "repeat the command to continue" in feeding.communicate()[1]
     with taskq.process(*seed, "-o", "json") as feeding:
         docking = hire("/dock")
         while claimed := docking.claim(5):

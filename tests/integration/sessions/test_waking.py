@@ -22,7 +22,7 @@ from tests.helpers.postgres import Postgres, value
 from tests.helpers.waiting import BUSY_S
 
 POLL_S = 0.05
-CANNOT = "cannot look for tasks to claim, trying on"
+CANNOT = "cannot look for tasks to claim, trying again"
 WORKS = "looking for tasks to claim works again"
 ALL, ONE, OTHER = Scope("/"), Scope("/c"), Scope("/other")
 

@@ -138,7 +138,7 @@ def test_address_of_a_socket_for_both_families_is_the_older_one() -> None:
     """Otherwise no network of IPv4 would hold it."""
     assert address_of(("::ffff:192.0.2.1", 1)) == "192.0.2.1"
     assert address_of(("2001:db8::5%eth0", 1)) == "2001:db8::5"
-    with pytest.raises(Forbidden, match="is no address"):
+    with pytest.raises(Forbidden, match="is not an address"):
         address_of(None)
 
 
