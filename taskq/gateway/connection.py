@@ -127,7 +127,7 @@ class ClientConnection(HttpToolsProtocol):
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self.refuse(
-                self._refusal or ErrorAnswer(400, "malformed", "this is not an HTTP request")
+                self._refusal or ErrorAnswer(400, "malformed", "not an HTTP request")
             )
             return
         if self._in_request and self._begun + was_in_request == 1:

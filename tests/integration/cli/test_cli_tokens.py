@@ -96,7 +96,7 @@ def test_token_needs_a_kind_and_values_that_are_some(taskq: CommandLine) -> None
     assert error.startswith("Missing option '--kind'. Choose from: site, manager, submitter")
     for more, told in (
         (["--kind", "site", "--network", "here"], "write 192.0.2.0/24"),
-        (["--kind", "manager", "--uses", 3], "neither uses, networks nor"),
+        (["--kind", "manager", "--uses", 3], "cannot have uses, networks or"),
         (["--kind", "site", "--expires-in", 0], "--expires-in"),
     ):
         code, error = taskq.refused(*words, *more)

@@ -293,4 +293,4 @@ def test_bad_addresses_are_refused_without_their_secrets(servers: Pair) -> None:
     assert "reading from the primary" in done.stderr
     assert "secret" not in done.stderr
     gateway = CommandLine("", address={"TASKQ_URL": "https://gw.example.org"})
-    assert "not of a gateway" in gateway.refused("status", "--read-dsn", "host=h")[1]
+    assert "not that of a gateway" in gateway.refused("status", "--read-dsn", "host=h")[1]

@@ -111,7 +111,7 @@ def test_files_in_the_wrong_order_are_refused_with_a_reason(authority: Authority
     ):
         with pytest.raises(UsageError) as refused:
             ServerCertificate(chain, key).context()
-        assert str(refused.value).startswith(f"{chain} and {key} are no certificate and its key")
+        assert str(refused.value).startswith(f"{chain} and {key} are not a certificate and its key")
         assert "None" not in str(refused.value)
 
 

@@ -245,7 +245,7 @@ def test_address_in_use_and_bad_certificates_are_told(
     empty = tmp_path / "empty.pem"
     empty.touch()
     for file, why in (
-        (empty, "no certificate and its key in PEM"),
+        (empty, "not a certificate and its key in PEM"),
         (tmp_path / "none.pem", "No such file"),
     ):
         words = ("--tls-cert", file, "--tls-key", file)
