@@ -6,7 +6,9 @@ of pytest-xdist; the process that began the run stops and removes it.
 
 from __future__ import annotations
 
+import asyncio
 import faulthandler
+import inspect
 import os
 import signal
 import sys
@@ -106,6 +108,21 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         shown = item.config.stash[fault_handler_stderr_fd_key]
         faulthandler.dump_traceback_later(LONGER * limit_s, exit=True, file=shown)
     return (yield)
+
+
+#: For how long a test that is a coroutine may run: less than the limit against hangs.
+COROUTINE_S = 100.0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+    asyncio.run(asyncio.wait_for(test, COROUTINE_S))
+    return True
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine
-from typing import Any
 
 from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
@@ -13,7 +11,6 @@ from taskq.dispatch.direct import DirectTransport
 from taskq.dispatch.fair_share import Scope
 from taskq_agent.protocol import DONE, Answer, Hello, LeaseIds, Report, Request, Task
 
-Scene = Callable[[Batcher], Coroutine[Any, Any, None]]
 SERVING = Scope("/c")
 
 
@@ -37,16 +34,6 @@ class BatchedAgents:
 def done(task: Task) -> Report:
     """Return the report that a task succeeded."""
     return Report(task.campaign, task.task, task.lease, DONE, result={"n": task.payload["n"]})
-
-
-def play(database: Database, scene: Scene) -> None:
-    """Run a scene with a batcher in a loop of its own."""
-
-    async def played() -> None:
-        async with Batcher(database) as batcher:
-            await scene(batcher)
-
-    asyncio.run(asyncio.wait_for(played(), 60))
 
 
 async def together(batcher: Batcher, *requests: Request, serving: Scope = SERVING) -> list[Answer]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from taskq import Campaign
 from taskq.db.connections import Database
@@ -57,6 +56,12 @@ class PoolClient:
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
 
+    async def __aenter__(self) -> None:
+        await self.pool.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.pool.close()
+
     async def wait_until_filled(self, scope: Scope = ALL) -> None:
         """Wait until the pool has tasks for claims of this scope."""
         await until(lambda: self.pool.has_entries(scope))
@@ -80,10 +85,6 @@ async def until(predicate: Callable[[], object]) -> None:
     while not predicate():
         assert time.monotonic() < deadline, f"not within {PATIENCE_S} s"
         await asyncio.sleep(0.01)
-
-
-Scenario = Callable[[PoolClient], Coroutine[Any, Any, None]]
-RunScenario = Callable[[Scenario], None]
 
 
 def task_leases(tasks: list[Task]) -> list[tuple[int, str]]:

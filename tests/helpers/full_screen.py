@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from textual.pilot import Pilot
@@ -15,19 +16,17 @@ from tests.helpers.campaigns import servable
 from tests.helpers.scripted_agent import report_of
 
 PATIENCE_S = 60.0
-Act = Callable[[TopApp, Pilot[None]], Awaitable[None]]
 
 
-def drive(queue: Client, act: Act, path: str = "/", size: tuple[int, int] = (80, 24)) -> None:
-    """Run the screen, and do something on it."""
-
-    async def run() -> None:
-        app = TopApp(queue, path)
-        async with app.run_test(size=size) as pilot:
-            await act(app, pilot)
-            app.exit()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def shown(
+    queue: Client, path: str = "/", size: tuple[int, int] = (80, 24)
+) -> AsyncIterator[tuple[TopApp, Pilot[None]]]:
+    """Give the screen, and what presses its keys."""
+    app = TopApp(queue, path)
+    async with app.run_test(size=size) as pilot:
+        yield app, pilot
+        app.exit()
 
 
 def text_of(app: TopApp) -> str:

@@ -15,7 +15,7 @@ from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from tests.fixtures.histories import BREACHES, History, in_task
 from tests.fixtures.queues import Hire
-from tests.helpers.batched_agents import SERVING, BatchedAgents, play
+from tests.helpers.batched_agents import SERVING, BatchedAgents
 from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine
 from tests.helpers.postgres import Postgres, expire, promote, silence, value
@@ -117,7 +117,7 @@ def lose(postgres: Postgres, toast: str) -> None:
     postgres.execute(kind, ["t", toast])
 
 
-def test_campaign_whose_tasks_make_the_server_fail_keeps_no_other_waiting(
+async def test_campaign_whose_tasks_make_the_server_fail_keeps_no_other_waiting(
     queue: Client, database: Database, postgres: Postgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As one with a damaged payload: it is left out for a while, and one line says so."""
@@ -130,8 +130,7 @@ def test_campaign_whose_tasks_make_the_server_fail_keeps_no_other_waiting(
     toast = value(postgres, found)
     lose(postgres, toast)
     members = BatchedAgents(database, 3)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         got: list[int] = []
         until = time.monotonic() + 60.0
         # Who finds a span locked takes the campaign for empty, for a second.
@@ -140,8 +139,6 @@ def test_campaign_whose_tasks_make_the_server_fail_keeps_no_other_waiting(
             answers = await asyncio.gather(*claims)
             got += [task.payload["n"] for one in answers for task in one.tasks]
         assert sorted(got) == [0, 1]
-
-    play(database, scene)
     assert damaged.status().waiting == 1
     lines = [one.getMessage() for one in caplog.records if "is left out" in one.getMessage()]
     assert len(lines) == 1

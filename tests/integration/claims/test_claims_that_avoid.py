@@ -15,7 +15,6 @@ from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.long_poll import LongPoll
 from taskq_agent.protocol import Answer, LeaseIds, Request
 from tests.fixtures.queues import Hire
-from tests.helpers.batched_agents import play
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, promote
 from tests.integration.claims.test_retried_elsewhere import AT_ONCE
@@ -54,15 +53,14 @@ def fail_on(hire: Hire, postgres: Postgres, host: str, tasks: int, path: str = "
     return agent.session
 
 
-def test_claim_that_must_avoid_what_waits_strikes_no_campaign_off(
+async def test_claim_that_must_avoid_what_waits_strikes_no_campaign_off(
     campaign: Campaign, database: Database, hire: Hire, postgres: Postgres, statements: Counter[str]
 ) -> None:
     """However often a bad host asks, the healthy one's claims are always answered with tasks."""
     campaign.seed({"n": n} for n in range(12))
     healthy = hire(host="healthy").session
     bad = fail_on(hire, postgres, "bad", 12)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         claims = Claims(batcher)
         statements.clear()
         for number in range(8):
@@ -76,10 +74,8 @@ def test_claim_that_must_avoid_what_waits_strikes_no_campaign_off(
         assert [len(one.tasks) for one in await claims.of(healthy)] == [1]
         assert statements["servable"] <= 2, "nothing was drawn anew"
 
-    play(database, scene)
 
-
-def test_claim_that_must_avoid_what_waits_gets_what_waits_elsewhere(
+async def test_claim_that_must_avoid_what_waits_gets_what_waits_elsewhere(
     campaign: Campaign, queue: Client, database: Database, hire: Hire, postgres: Postgres
 ) -> None:
     """In the same exchange; and of the same campaign, what is new."""
@@ -88,8 +84,7 @@ def test_claim_that_must_avoid_what_waits_gets_what_waits_elsewhere(
     bad = fail_on(hire, postgres, "bad", 4)
     wide = hire("/", host="bad").session
     other = queue.create_campaign(replace(campaign.spec(), path="/other"))
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         everywhere = Claims(batcher, Scope("/"))
         (refused,) = await everywhere.of(wide)
         assert refused.tasks == ()
@@ -102,18 +97,15 @@ def test_claim_that_must_avoid_what_waits_gets_what_waits_elsewhere(
         (fresh,) = await Claims(batcher).of(bad)
         assert [one.payload for one in fresh.tasks] == [{"new": 1}]
 
-    play(database, scene)
 
-
-def test_what_others_just_hold_is_struck_off_as_ever(
+async def test_what_others_just_hold_is_struck_off_as_ever(
     campaign: Campaign, database: Database, hire: Hire, postgres: Postgres, statements: Counter[str]
 ) -> None:
     """Where nothing waits but what is delayed or worked on, one claim in a second asks."""
     campaign.seed({"n": n} for n in range(2))
     healthy = hire(host="healthy").session
     bad = fail_on(hire, postgres, "bad", 2)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         claims = Claims(batcher)
         assert [len(one.tasks) for one in await claims.of(healthy)] == [1]
         assert [len(one.tasks) for one in await claims.of(healthy)] == [1]
@@ -124,8 +116,6 @@ def test_what_others_just_hold_is_struck_off_as_ever(
             assert empty.orders.claim_after_s is None
             assert empty.unfinished == 2
         assert statements["exchange"] <= 1 + statements["servable"]
-
-    play(database, scene)
 
 
 def test_who_is_woken_in_vain_passes_it_on(campaign: Campaign, database: Database) -> None:
@@ -154,17 +144,14 @@ def test_who_is_woken_in_vain_passes_it_on(campaign: Campaign, database: Databas
     asyncio.run(asyncio.wait_for(played(), 60))
 
 
-def test_claims_find_what_has_failed_where_there_is_too_little_else(
+async def test_claims_find_what_has_failed_where_there_is_too_little_else(
     campaign: Campaign, database: Database, hire: Hire, postgres: Postgres
 ) -> None:
     """In one statement, though the connection was not to look for it yet."""
     campaign.seed({"n": n} for n in range(6))
     healthy = [hire(host="healthy").session for _ in range(3)]
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         claims = Claims(batcher)
         assert [len(one.tasks) for one in await claims.of(*healthy[:2])] == [1, 1]
         fail_on(hire, postgres, "bad", 2)
         assert [len(one.tasks) for one in await claims.of(*healthy)] == [1, 1, 1]
-
-    play(database, scene)

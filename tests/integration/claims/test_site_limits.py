@@ -12,7 +12,6 @@ from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.fair_share import Scope
 from tests.fixtures.queues import Hire
-from tests.helpers.batched_agents import play
 from tests.helpers.campaigns import servable
 from tests.helpers.claims_at_once import most_at_work, turn
 from tests.helpers.plans import watched
@@ -156,14 +155,13 @@ def test_what_ended_is_found_among_more_claims_than_one_looks_at(
 
 
 @pytest.mark.usefixtures("limited")
-def test_agent_of_a_full_site_takes_nothing_from_others(
+async def test_agent_of_a_full_site_takes_nothing_from_others(
     queue: Client, database: Database, hire: Hire, statements: Counter[str]
 ) -> None:
     """It gets what waits elsewhere, or comes again later; no campaign is struck off."""
     full, other = hire("/", site="full").session, hire("/", site="other").session
     assert len(hire("/limited", site="full").claim(3)) == 3
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         claims = Claims(batcher, Scope("/"))
         statements.clear()
         for number in range(3):
@@ -176,8 +174,6 @@ def test_agent_of_a_full_site_takes_nothing_from_others(
         batcher.forget(Scope("/"))
         ((task,),) = [one.tasks for one in await claims.of(full)]
         assert task.campaign == elsewhere.campaign_id
-
-    play(database, scene)
 
 
 def test_tasks_of_a_campaign_with_a_site_limit_are_not_leased_ahead(

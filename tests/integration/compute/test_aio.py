@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 
@@ -20,11 +18,6 @@ from tests.payloads import called
 from tests.payloads.called import BadLigand
 
 WAIT_S = 60.0
-
-
-def within(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine, for not too long."""
-    return asyncio.run(asyncio.wait_for(work, WAIT_S))
 
 
 def threads() -> int:
@@ -50,99 +43,79 @@ def test_first_calls_at_once_share_a_campaign(near_queue: Client, name: str) -> 
     assert {one.campaign.path for one in futures} == {campaign.path}
 
 
-def test_calls_are_awaited(served_queue: Client) -> None:
+async def test_calls_are_awaited(served_queue: Client) -> None:
     """Many at a time; exceptions come as themselves."""
-
-    async def work() -> None:
-        queue = AsyncClient(served_queue)
-        values = await asyncio.gather(*(queue.submit(called.square, n) for n in range(20)))
-        assert values == [n * n for n in range(20)]
-        with pytest.raises(BadLigand):
-            await queue.submit(called.refuse, 3)
-
-    within(work())
+    queue = AsyncClient(served_queue)
+    values = await asyncio.gather(*(queue.submit(called.square, n) for n in range(20)))
+    assert values == [n * n for n in range(20)]
+    with pytest.raises(BadLigand):
+        await queue.submit(called.refuse, 3)
 
 
 @pytest.mark.thorough
-def test_runs_and_campaigns_have_twins(served_queue: Client, name: str) -> None:
+async def test_runs_and_campaigns_have_twins(served_queue: Client, name: str) -> None:
     """What iterates is iterated, what returns is awaited, what is one of them is a twin."""
-
-    async def work() -> None:
-        queue = AsyncClient(served_queue)
-        run = await queue.map(called.square, range(5), name=f"{name}/squares")
-        assert (len(run), run.path) == (5, f"{name}/squares")
-        assert {one.value async for one in run.as_completed(WAIT_S)} == {0, 1, 4, 9, 16}
-        assert [value async for value in run] == await run.result() == [0, 1, 4, 9, 16]
-        assert (await run.wait()).done == (await run.status()).done == 5
-        refined = await queue.map(called.square, await run.best(by="value", n=2), name=f"{name}/2")
-        assert await refined.result(WAIT_S) == [0, 1]
-        campaign = await queue.create_campaign(f"{name}/plain")
-        assert (await campaign.seed([{"n": 1}])).added == 1
-        assert [one.payload async for one in campaign.tasks()] == [{"n": 1}]
-        above = await queue.campaign(name)
-        assert [await one.cancel() for one in await above.children()] == [0, 1, 0]
-        with pytest.raises(taskq.UnknownCampaign):
-            await queue.campaign(f"{name}/none")
-
-    within(work())
+    queue = AsyncClient(served_queue)
+    run = await queue.map(called.square, range(5), name=f"{name}/squares")
+    assert (len(run), run.path) == (5, f"{name}/squares")
+    assert {one.value async for one in run.as_completed(WAIT_S)} == {0, 1, 4, 9, 16}
+    assert [value async for value in run] == await run.result() == [0, 1, 4, 9, 16]
+    assert (await run.wait()).done == (await run.status()).done == 5
+    refined = await queue.map(called.square, await run.best(by="value", n=2), name=f"{name}/2")
+    assert await refined.result(WAIT_S) == [0, 1]
+    campaign = await queue.create_campaign(f"{name}/plain")
+    assert (await campaign.seed([{"n": 1}])).added == 1
+    assert [one.payload async for one in campaign.tasks()] == [{"n": 1}]
+    above = await queue.campaign(name)
+    assert [await one.cancel() for one in await above.children()] == [0, 1, 0]
+    with pytest.raises(taskq.UnknownCampaign):
+        await queue.campaign(f"{name}/none")
 
 
-def test_who_is_cancelled_ends_the_waiting_only(queue: Client, name: str, dsn: str) -> None:
+async def test_who_is_cancelled_ends_the_waiting_only(queue: Client, name: str, dsn: str) -> None:
     """No thread stays, nothing blocks the loop, and the tasks wait on."""
+    async with await aio.connect(dsn) as twin:
+        run = await twin.map(called.square, [1], name=name)
 
-    async def work() -> None:
-        async with await aio.connect(dsn) as twin:
-            run = await twin.map(called.square, [1], name=name)
+        async def all_of() -> None:
+            async for _ in run.as_completed():
+                pass
 
-            async def all_of() -> None:
-                async for _ in run.as_completed():
-                    pass
-
-            for waiting in (run.wait(), all_of(), run.campaign.wait()):
-                with pytest.raises(asyncio.TimeoutError):
-                    await asyncio.wait_for(waiting, 0.2)
-
-    within(work())
+        for waiting in (run.wait(), all_of(), run.campaign.wait()):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(waiting, 0.2)
     wait_until(lambda: not threads())
     assert queue.campaign(name).status().waiting == 1
 
 
 @pytest.mark.thorough
-def test_stop_iteration_is_an_exception_as_any_other(served_queue: Client, name: str) -> None:
+async def test_stop_iteration_is_an_exception_as_any_other(served_queue: Client, name: str) -> None:
     """No future of asyncio takes it."""
-
-    async def work() -> None:
-        queue = AsyncClient(served_queue)
-        with pytest.raises(RuntimeError, match="raised StopIteration"):
-            await queue.submit(called.take_the_first, [])
-        run = await queue.map(called.take_the_first, [[]], name=name)
-        with pytest.raises(RuntimeError, match="raised StopIteration"):
-            await run.result(WAIT_S)
-
-    within(work())
+    queue = AsyncClient(served_queue)
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        await queue.submit(called.take_the_first, [])
+    run = await queue.map(called.take_the_first, [[]], name=name)
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        await run.result(WAIT_S)
 
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_who_cancels_a_call_waits_for_no_statement(
+async def test_who_cancels_a_call_waits_for_no_statement(
     queue: Client, dsn: str, postgres: Postgres, begun: bool
 ) -> None:
     """Not for the one that cancels the task, nor for the one that adds it: both happen later."""
     first = queue.submit(called.square, 20)
     campaign = first.campaign
     assert first.task
-
-    async def work() -> None:
-        async with await aio.connect(dsn) as twin:
-            call = asyncio.create_task(twin.submit(called.square, 21))
-            if begun:
-                await asyncio.to_thread(wait_until, lambda: campaign.status().waiting == 2)
-            with postgres.transaction():
-                postgres.execute("lock table taskq.spec, taskq.task in access exclusive mode")
-                await asyncio.sleep(0.05)
-                call.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await call
-            await asyncio.to_thread(wait_until, lambda: not threads())
-
-    within(work())
+    async with await aio.connect(dsn) as twin:
+        call = asyncio.create_task(twin.submit(called.square, 21))
+        if begun:
+            await asyncio.to_thread(wait_until, lambda: campaign.status().waiting == 2)
+        with postgres.transaction():
+            postgres.execute("lock table taskq.spec, taskq.task in access exclusive mode")
+            await asyncio.sleep(0.05)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        await asyncio.to_thread(wait_until, lambda: not threads())
     assert campaign.status().waiting == 1  # the other was cancelled, or never added

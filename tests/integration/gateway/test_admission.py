@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -20,7 +21,6 @@ from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.scripted_agent import ScriptedAgent
 
-Scene = Callable[[Service], Coroutine[None, None, None]]
 LEASES = LeaseIds()
 #: Seconds between the two signals by which batch systems kill a job.
 KILLED_S = 30
@@ -35,17 +35,14 @@ def agents(queue: Client, hire: Hire, monkeypatch: pytest.MonkeyPatch) -> list[S
     return [hire() for _ in range(10)]
 
 
-def play(database: Database, scene: Scene) -> None:
-    """Run a scene at a service of its own."""
-
-    async def run() -> None:
-        served = Service(database, Settings(), lambda: 10)
-        try:
-            await asyncio.wait_for(scene(served), 30)
-        finally:
-            await served.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def serving(database: Database) -> AsyncIterator[Service]:
+    """Give a service."""
+    served = Service(database, Settings(), lambda: 10)
+    try:
+        yield served
+    finally:
+        await served.close()
 
 
 def begun(
@@ -60,14 +57,13 @@ def claim(*reports: messages.ReportMessage) -> messages.Exchange:
     return messages.Exchange(reports=reports, want=1, lease=LEASES())
 
 
-def test_claims_wait_outside_while_reports_come_in(
+async def test_claims_wait_outside_while_reports_come_in(
     agents: list[ScriptedAgent], database: Database
 ) -> None:
     """Beyond the first limit a claim is refused, and that of who reports is put off."""
     (task,) = agents[9].claim()
     report = messages.ReportMessage(task.campaign, task.task, task.lease, "done")
-
-    async def scene(served: Service) -> None:
+    async with serving(database) as served:
         taken = [begun(served, one, claim()) for one in agents[:3]]
         with pytest.raises(Busy) as refused:
             await begun(served, agents[3], claim())
@@ -84,15 +80,14 @@ def test_claims_wait_outside_while_reports_come_in(
         assert [len((await one).tasks) for one in taken] == [1] * 6
         assert len((await begun(served, agents[3], claim())).tasks) == 1
 
-    play(database, scene)
 
-
-def test_reports_have_a_limit_of_their_own(agents: list[ScriptedAgent], database: Database) -> None:
+async def test_reports_have_a_limit_of_their_own(
+    agents: list[ScriptedAgent], database: Database
+) -> None:
     """Memory is finite: an agent keeps what it cannot hand in."""
     tasks = [one.claim()[0] for one in agents[:7]]
     reports = [messages.ReportMessage(one.campaign, one.task, one.lease, "done") for one in tasks]
-
-    async def scene(served: Service) -> None:
+    async with serving(database) as served:
         taken = [
             begun(served, agent, messages.Exchange(reports=(report,)))
             for agent, report in zip(agents[:6], reports, strict=False)
@@ -104,17 +99,14 @@ def test_reports_have_a_limit_of_their_own(agents: list[ScriptedAgent], database
         verdicts = [(await one).acks[0].verdict for one in taken]
         assert verdicts == ["accepted"] * 6
 
-    play(database, scene)
 
-
-def test_agents_leave_together_while_claims_and_reports_are_refused(
+async def test_agents_leave_together_while_claims_and_reports_are_refused(
     agents: list[ScriptedAgent], database: Database, queue: Client
 ) -> None:
     """By statements for many on a connection of their own, and none of them is refused."""
     leaving = agents[6:]
     assert all(one.claim() for one in leaving)
-
-    async def scene(served: Service) -> None:
+    async with serving(database) as served:
         await served.check_ready()
         served.identities.agent("any")  # which notes the server that answers
         for one in leaving:
@@ -126,22 +118,17 @@ def test_agents_leave_together_while_claims_and_reports_are_refused(
             await begun(served, agents[3], claim())
         await asyncio.gather(*left)
         await asyncio.gather(*taken)
-
-    play(database, scene)
     assert queue.campaign("/c").status().working == 3
 
 
-def test_exchanges_that_outlived_their_client_are_dropped(
+async def test_exchanges_that_outlived_their_client_are_dropped(
     agents: list[ScriptedAgent], database: Database, queue: Client
 ) -> None:
     """What nobody waits for any more is not claimed."""
-
-    async def scene(served: Service) -> None:
+    async with serving(database) as served:
         taken = [begun(served, one, claim()) for one in agents[:3]]
         taken[1].cancel()
         assert len((await taken[0]).tasks) == len((await taken[2]).tasks) == 1
-
-    play(database, scene)
     assert queue.campaign("/c").status().working == 2
 
 

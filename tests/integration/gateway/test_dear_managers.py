@@ -93,66 +93,58 @@ def test_dear_filters_of_one_token_keep_no_other_waiting(realm: Realm) -> None:
         assert b"find_tasks took longer than 10 s; compare fewer values" in reply.body
 
 
-def test_requests_of_a_token_are_bounded_in_rate(
+async def test_requests_of_a_token_are_bounded_in_rate(
     realm: Realm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For managers' verbs and blobs, whose heads cost a look-up each; others go on."""
     monkeypatch.setattr(auth, "ASKED_AT_ONCE", 3)
     monkeypatch.setattr(auth, "ASKED_PER_S", 0.001)
     agent = realm.agent()
-
-    async def run() -> None:
-        service = Service(realm.queue.database, Settings(), lambda: 1)
-        tokens = service.identities
-        try:
-            for _ in range(3):
-                assert isinstance(await tokens.admit(realm.manager, anew=True), Manager)
-            for _ in range(9):
-                with pytest.raises(Unauthorized):
-                    await tokens.admit("nobody's")
-            for anew in (False, True):
-                with pytest.raises(Busy):
-                    await tokens.admit(realm.manager, anew=anew)
-            assert isinstance(await tokens.admit(realm.token("manager")), Manager)
-            assert isinstance(await tokens.admit(agent.token), AgentSession)
-            monkeypatch.setattr(auth, "ASKED_WAIT_S", 1e9)
-            waiting = asyncio.create_task(tokens.admit(realm.manager))
-            assert isinstance(await tokens.admit(agent.token), AgentSession)
-            assert not waiting.done()
-            waiting.cancel()
-        finally:
-            await service.close()
-
-    asyncio.run(asyncio.wait_for(run(), 60))
+    service = Service(realm.queue.database, Settings(), lambda: 1)
+    tokens = service.identities
+    try:
+        for _ in range(3):
+            assert isinstance(await tokens.admit(realm.manager, anew=True), Manager)
+        for _ in range(9):
+            with pytest.raises(Unauthorized):
+                await tokens.admit("nobody's")
+        for anew in (False, True):
+            with pytest.raises(Busy):
+                await tokens.admit(realm.manager, anew=anew)
+        assert isinstance(await tokens.admit(realm.token("manager")), Manager)
+        assert isinstance(await tokens.admit(agent.token), AgentSession)
+        monkeypatch.setattr(auth, "ASKED_WAIT_S", 1e9)
+        waiting = asyncio.create_task(tokens.admit(realm.manager))
+        assert isinstance(await tokens.admit(agent.token), AgentSession)
+        assert not waiting.done()
+        waiting.cancel()
+    finally:
+        await service.close()
 
 
-def test_refused_large_statement_keeps_its_turn_for_a_rest(
+async def test_refused_large_statement_keeps_its_turn_for_a_rest(
     realm: Realm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody rests after a small one that is refused, or a large one that is not."""
     monkeypatch.setattr(manager_queries, "REFUSED_REST_FACTOR", 1e12)
     head = json.dumps({"path": realm.path, "on_conflict": "skip"}).encode()
+    queries = ManagerQueries(realm.queue.database)
 
-    async def run() -> None:
-        queries = ManagerQueries(realm.queue.database)
+    async def submit(payload: str, count: int) -> None:
+        tasks = ", ".join(f'{{"key": "{n}", "payload": {payload}}}' for n in range(count))
+        body = head + f"\n[{tasks}]".encode()
+        await queries.answer(realm.manager, "submit", request(body, b"rest=tasks"))
 
-        async def submit(payload: str, count: int) -> None:
-            tasks = ", ".join(f'{{"key": "{n}", "payload": {payload}}}' for n in range(count))
-            body = head + f"\n[{tasks}]".encode()
-            await queries.answer(realm.manager, "submit", request(body, b"rest=tasks"))
-
-        monkeypatch.setattr(manager_queries, "REFUSED_REST_S", 1e9)
+    monkeypatch.setattr(manager_queries, "REFUSED_REST_S", 1e9)
+    with pytest.raises(UsageError):
+        await submit('{"n": 1e5000}', 1)
+    await submit('{"n": 1}', 9_000)
+    monkeypatch.setattr(manager_queries, "REFUSED_REST_S", 0.2)
+    for payload, count in ((f'{{"n": "{"x" * 70_000}"}}', 1), ('{"n": 1e5000}', 9_000)):
+        began = time.monotonic()
         with pytest.raises(UsageError):
-            await submit('{"n": 1e5000}', 1)
-        await submit('{"n": 1}', 9_000)
-        monkeypatch.setattr(manager_queries, "REFUSED_REST_S", 0.2)
-        for payload, count in ((f'{{"n": "{"x" * 70_000}"}}', 1), ('{"n": 1e5000}', 9_000)):
-            began = time.monotonic()
-            with pytest.raises(UsageError):
-                await submit(payload, count)
-            assert time.monotonic() - began > 0.2
-
-    asyncio.run(asyncio.wait_for(run(), 60))
+            await submit(payload, count)
+        assert time.monotonic() - began > 0.2
 
 
 def request(body: bytes, query: bytes = b"") -> Request:

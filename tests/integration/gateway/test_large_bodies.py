@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from starlette.requests import ClientDisconnect
@@ -27,8 +26,6 @@ from tests.integration.gateway.peers import report_of
 LARGE = bytes(LARGE_BYTES + 1)
 SPOILT = b"?" * len(LARGE)
 SMALL = bytes(LARGE_BYTES)
-
-Scene = Callable[["Desk"], Coroutine[Any, Any, None]]
 
 
 class Desk:
@@ -54,15 +51,6 @@ class Desk:
         return asyncio.create_task(self.bodies.decoded(body, read, token=token, is_gone=is_gone))
 
 
-def play(scene: Scene) -> None:
-    """Run a scene."""
-
-    async def run() -> None:
-        await asyncio.wait_for(scene(Desk()), 30)
-
-    asyncio.run(run())
-
-
 @pytest.fixture
 def endless_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the rest after a large body outlast every test."""
@@ -70,76 +58,64 @@ def endless_rest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("endless_rest")
-def test_large_bodies_wait_undecoded_for_the_rest_to_end() -> None:
+async def test_large_bodies_wait_undecoded_for_the_rest_to_end() -> None:
     """However many come at once; small ones wait for nothing."""
-
-    async def scene(desk: Desk) -> None:
-        large = [desk.bring(token) for token in "abcd"]
-        assert await large[0] == len(LARGE)
-        assert await desk.bring("e", SMALL) == len(SMALL)
-        assert await desk.bring("b", SMALL) == len(SMALL)
-        assert desk.decoded == ["a", "e", "b"]
-        assert not any(one.done() for one in large[1:])
-        for one in large[1:]:
-            one.cancel()
-        await asyncio.wait(large[1:])
-
-    play(scene)
+    desk = Desk()
+    large = [desk.bring(token) for token in "abcd"]
+    assert await large[0] == len(LARGE)
+    assert await desk.bring("e", SMALL) == len(SMALL)
+    assert await desk.bring("b", SMALL) == len(SMALL)
+    assert desk.decoded == ["a", "e", "b"]
+    assert not any(one.done() for one in large[1:])
+    for one in large[1:]:
+        one.cancel()
+    await asyncio.wait(large[1:])
 
 
-def test_large_bodies_get_their_turns_in_order() -> None:
+async def test_large_bodies_get_their_turns_in_order() -> None:
     """All of them, though one in between makes no sense."""
-
-    async def scene(desk: Desk) -> None:
-        some = [desk.bring("a"), desk.bring("b", SPOILT), desk.bring("c")]
-        outcomes = await asyncio.gather(*some, return_exceptions=True)
-        assert [type(one) for one in outcomes] == [int, BadRequest, int]
-        assert desk.decoded == ["a", "b", "c"]
-        assert await desk.bring("b") == len(LARGE)
-
-    play(scene)
+    desk = Desk()
+    some = [desk.bring("a"), desk.bring("b", SPOILT), desk.bring("c")]
+    outcomes = await asyncio.gather(*some, return_exceptions=True)
+    assert [type(one) for one in outcomes] == [int, BadRequest, int]
+    assert desk.decoded == ["a", "b", "c"]
+    assert await desk.bring("b") == len(LARGE)
 
 
 @pytest.mark.usefixtures("endless_rest")
-def test_bodies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bodies_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """In bytes, and a token has one place; who comes then is asked to come again."""
     monkeypatch.setattr(bodies, "MOST_BYTES", 3 * len(LARGE))
-
-    async def scene(desk: Desk) -> None:
-        await desk.bring("a")
-        waiting = [desk.bring(token) for token in "ab"]
-        await asyncio.sleep(0)
-        for token, size in (("b", 1), ("c", 2)):
-            with pytest.raises(Busy) as refused:
-                await desk.bring(token, LARGE * size)
-            told = failure(refused.value)
-            assert (told.status, told.retry) == (503, True)
-        waiting.append(desk.bring("c"))
-        await asyncio.sleep(0)
-        assert not waiting[-1].done()
-        for one in waiting:
-            one.cancel()
-        await asyncio.wait(waiting)
-        last = desk.bring("b", LARGE * 3)
-        await asyncio.sleep(0)
-        assert not last.done(), "the places of those who have left are free"
-        last.cancel()
-
-    play(scene)
+    desk = Desk()
+    await desk.bring("a")
+    waiting = [desk.bring(token) for token in "ab"]
+    await asyncio.sleep(0)
+    for token, size in (("b", 1), ("c", 2)):
+        with pytest.raises(Busy) as refused:
+            await desk.bring(token, LARGE * size)
+        told = failure(refused.value)
+        assert (told.status, told.retry) == (503, True)
+    waiting.append(desk.bring("c"))
+    await asyncio.sleep(0)
+    assert not waiting[-1].done()
+    for one in waiting:
+        one.cancel()
+    await asyncio.wait(waiting)
+    last = desk.bring("b", LARGE * 3)
+    await asyncio.sleep(0)
+    assert not last.done(), "the places of those who have left are free"
+    last.cancel()
 
 
-def test_body_of_a_client_that_has_left_is_not_decoded() -> None:
+async def test_body_of_a_client_that_has_left_is_not_decoded() -> None:
     """Nobody rests after it."""
-
-    async def scene(desk: Desk) -> None:
-        desk.gone = {"a", "b"}
-        left = [desk.bring(token) for token in "ab"]
-        assert await desk.bring("c") == len(LARGE)
-        outcomes = await asyncio.gather(*left, return_exceptions=True)
-        assert [type(one) for one in outcomes] == [ClientDisconnect] * 2
-        assert desk.decoded == ["c"]
-
-    play(scene)
+    desk = Desk()
+    desk.gone = {"a", "b"}
+    left = [desk.bring(token) for token in "ab"]
+    assert await desk.bring("c") == len(LARGE)
+    outcomes = await asyncio.gather(*left, return_exceptions=True)
+    assert [type(one) for one in outcomes] == [ClientDisconnect] * 2
+    assert desk.decoded == ["c"]
 
 
 def test_large_exchanges_that_come_together_are_all_answered(realm: Realm) -> None:

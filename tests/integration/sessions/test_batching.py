@@ -23,7 +23,7 @@ from taskq_agent.protocol import (
     Report,
     Request,
 )
-from tests.helpers.batched_agents import BatchedAgents, done, play
+from tests.helpers.batched_agents import BatchedAgents, done
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
 
@@ -37,7 +37,7 @@ def campaign(queue: Client) -> Campaign:
     return servable(queue)
 
 
-def test_each_task_of_many_agents_is_done_once(
+async def test_each_task_of_many_agents_is_done_once(
     campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
     """A hundred agents, each with one task at a time, share few statements and no task."""
@@ -63,10 +63,8 @@ def test_each_task_of_many_agents_is_done_once(
             answer = await batcher.exchange(request, SERVING)
             assert [ack.verdict for ack in answer.acks] == [ACCEPTED]
 
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         await asyncio.gather(*(work(batcher, number) for number in range(100)))
-
-    play(database, scene)
     assert executed == Counter(range(1_000))
     assert set(statuses(postgres).values()) == {"done"}
     assert_counts_are_true(postgres)
@@ -74,12 +72,11 @@ def test_each_task_of_many_agents_is_done_once(
     assert moved < 200, "claims were not gathered"
 
 
-def test_every_agent_gets_what_it_wants(campaign: Campaign, database: Database) -> None:
+async def test_every_agent_gets_what_it_wants(campaign: Campaign, database: Database) -> None:
     """Each of several claims of unlike size in one statement gets its own tasks."""
     campaign.seed({"n": n} for n in range(100))
     members = BatchedAgents(database, 5)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         answers = await asyncio.gather(
             *(batcher.exchange(members.claim(n, n + 1), SERVING) for n in range(5))
         )
@@ -87,64 +84,52 @@ def test_every_agent_gets_what_it_wants(campaign: Campaign, database: Database) 
         assert all(answer.campaigns[0].path == "/c" for answer in answers)
         assert len({task.task for answer in answers for task in answer.tasks}) == 15
 
-    play(database, scene)
 
-
-def test_nothing_to_claim_is_told_to_all_with_what_is_unfinished(
+async def test_nothing_to_claim_is_told_to_all_with_what_is_unfinished(
     campaign: Campaign, database: Database
 ) -> None:
     """Who gets nothing learns how many tasks are left with others."""
     campaign.seed({"n": n} for n in range(2))
     members = BatchedAgents(database, 4)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         answers = await asyncio.gather(
             *(batcher.exchange(members.claim(n), SERVING) for n in range(4))
         )
         assert sorted(len(answer.tasks) for answer in answers) == [0, 0, 1, 1]
         assert {answer.unfinished for answer in answers if not answer.tasks} == {2}
 
-    play(database, scene)
 
-
-def test_nobody_is_sent_home_by_an_old_count(campaign: Campaign, database: Database) -> None:
+async def test_nobody_is_sent_home_by_an_old_count(campaign: Campaign, database: Database) -> None:
     """What was seeded before the question is not finished, also if it cannot be claimed yet."""
     members = BatchedAgents(database, 2)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         assert (await batcher.exchange(members.claim(0), SERVING)).unfinished == 0
         campaign.seed([{"n": 1}])
         answer = await batcher.exchange(members.claim(1), SERVING)
         assert answer.tasks or answer.unfinished == 1
 
-    play(database, scene)
 
-
-def test_session_that_has_ended_is_told_alone(campaign: Campaign, database: Database) -> None:
+async def test_session_that_has_ended_is_told_alone(campaign: Campaign, database: Database) -> None:
     """The others of the same statement get their tasks."""
     campaign.seed({"n": n} for n in range(10))
     members = BatchedAgents(database, 3)
     transport = DirectTransport(database)
     transport.close(members.sessions[1])
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         answers = await asyncio.gather(
             *(batcher.exchange(members.claim(n), SERVING) for n in range(3)),
             return_exceptions=True,
         )
         assert [type(answer) for answer in answers] == [Answer, SessionLost, Answer]
 
-    play(database, scene)
 
-
-def test_request_that_is_wrong_fails_alone(
+async def test_request_that_is_wrong_fails_alone(
     campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
     """A report that the database cannot take does not keep the others from theirs."""
     campaign.seed({"n": n} for n in range(10))
     members = BatchedAgents(database, 3)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         claimed = await asyncio.gather(
             *(batcher.exchange(members.claim(n), SERVING) for n in range(3))
         )
@@ -158,19 +143,16 @@ def test_request_that_is_wrong_fails_alone(
             return_exceptions=True,
         )
         assert [type(answer) for answer in answers] == [Answer, Refused, Answer]
-
-    play(database, scene)
     assert sorted(statuses(postgres).values()) == ["done"] * 2 + ["waiting"] * 7 + ["working"]
 
 
-def test_exchange_repeated_gets_the_same_answer(
+async def test_exchange_repeated_gets_the_same_answer(
     campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
     """Also while its first copy is on the way: a session is in one statement once."""
     campaign.seed({"n": n} for n in range(10))
     members = BatchedAgents(database, 1)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         request = members.claim(0, 2)
         first, second = await asyncio.gather(
             batcher.exchange(request, SERVING), batcher.exchange(request, SERVING)
@@ -184,19 +166,16 @@ def test_exchange_repeated_gets_the_same_answer(
         unknown = Report(campaign.campaign_id, 999_999, request.lease, DONE)
         answer = await batcher.exchange(Request(members.sessions[0], reports=(unknown,)), SERVING)
         assert answer.acks[0].verdict == UNKNOWN
-
-    play(database, scene)
     assert value(postgres, "select count(*) from taskq.attempt") == 1
 
 
-def test_lost_connection_is_made_anew_unnoticed(
+async def test_lost_connection_is_made_anew_unnoticed(
     campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
     """An exchange may be repeated, so nobody need hear that its connection was cut."""
     campaign.seed({"n": n} for n in range(10))
     members = BatchedAgents(database, 4)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         await batcher.exchange(members.claim(0), SERVING)
         postgres.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -208,19 +187,16 @@ def test_lost_connection_is_made_anew_unnoticed(
                 *(batcher.exchange(request, SERVING) for request in requests)
             )
             assert [len(answer.tasks) for answer in answers] == [1, 1, 1, 1]
-
-    play(database, scene)
     assert value(postgres, "select count(*) from taskq.state where status = 'working'") == 5
 
 
-def test_exchange_that_nobody_waits_for_claims_nothing(
+async def test_exchange_that_nobody_waits_for_claims_nothing(
     campaign: Campaign, database: Database, postgres: Postgres, dsn: str
 ) -> None:
     """Who gives up before the statement went out leaves no task behind."""
     campaign.seed({"n": n} for n in range(10))
     members = BatchedAgents(database, 8)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         await batcher.exchange(members.claim(0), SERVING)
         with psycopg.connect(dsn) as other:
             # Claims of all connections wait for this, so that what comes later waits in line.
@@ -235,12 +211,10 @@ def test_exchange_that_nobody_waits_for_claims_nothing(
             late.cancel()
             other.rollback()
         assert [len((await one).tasks) for one in stuck] == [1] * 7
-
-    play(database, scene)
     assert value(postgres, "select count(*) from taskq.state where status = 'working'") == 8
 
 
-def test_batcher_serves_one_agent_as_its_own_transport_does(
+async def test_batcher_serves_one_agent_as_its_own_transport_does(
     campaign: Campaign, queue: Client, database: Database
 ) -> None:
     """An exchange with reports on several campaigns is answered in the order of its reports."""
@@ -248,8 +222,7 @@ def test_batcher_serves_one_agent_as_its_own_transport_does(
     campaign.seed([{"n": 1}])
     other.seed([{"n": 2}])
     members = BatchedAgents(database, 1)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         tasks = []
         for path in ("/c", "/other"):
             answer = await batcher.exchange(members.claim(0), Scope(path))
@@ -261,15 +234,14 @@ def test_batcher_serves_one_agent_as_its_own_transport_does(
             (campaign.campaign_id, ACCEPTED),
         ]
 
-    play(database, scene)
 
-
-def test_result_that_is_no_json_is_refused_alone(campaign: Campaign, database: Database) -> None:
+async def test_result_that_is_no_json_is_refused_alone(
+    campaign: Campaign, database: Database
+) -> None:
     """The others get their answers too."""
     campaign.seed({"n": n} for n in range(4))
     members = BatchedAgents(database, 2)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         claimed = await asyncio.gather(
             *(batcher.exchange(members.claim(n), SERVING) for n in range(2))
         )
@@ -281,8 +253,6 @@ def test_result_that_is_no_json_is_refused_alone(campaign: Campaign, database: D
             return_exceptions=True,
         )
         assert [type(answer) for answer in answers] == [Refused, Answer]
-
-    play(database, scene)
 
 
 def test_closing_answers_what_was_asked(campaign: Campaign, database: Database) -> None:

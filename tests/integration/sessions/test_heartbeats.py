@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -35,52 +35,35 @@ def beat_of(agent: ScriptedAgent, *tasks: Claimed, **words: Any) -> Heartbeat:
     return Heartbeat(agent.session, held(*tasks), **{"drawn": agent.drawn or "", **words})
 
 
-def play(
-    database: Database,
-    scene: Callable[[HeartbeatBatcher], Coroutine[Any, Any, None]],
-    *,
-    most: int = 100,
-) -> None:
-    """Run a coroutine with `HeartbeatBatcher` in a loop of its own."""
-
-    async def run() -> None:
-        async with HeartbeatBatcher(database, GATHER_S, most=most) as heartbeats:
-            await scene(heartbeats)
-
-    asyncio.run(asyncio.wait_for(run(), 30))
-
-
 def answered(
     database: Database, said: Sequence[Heartbeat]
 ) -> list[HeartbeatAnswer | BaseException]:
     """Send beats at the same time; return the answers."""
-    answers: list[HeartbeatAnswer | BaseException] = []
 
-    async def scene(heartbeats: HeartbeatBatcher) -> None:
-        answers.extend(
-            await asyncio.gather(*map(heartbeats.heartbeat, said), return_exceptions=True)
-        )
+    async def send() -> list[HeartbeatAnswer | BaseException]:
+        async with HeartbeatBatcher(database, GATHER_S) as heartbeats:
+            return await asyncio.gather(*map(heartbeats.heartbeat, said), return_exceptions=True)
 
-    play(database, scene)
-    return answers
+    return asyncio.run(send())
 
 
 def statements(database: Database, said: list[Heartbeat], *, most: int = 100) -> list[int]:
     """Send beats at the same time; return how many were in each statement."""
     sizes: list[int] = []
 
-    async def scene(heartbeats: HeartbeatBatcher) -> None:
-        connection = heartbeats._connection  # noqa: SLF001 - to see what goes over it
-        rows = connection.rows
+    async def send() -> None:
+        async with HeartbeatBatcher(database, GATHER_S, most=most) as heartbeats:
+            connection = heartbeats._connection  # noqa: SLF001 - to see what goes over it
+            rows = connection.rows
 
-        async def counted(name: str, /, **values: Any) -> list[dict[str, Any]]:
-            sizes.append(len(json.loads(values["beats"])))
-            return await rows(name, **values)
+            async def counted(name: str, /, **values: Any) -> list[dict[str, Any]]:
+                sizes.append(len(json.loads(values["beats"])))
+                return await rows(name, **values)
 
-        connection.rows = counted  # type: ignore[method-assign]  # passes everything on
-        await asyncio.gather(*map(heartbeats.heartbeat, said))
+            connection.rows = counted  # type: ignore[method-assign]  # passes everything on
+            await asyncio.gather(*map(heartbeats.heartbeat, said))
 
-    play(database, scene, most=most)
+    asyncio.run(send())
     return sizes
 
 
@@ -183,12 +166,11 @@ def test_bad_beat_is_refused_alone(
     assert first == third == HeartbeatAnswer()
 
 
-def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
+async def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
     agents: list[ScriptedAgent], database: Database
 ) -> None:
     """Should this side have overlooked something, it harms nobody else."""
-
-    async def scene(heartbeats: HeartbeatBatcher) -> None:
+    async with HeartbeatBatcher(database, GATHER_S) as heartbeats:
         said = [asyncio.ensure_future(heartbeats.heartbeat(beat_of(agent))) for agent in agents]
         await asyncio.sleep(0)
         heartbeats._waiting[agents[2].session].text = '{"session": null}'  # noqa: SLF001 - overlooked
@@ -197,8 +179,6 @@ def test_beat_that_the_database_alone_finds_bad_is_refused_alone(
         assert isinstance(refused, Refused)
         assert isinstance(refused.__cause__, UsageError)
         assert answers == [HeartbeatAnswer()] * 3
-
-    play(database, scene)
 
 
 def test_the_newest_of_two_beats_of_a_session_counts(
@@ -214,20 +194,17 @@ def test_the_newest_of_two_beats_of_a_session_counts(
     assert (now[first[0].key], now[second[0].key]) == ("waiting", "working")
 
 
-def test_beat_that_nobody_waits_for_is_not_said(
+async def test_beat_that_nobody_waits_for_is_not_said(
     agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
     """Its client has gone."""
     gone, here = agents[:2]
     before = last_beats(postgres)
-
-    async def scene(heartbeats: HeartbeatBatcher) -> None:
+    async with HeartbeatBatcher(database, GATHER_S) as heartbeats:
         given_up = asyncio.ensure_future(heartbeats.heartbeat(beat_of(gone)))
         await asyncio.sleep(0)
         given_up.cancel()
         await heartbeats.heartbeat(beat_of(here))
-
-    play(database, scene)
     after = last_beats(postgres)
     assert after[gone.session] == before[gone.session]
     assert after[here.session] > before[here.session]
@@ -285,7 +262,7 @@ def test_beat_that_names_much_waits_although_others_beat_meanwhile(
     assert len(asyncio.run(asyncio.wait_for(run(), 30)).stop) == 21
 
 
-def test_many_that_name_much_keep_nothing_busy_while_they_wait(
+async def test_many_that_name_much_keep_nothing_busy_while_they_wait(
     agents: list[ScriptedAgent], database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many as a statement may have are looked at once in a while, not at every turn."""
@@ -300,24 +277,20 @@ def test_many_that_name_much_keep_nothing_busy_while_they_wait(
         return take(heartbeats)
 
     monkeypatch.setattr(HeartbeatBatcher, "_next_batch", counted)
-
-    async def scene(heartbeats: HeartbeatBatcher) -> None:
+    async with HeartbeatBatcher(database, GATHER_S, most=2) as heartbeats:
         large = [Heartbeat(agent.session, made_up) for agent in agents[:3]]
         waiting = [asyncio.create_task(heartbeats.heartbeat(one)) for one in large]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.sleep(0.5)
         assert sum(one.done() for one in waiting) == 1
-
-    play(database, scene, most=2)
     assert len(looked) < 100
 
 
-def test_database_that_does_not_answer_is_told_to_all(
+async def test_database_that_does_not_answer_is_told_to_all(
     agents: list[ScriptedAgent], database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the next beat finds it again."""
-
-    async def scene(heartbeats: HeartbeatBatcher) -> None:
+    async with HeartbeatBatcher(database, GATHER_S) as heartbeats:
         with psycopg.connect(dsn) as other, monkeypatch.context() as soon:
             soon.setattr(heartbeats, "_answer_s", 0.5)
             other.execute("lock table taskq.session in access exclusive mode")
@@ -328,15 +301,12 @@ def test_database_that_does_not_answer_is_told_to_all(
             other.rollback()
         assert await heartbeats.heartbeat(beat_of(agents[0])) == HeartbeatAnswer()
 
-    play(database, scene)
 
-
-def test_lost_connection_is_made_anew_unnoticed(
+async def test_lost_connection_is_made_anew_unnoticed(
     agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
     """A beat may be repeated, so nobody need hear that its connection was cut."""
-
-    async def scene(heartbeats: HeartbeatBatcher) -> None:
+    async with HeartbeatBatcher(database, GATHER_S) as heartbeats:
         await heartbeats.heartbeat(beat_of(agents[0]))
         postgres.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -344,8 +314,6 @@ def test_lost_connection_is_made_anew_unnoticed(
         )
         answers = await asyncio.gather(*(heartbeats.heartbeat(beat_of(agent)) for agent in agents))
         assert answers == [HeartbeatAnswer()] * len(agents)
-
-    play(database, scene)
 
 
 def test_closing_sends_what_waits(

@@ -34,7 +34,6 @@ from tests.helpers.batched_agents import (
     BatchedAgents,
     claimed,
     done,
-    play,
     together,
     verdicts,
 )
@@ -64,14 +63,13 @@ def made_up(campaign: int, task: int = 1) -> Report:
     return Report(campaign, task, str(uuid.uuid4()), DONE)
 
 
-def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
+async def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
     campaign: Campaign, database: Database, statements: Counter[str], postgres: Postgres
 ) -> None:
     """And the campaign stays open to all others of the same serving."""
     campaign.seed({"n": n} for n in range(8))
     members = BatchedAgents(database, 4)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         lease = members.lease_ids()
         hostile = [Request(members.sessions[number], want=1, lease=lease) for number in (0, 1)]
         answers = await together(batcher, *hostile, members.claim(2))
@@ -89,13 +87,11 @@ def test_sessions_that_claim_under_one_lease_id_get_a_task_each(
             ),
         )
         assert [verdicts(answer) for answer in own] == [[ACCEPTED], [ACCEPTED]]
-
-    play(database, scene)
     owners = value(postgres, "select count(distinct session_id) from taskq.state where attempt > 0")
     assert owners == 4
 
 
-def test_payload_that_cannot_be_read_keeps_no_other_from_its_task(
+async def test_payload_that_cannot_be_read_keeps_no_other_from_its_task(
     campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
     """It fails for good and says why; who got it gets another."""
@@ -103,13 +99,10 @@ def test_payload_that_cannot_be_read_keeps_no_other_from_its_task(
     stored = "update taskq.spec set payload = %s where key = 'unread'"
     postgres.execute(stored, ['{"n": 1e5000}'])
     members = BatchedAgents(database, 3)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         claims = (batcher.exchange(members.claim(number), SERVING) for number in range(3))
         tasks = [task for one in await asyncio.gather(*claims) for task in one.tasks]
         assert sorted(task.payload["n"] for task in tasks) == [0, 1]
-
-    play(database, scene)
     (attempt,) = campaign.attempts("unread")
     assert (attempt.outcome, attempt.error_class) == ("failed", "payload-unreadable")
     assert [task.key for task in campaign.tasks("failed")] == ["unread"]
@@ -125,14 +118,13 @@ async def handed_back(batcher: Batcher, members: BatchedAgents, want: int) -> Re
     return claim
 
 
-def test_spent_lease_id_strikes_no_campaign_off(
+async def test_spent_lease_id_strikes_no_campaign_off(
     campaign: Campaign, database: Database, statements: Counter[str]
 ) -> None:
     """Who claims under one that its task has had gets nothing; all others get their tasks."""
     campaign.seed([{"n": 1}])
     members = BatchedAgents(database, 2)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         claim = await handed_back(batcher, members, 1)
         statements.clear()
         spent = await batcher.exchange(claim, SERVING)
@@ -142,34 +134,28 @@ def test_spent_lease_id_strikes_no_campaign_off(
         assert len((await batcher.exchange(members.claim(1), SERVING)).tasks) == 1
         assert not statements["servable"]
 
-    play(database, scene)
 
-
-def test_spent_lease_id_keeps_no_task_from_those_beside_it(
+async def test_spent_lease_id_keeps_no_task_from_those_beside_it(
     campaign: Campaign, database: Database
 ) -> None:
     """In the same statement."""
     campaign.seed({"n": n} for n in range(3))
     members = BatchedAgents(database, 3)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         claim = await handed_back(batcher, members, 3)
         answers = await together(
             batcher, replace(claim, want=1), members.claim(1), members.claim(2)
         )
         assert [len(answer.tasks) for answer in answers] == [0, 1, 1]
 
-    play(database, scene)
 
-
-def test_of_two_reports_on_one_attempt_one_is_accepted(
+async def test_of_two_reports_on_one_attempt_one_is_accepted(
     campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
     """The other gets the verdict of any second report: in one exchange, and in two."""
     campaign.seed({"n": n} for n in range(4))
     members = BatchedAgents(database, 4)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         tasks = await claimed(batcher, members, 4)
         reports = [
             report
@@ -195,14 +181,12 @@ def test_of_two_reports_on_one_attempt_one_is_accepted(
             ),
         )
         assert sorted(map(verdicts, answers)) == [[ACCEPTED], [SUPERSEDED]]
-
-    play(database, scene)
     assert value(postgres, "select count(*) from taskq.attempt") == 4
     assert_counts_are_true(postgres)
 
 
 @pytest.mark.usefixtures("busy")
-def test_reports_on_campaigns_that_are_none_cost_few_statements(
+async def test_reports_on_campaigns_that_are_none_cost_few_statements(
     campaign: Campaign,
     database: Database,
     statements: Counter[str],
@@ -213,8 +197,7 @@ def test_reports_on_campaigns_that_are_none_cost_few_statements(
     monkeypatch.setattr("taskq.dispatch.exchange.FRESH_S", 1e9)
     campaign.seed({"n": n} for n in range(8))
     members = BatchedAgents(database, 2)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         await batcher.exchange(members.claim(1), SERVING)
         statements.clear()
         hostile = Request(
@@ -226,11 +209,9 @@ def test_reports_on_campaigns_that_are_none_cost_few_statements(
         assert len(answers[1].tasks) == 1
         assert statements == {"settle_many": 1_000 / PART_REPORTS, "exchange": 1}
 
-    play(database, scene)
-
 
 @pytest.mark.usefixtures("campaign")
-def test_reports_on_many_campaigns_are_one_statement(
+async def test_reports_on_many_campaigns_are_one_statement(
     queue: Client,
     database: Database,
     statements: Counter[str],
@@ -241,8 +222,7 @@ def test_reports_on_many_campaigns_are_one_statement(
     for path in paths:
         servable(queue, path).seed([{"n": 1}, {"n": 2}])
     members = BatchedAgents(database, 2)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         tasks = []
         for path in paths:
             answer = await batcher.exchange(members.claim(0), Scope(path))
@@ -257,19 +237,16 @@ def test_reports_on_many_campaigns_are_one_statement(
         assert verdicts(answer) == [ACCEPTED] * 6 + [UNKNOWN, SUPERSEDED, UNKNOWN]
         assert [ack.campaign for ack in answer.acks] == [one.campaign for one in reports]
         assert statements.total() == 1, statements
-
-    play(database, scene)
     assert_counts_are_true(postgres)
 
 
-def test_exchange_that_makes_statements_fail_does_so_for_others_once(
+async def test_exchange_that_makes_statements_fail_does_so_for_others_once(
     campaign: Campaign, database: Database, statements: Counter[str]
 ) -> None:
     """What fails is done again in halves; what the same session sends then goes apart."""
     campaign.seed({"n": n} for n in range(100))
     members = BatchedAgents(database, 9)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         (task,) = (await batcher.exchange(members.claim(0), SERVING)).tasks
         wrong = Report(task.campaign, task.task, "no uuid", DONE)
         sent = []
@@ -285,8 +262,6 @@ def test_exchange_that_makes_statements_fail_does_so_for_others_once(
             sent.append(statements["exchange"] + statements["exchange_one"])
         assert sent[0] > 4
         assert sent[1:] == [2, 2]
-
-    play(database, scene)
 
 
 @pytest.mark.usefixtures("busy")
@@ -313,14 +288,13 @@ def test_large_exchange_waits_through_the_pauses_of_a_busy_queue(
 
 
 @pytest.mark.usefixtures("busy")
-def test_large_exchanges_take_turns_and_keep_nobody_waiting(
+async def test_large_exchanges_take_turns_and_keep_nobody_waiting(
     campaign: Campaign, database: Database, statements: Counter[str]
 ) -> None:
     """Each has a statement of its own, for a part; what comes with them shares one."""
     campaign.seed({"n": n} for n in range(1_000))
     members = BatchedAgents(database, 8)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         await batcher.exchange(members.claim(0), SERVING)
         statements.clear()
         large = [members.claim(number, 300) for number in range(3)]
@@ -330,18 +304,15 @@ def test_large_exchanges_take_turns_and_keep_nobody_waiting(
         assert [len(answer.tasks) for answer in answers] == [PART_TASKS] * 3 + [1] * 5
         assert statements["exchange"] == 4
 
-    play(database, scene)
-
 
 @pytest.mark.usefixtures("busy")
-def test_large_exchange_among_others_is_answered_as_one(
+async def test_large_exchange_among_others_is_answered_as_one(
     campaign: Campaign, database: Database, statements: Counter[str], postgres: Postgres
 ) -> None:
     """It is done in parts, gets its verdicts in order, and a claim with what is left of it."""
     campaign.seed({"n": n} for n in range(1_000))
     members = BatchedAgents(database, 2)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         tasks = (await batcher.exchange(members.claim(0, 600), SERVING)).tasks
         assert len(tasks) == 600
         (other,) = (await batcher.exchange(members.claim(1), SERVING)).tasks
@@ -363,21 +334,18 @@ def test_large_exchange_among_others_is_answered_as_one(
         assert answer.campaigns
         assert answer.timeline
         assert statements["exchange"] == -(-len(reports) // PART_REPORTS)
-
-    play(database, scene)
     assert value(postgres, "select count(*) from taskq.attempt where outcome = 'done'") == 301
     assert_counts_are_true(postgres)
 
 
 @pytest.mark.usefixtures("busy")
-def test_large_exchange_that_nobody_waits_for_stops_after_a_part(
+async def test_large_exchange_that_nobody_waits_for_stops_after_a_part(
     campaign: Campaign, database: Database, statements: Counter[str], postgres: Postgres
 ) -> None:
     """What was not sent is sent again, to anyone who asks for it."""
     campaign.seed({"n": n} for n in range(400))
     members = BatchedAgents(database, 2)
-
-    async def scene(batcher: Batcher) -> None:
+    async with Batcher(database) as batcher:
         tasks = (await batcher.exchange(members.claim(0, 300), SERVING)).tasks
         await batcher.exchange(members.claim(1), SERVING)
         statements.clear()
@@ -393,6 +361,4 @@ def test_large_exchange_that_nobody_waits_for_stops_after_a_part(
         assert known in {PART_REPORTS, 2 * PART_REPORTS}
         assert verdicts(again)[known:] == [ACCEPTED] * (300 - known)
         assert statements["exchange"] <= 300 // PART_REPORTS + 2
-
-    play(database, scene)
     assert_counts_are_true(postgres)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -26,8 +27,6 @@ CANNOT = "cannot look for tasks to claim, trying again"
 WORKS = "looking for tasks to claim works again"
 ALL, ONE, OTHER = Scope("/"), Scope("/c"), Scope("/other")
 
-Scene = Callable[[LongPoll], Coroutine[Any, Any, None]]
-
 
 @pytest.fixture
 def campaign(queue: Client) -> Campaign:
@@ -41,15 +40,12 @@ def _working(campaign: Campaign, hire: Hire) -> None:
     assert len(hire(campaign.path).claim(1)) == 1
 
 
-def play(database: Database, scene: Scene, poll_s: float = POLL_S) -> None:
-    """Run a coroutine with a `LongPoll` in a loop of its own."""
-
-    async def run() -> None:
-        async with LongPoll(database, poll_s) as waker:
-            await scene(waker)
-        assert waker.waiting == 0
-
-    asyncio.run(asyncio.wait_for(run(), 30))
+@asynccontextmanager
+async def polled(database: Database, poll_s: float = POLL_S) -> AsyncIterator[LongPoll]:
+    """Give a `LongPoll` for which nobody waits at the end."""
+    async with LongPoll(database, poll_s) as waker:
+        yield waker
+    assert waker.waiting == 0
 
 
 def waiters(
@@ -92,10 +88,9 @@ def counted(waker: LongPoll) -> list[int]:
 
 
 @pytest.mark.thorough
-def test_as_many_are_woken_as_there_are_tasks(campaign: Campaign, database: Database) -> None:
+async def test_as_many_are_woken_as_there_are_tasks(campaign: Campaign, database: Database) -> None:
     """Those who came first; the others go on waiting, whatever they serve."""
-
-    async def scene(waker: LongPoll) -> None:
+    async with polled(database, poll_s=0.5) as waker:
         statements = counted(waker)
         first = waiters(waker, ONE, 3)
         second = waiters(waker, ALL, 3)
@@ -109,14 +104,13 @@ def test_as_many_are_woken_as_there_are_tasks(campaign: Campaign, database: Data
         assert not any(one.done() for one in others)
         assert waker.waiting == 5
 
-    play(database, scene, poll_s=0.5)
 
-
-def test_nobody_is_woken_for_what_only_others_can_claim(queue: Client, database: Database) -> None:
+async def test_nobody_is_woken_for_what_only_others_can_claim(
+    queue: Client, database: Database
+) -> None:
     """By path, tags, and time limit."""
     gpu = servable(queue, "/gpu", requires=("gpu",), time_limit_s=1_000)
-
-    async def scene(waker: LongPoll) -> None:
+    async with polled(database) as waker:
         statements = counted(waker)
         fitting = Scope("/gpu", ("gpu", "mem=8"), 2_000.0)
         others = [ONE, ALL, Scope("/gpu"), Scope("/", ("gpu",), 500.0)]
@@ -127,13 +121,10 @@ def test_nobody_is_woken_for_what_only_others_can_claim(queue: Client, database:
         await turns(statements, 3)
         assert not any(one.done() for some in waiting[:-1] for one in some)
 
-    play(database, scene)
 
-
-def test_however_many_wait_there_is_one_statement_a_turn(database: Database) -> None:
+async def test_however_many_wait_there_is_one_statement_a_turn(database: Database) -> None:
     """It names each serving once; those with nearly the same lifetime are one."""
-
-    async def scene(waker: LongPoll) -> None:
+    async with polled(database) as waker:
         statements = counted(waker)
         for number in range(500):
             waiters(waker, Scope("/c", (), 3_600.0 + number / 10), 1)
@@ -141,13 +132,10 @@ def test_however_many_wait_there_is_one_statement_a_turn(database: Database) -> 
         await turns(statements, 3)
         assert set(statements) == {2}
 
-    play(database, scene)
 
-
-def test_nobody_asks_for_nobody(database: Database) -> None:
+async def test_nobody_asks_for_nobody(database: Database) -> None:
     """Once the last one has gone there are no more statements, until somebody comes."""
-
-    async def scene(waker: LongPoll) -> None:
+    async with polled(database) as waker:
         statements = counted(waker)
         for one in waiters(waker, ONE, 3, seconds=3 * POLL_S):
             assert await one is False
@@ -157,13 +145,10 @@ def test_nobody_asks_for_nobody(database: Database) -> None:
         waiters(waker, ONE, 1)
         await turns(statements, 1)
 
-    play(database, scene)
 
-
-def test_time_is_up_when_it_is_up(database: Database) -> None:
+async def test_time_is_up_when_it_is_up(database: Database) -> None:
     """Each has its own; nobody waits for a turn of the clock."""
-
-    async def scene(waker: LongPoll) -> None:
+    async with polled(database, poll_s=60) as waker:
         loop = asyncio.get_running_loop()
         began = loop.time()
         long, short = waiters(waker, ONE, 1), waiters(waker, ONE, 1, seconds=0.1)
@@ -172,13 +157,10 @@ def test_time_is_up_when_it_is_up(database: Database) -> None:
         assert not long[0].done()
         assert await waker.wait(ONE, 0) is False
 
-    play(database, scene, poll_s=60)
 
-
-def test_cancelled_waits_leave_nothing_behind(campaign: Campaign, database: Database) -> None:
+async def test_cancelled_waits_leave_nothing_behind(campaign: Campaign, database: Database) -> None:
     """Nor is a task lost on them: who stays is woken."""
-
-    async def scene(waker: LongPoll) -> None:
+    async with polled(database) as waker:
         gone, stays = waiters(waker, ONE, 100), waiters(waker, ONE, 1)
         await asyncio.sleep(0)
         assert waker.waiting == 101
@@ -190,17 +172,14 @@ def test_cancelled_waits_leave_nothing_behind(campaign: Campaign, database: Data
         assert await stays[0] is True
         assert not waker.has_waiting(ONE)
 
-    play(database, scene)
 
-
-def test_all_are_woken_when_nothing_is_unfinished(
+async def test_all_are_woken_when_nothing_is_unfinished(
     campaign: Campaign, queue: Client, database: Database
 ) -> None:
     """Below the path that they serve; but not those who know it already."""
     servable(queue, "/other").seed([{"n": 1}])
     queue.campaign("/other").pause()
-
-    async def scene(waker: LongPoll) -> None:
+    async with polled(database) as waker:
         statements = counted(waker)
         told, elsewhere, above = (
             waiters(waker, ONE, 5, unfinished=1),
@@ -215,39 +194,34 @@ def test_all_are_woken_when_nothing_is_unfinished(
         await turns(statements, 3)
         assert not any(one.done() for one in (*elsewhere, *above, *know))
 
-    play(database, scene)
 
-
-def test_removed_campaign_wakes_who_waits_for_it(campaign: Campaign, database: Database) -> None:
+async def test_removed_campaign_wakes_who_waits_for_it(
+    campaign: Campaign, database: Database
+) -> None:
     """The next claim tells them; nobody else is disturbed by it."""
-
-    async def scene(waker: LongPoll) -> None:
+    async with polled(database) as waker:
         nowhere, here = waiters(waker, Scope("/removed"), 2), waiters(waker, ONE, 1)
         assert await asyncio.gather(*nowhere) == [True] * 2
         assert not here[0].done()
         campaign.seed([{"n": 1}])
         assert await here[0] is True
 
-    play(database, scene)
 
-
-def test_draining_lets_everybody_go_at_once(database: Database) -> None:
+async def test_draining_lets_everybody_go_at_once(database: Database) -> None:
     """Without a statement, and those too who come later."""
-
-    async def scene(waker: LongPoll) -> None:
+    async with polled(database, poll_s=60) as waker:
         waiting = waiters(waker, ONE, 1_000)
         await asyncio.sleep(0)
         waker.drain()
         assert await asyncio.gather(*waiting) == [False] * 1_000
         assert await waker.wait(ONE, 50) is False
 
-    play(database, scene, poll_s=60)
 
-
-def test_poke_is_seen_long_before_the_next_turn(campaign: Campaign, database: Database) -> None:
+async def test_poke_is_seen_long_before_the_next_turn(
+    campaign: Campaign, database: Database
+) -> None:
     """Many of them at once are one statement."""
-
-    async def scene(waker: LongPoll) -> None:
+    async with polled(database, poll_s=60) as waker:
         statements = counted(waker)
         (one,) = waiters(waker, ONE, 1)
         await asyncio.sleep(0)
@@ -258,11 +232,9 @@ def test_poke_is_seen_long_before_the_next_turn(campaign: Campaign, database: Da
         assert statements == [1]
         waker.poll_soon()  # nobody waits: nothing to look for
 
-    play(database, scene, poll_s=60)
-
 
 @pytest.mark.thorough
-def test_database_that_goes_away_is_asked_on(
+async def test_database_that_goes_away_is_asked_on(
     campaign: Campaign,
     database: Database,
     postgres: Postgres,
@@ -275,7 +247,7 @@ def test_database_that_goes_away_is_asked_on(
     def told() -> list[str]:
         return [one.getMessage() for one in caplog.records if one.name == logger]
 
-    async def scene(waker: LongPoll) -> None:
+    async with polled(database) as waker:
         statements = counted(waker)
         (one,) = waiters(waker, ONE, 1)
         await turns(statements, 2)
@@ -286,8 +258,6 @@ def test_database_that_goes_away_is_asked_on(
         campaign.seed([{"n": 1}])
         assert await one is True
         assert [text.split(":")[0] for text in told()] == [CANNOT, WORKS]
-
-    play(database, scene)
 
 
 def test_whoever_keeps_that_there_was_nothing_hears_otherwise(

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 from textual.widgets import Input
 
 from taskq import Client
@@ -19,11 +18,10 @@ from taskq.db.connections import Database, Row
 from taskq.diagnosis import ticker
 from taskq.diagnosis.ticker import PERIOD_S
 from taskq.model.errors import Unavailable
-from taskq_cli.top.app import TopApp
 from taskq_cli.top.screens import FRESH_S, LineScreen, OpenedScreen, QuestionScreen
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
-from tests.helpers.full_screen import PATIENCE_S, drive, failing, on_screen, shows, text_of
+from tests.helpers.full_screen import PATIENCE_S, failing, on_screen, shown, shows, text_of
 from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_agent import report_of
 
@@ -38,43 +36,36 @@ pytestmark = pytest.mark.both_transports(
 HOSTILE = "\x1b]0;owned\x07[bold]\u202ex"
 
 
-def test_tree_follows_the_queue(queue: Client, hire: Hire) -> None:
+async def test_tree_follows_the_queue(queue: Client, hire: Hire) -> None:
     """Counts change by themselves, as do campaigns that come."""
     failing(queue, hire)
-
-    async def act(app: TopApp, _: Pilot[None]) -> None:
+    async with shown(queue) as (app, _):
         text = await shows(app, "  a", "    b", "66.7 %", "1 agent")
         assert max(map(len, text.splitlines())) <= 80
         queue.create_campaign("/a/new").seed({"n": n} for n in range(12))
         await shows(app, "    new", "15 tasks")
 
-    drive(queue, act)
-
 
 @pytest.mark.thorough
-def test_part_of_the_tree_has_the_agents_above_it(queue: Client, hire: Hire) -> None:
+async def test_part_of_the_tree_has_the_agents_above_it(queue: Client, hire: Hire) -> None:
     """And nothing of what is next to it."""
     failing(queue, hire)
     servable(queue, "/beside", 3)
     hire("/a")
     hire("/beside")
-
-    async def act(app: TopApp, _: Pilot[None]) -> None:
+    async with shown(queue, "/a/b") as (app, _):
         text = await shows(app, "/a/b", "66.7 %", "2 \n")
         assert "beside" not in text
 
-    drive(queue, act, "/a/b")
 
-
-def test_what_a_key_did_is_shown_however_slowly_the_tree_is_read(
+async def test_what_a_key_did_is_shown_however_slowly_the_tree_is_read(
     queue: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that is busy is asked seldom, but who has acted waits for what came of it."""
     monkeypatch.setattr(ticker, "SHARE", 1_000_000)
     monkeypatch.setattr("taskq_cli.top.app.LATE_S", 0.3)
     servable(queue, "/a", 5)
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "  a")
         await pilot.press("down", "p")
         await on_screen(app, QuestionScreen)
@@ -83,15 +74,12 @@ def test_what_a_key_did_is_shown_however_slowly_the_tree_is_read(
         await asyncio.sleep(1.0)  # several times as long as makes a server late that is asked
         assert "AWAY" not in text_of(app)
 
-    drive(queue, act)
-
 
 @pytest.mark.thorough
-def test_pause_asks_and_says_what_it_did(queue: Client) -> None:
+async def test_pause_asks_and_says_what_it_did(queue: Client) -> None:
     """No is the answer of all keys but y."""
     campaign = servable(queue, "/a", 5)
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "  a")
         await pilot.press("down", "p")
         await shows(app, "Pause /a and all below it, with 5 unfinished tasks?")
@@ -109,16 +97,13 @@ def test_pause_asks_and_says_what_it_did(queue: Client) -> None:
         await shows(app, "/a is open")
         assert campaign.status().state == "open"
 
-    drive(queue, act)
-
 
 @pytest.mark.thorough
-def test_failed_tasks_are_retried(queue: Client, hire: Hire) -> None:
+async def test_failed_tasks_are_retried(queue: Client, hire: Hire) -> None:
     """All of a campaign, after a question that says how many; none where none has failed."""
     campaign = failing(queue, hire)
     queue.create_campaign("/z")
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "    b", "  z")
         await pilot.press("down", "r")
         await shows(app, "Try 1 failed task of /a and all below it again?")
@@ -128,18 +113,15 @@ def test_failed_tasks_are_retried(queue: Client, hire: Hire) -> None:
         await pilot.press("down", "down", "r")
         await shows(app, "no task of /z has failed")
 
-    drive(queue, act)
-
 
 @pytest.mark.thorough
-def test_owners_are_shown_with_their_quotas(queue: Client, hire: Hire) -> None:
+async def test_owners_are_shown_with_their_quotas(queue: Client, hire: Hire) -> None:
     """Of the chosen campaign and all below it, within 80 columns; a campaign says whose it is."""
     failing(queue, hire)
     evil = "alice" + HOSTILE
     queue.owners.give("/a/b", evil)
     queue.owners.set_quota(evil, {"max_running": 2_000, "max_waiting": 5_000_000})
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "    b")
         await pilot.press("down", "down", "o")
         text = await shows(app, "owners in /a/b", "1 owner,", "0 of 2,000", "1 of 5,000,000")
@@ -148,16 +130,13 @@ def test_owners_are_shown_with_their_quotas(queue: Client, hire: Hire) -> None:
         await pilot.press("escape", "enter")
         await shows(app, "owner      alice")
 
-    drive(queue, act)
-
 
 @pytest.mark.thorough
-def test_one_task_is_retried(queue: Client, hire: Hire) -> None:
+async def test_one_task_is_retried(queue: Client, hire: Hire) -> None:
     """The one that is open."""
     campaign = failing(queue, hire)
     key = next(iter(campaign.failures())).key
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "    b")
         await pilot.press("down", "down", "t")
         await on_screen(app, LineScreen)
@@ -168,17 +147,14 @@ def test_one_task_is_retried(queue: Client, hire: Hire) -> None:
         await shows(app, f"Try the task {key}", "y: yes")
         await pilot.press("y")
         await shows(app, "1 task of /a/b will be tried again")
-
-    drive(queue, act)
     assert campaign.task(key).status != "failed"
 
 
 @pytest.mark.thorough
-def test_campaign_task_and_host_are_opened(queue: Client, hire: Hire) -> None:
+async def test_campaign_task_and_host_are_opened(queue: Client, hire: Hire) -> None:
     """Each from where it is listed; Escape goes back."""
     failing(queue, hire, host="n17")
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "    b")
         await pilot.press("down", "down", "enter")
         await shows(app, "█ done      1", "FAILED TASK", "Boom", "it broke")
@@ -199,11 +175,9 @@ def test_campaign_task_and_host_are_opened(queue: Client, hire: Hire) -> None:
         await pilot.press("backspace")
         await shows(app, "taskq top /")
 
-    drive(queue, act)
-
 
 @pytest.mark.thorough
-def test_nothing_from_outside_reaches_the_terminal(queue: Client, hire: Hire) -> None:
+async def test_nothing_from_outside_reaches_the_terminal(queue: Client, hire: Hire) -> None:
     """Control characters are shown as their numbers, markup as it is written."""
     campaign = servable(queue, "/a")
     campaign.submit({"text": HOSTILE}, key="[bold]\u202ex")  # keys have no control characters
@@ -212,8 +186,7 @@ def test_nothing_from_outside_reaches_the_terminal(queue: Client, hire: Hire) ->
     bad = {"error_class": HOSTILE, "error": HOSTILE, "tail": HOSTILE}
     agent.exchange([report_of(task, "failed", retry=False, **bad)])
     seen = []
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue, size=(120, 40)) as (app, pilot):
         await shows(app, "  a")
         await pilot.press("down")
         for keys in (["enter"], ["enter"], ["h"], ["enter"], ["s"], ["a"], ["f"], ["e"]):
@@ -225,8 +198,6 @@ def test_nothing_from_outside_reaches_the_terminal(queue: Client, hire: Hire) ->
                     break
                 await asyncio.sleep(0.05)
             seen.append(text_of(app))
-
-    drive(queue, act, size=(120, 40))
     assert sum(r"\x1b]0;owned\x07[bold]\u202ex" in text for text in seen) >= 5, seen
     for text in seen:
         assert all(one.isprintable() or one == "\n" for one in text), text
@@ -266,12 +237,11 @@ def trouble(dsn: str) -> Any:
 
 
 @pytest.mark.thorough
-def test_database_that_is_away_is_told_and_comes_back(trouble: Trouble) -> None:
+async def test_database_that_is_away_is_told_and_comes_back(trouble: Trouble) -> None:
     """What was known stays on the screen; an action says that it was not done."""
     queue = Client(trouble)
     servable(queue, "/a", 5)
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "  a")
         trouble.away = True
         await shows(app, "AWAY", r"the server has \x1b[31mgone; trying again", "  a")
@@ -286,16 +256,13 @@ def test_database_that_is_away_is_told_and_comes_back(trouble: Trouble) -> None:
         await shows(app, " ms  the")
         assert "AWAY" not in text_of(app)
 
-    drive(queue, act)
-
 
 @pytest.mark.thorough
-def test_keys_work_while_the_database_hangs(trouble: Trouble) -> None:
+async def test_keys_work_while_the_database_hangs(trouble: Trouble) -> None:
     """They open, go back and leave; the end waits for nobody."""
     queue = Client(trouble)
     servable(queue, "/a", 5)
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "  a")
         trouble.goes.clear()
         await pilot.press("down", "enter")
@@ -303,19 +270,16 @@ def test_keys_work_while_the_database_hangs(trouble: Trouble) -> None:
         await pilot.press("escape")
         await shows(app, "/a  open", "has not answered for")
         await pilot.press("q")
-
-    drive(queue, act)
     assert not trouble.goes.is_set()
 
 
 @pytest.mark.thorough
-def test_what_is_asked_is_bounded(trouble: Trouble) -> None:
+async def test_what_is_asked_is_bounded(trouble: Trouble) -> None:
     """However many keys are pressed: of the tree a statement a second, others after a while."""
     queue = Client(trouble)
     servable(queue, "/a", 5)
     most: dict[str, float] = {}
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "  a")
         trouble.asked.clear()
         began = time.monotonic()
@@ -323,14 +287,12 @@ def test_what_is_asked_is_bounded(trouble: Trouble) -> None:
             await pilot.press("down", "f", "escape", "up")
         took_s = time.monotonic() - began
         most.update(counts=took_s / PERIOD_S + 2, latest_attempts=took_s / FRESH_S + 2)
-
-    drive(queue, act)
     for name, number in most.items():
         assert 1 <= trouble.asked.count(name) <= number, name
 
 
 @pytest.mark.thorough
-def test_gateways_and_database_are_shown(
+async def test_gateways_and_database_are_shown(
     queue: Client, database: Database, postgres: Postgres
 ) -> None:
     """In a line of the first screen, and by key with all that is known of them."""
@@ -346,8 +308,7 @@ def test_gateways_and_database_are_shown(
         )
     # However long this takes.
     postgres.execute("update taskq.gateway set seen_at = now() + interval '1 h'")
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         text = await shows(app, " gateways", "3,000/s exchanges", "FRONT AVOIDED", "connections")
         # The gateway through which this is read may have recorded itself by now.
         assert "2 gateways" in text or "3 gateways" in text
@@ -356,5 +317,3 @@ def test_gateways_and_database_are_shown(
         text = await shows(app, "PostgreSQL", "n1:8443", "1,234", "front avoided")
         assert "\x1b" not in text
         assert "\u202e" not in text
-
-    drive(queue, act)

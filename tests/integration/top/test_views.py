@@ -14,7 +14,7 @@ from taskq_cli.top.app import TopApp
 from taskq_cli.top.screens import LineScreen, OpenedScreen, QuestionScreen
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
-from tests.helpers.full_screen import PATIENCE_S, drive, failing, on_screen, shows, text_of
+from tests.helpers.full_screen import PATIENCE_S, failing, on_screen, shown, shows, text_of
 from tests.helpers.scripted_agent import report_of
 
 pytestmark = pytest.mark.both_transports(near=["test_states_of_hosts_are_shown"])
@@ -30,11 +30,10 @@ async def settled(app: TopApp) -> str:
 
 
 @pytest.mark.thorough
-def test_ways_out_are_seen_in_every_view(queue: Client, hire: Hire) -> None:
+async def test_ways_out_are_seen_in_every_view(queue: Client, hire: Hire) -> None:
     """In 80 columns and less; `?` shows all keys, with those that have no room below."""
     failing(queue, hire)
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "    b", "q Quit", "? Keys", "a Agents")
         for key in ("e", "f", "h", "s", "a", "g", "o"):
             await pilot.press(key)
@@ -49,15 +48,12 @@ def test_ways_out_are_seen_in_every_view(queue: Client, hire: Hire) -> None:
         await on_screen(app, OpenedScreen)
         await settled(app)
 
-    drive(queue, act)
-
 
 @pytest.mark.thorough
-def test_views_keep_what_they_are_about(queue: Client, hire: Hire) -> None:
+async def test_views_keep_what_they_are_about(queue: Client, hire: Hire) -> None:
     """Gateways are not about a campaign, but keys go on to be; known text is not repeated."""
     failing(queue, hire)
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "    b")
         await pilot.press("down", "down", "p")
         await on_screen(app, QuestionScreen)
@@ -71,11 +67,9 @@ def test_views_keep_what_they_are_about(queue: Client, hire: Hire) -> None:
             await shows(app, title)
             await settled(app)
 
-    drive(queue, act)
-
 
 @pytest.mark.thorough
-def test_task_of_a_campaign_below_is_found_by_its_key(queue: Client, hire: Hire) -> None:
+async def test_task_of_a_campaign_below_is_found_by_its_key(queue: Client, hire: Hire) -> None:
     """One that several have is not guessed, one that none has is reported."""
     campaign = failing(queue, hire)
     for path in ("/a/c", "/a/d"):
@@ -88,7 +82,7 @@ def test_task_of_a_campaign_below_is_found_by_its_key(queue: Client, hire: Hire)
         app.screen.query_one(Input).value = wanted
         await pilot.press("enter")
 
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "    b", "    d")
         await ask(app, pilot, "twice")
         await shows(app, "twice is a task of /a/c, /a/d: choose one of them")
@@ -97,34 +91,28 @@ def test_task_of_a_campaign_below_is_found_by_its_key(queue: Client, hire: Hire)
         await ask(app, pilot, key)
         await shows(app, f"/a/b {key}", "the end of it")
 
-    drive(queue, act)
-
 
 @pytest.mark.thorough
-def test_finished_campaign_is_not_paused(queue: Client, hire: Hire) -> None:
+async def test_finished_campaign_is_not_paused(queue: Client, hire: Hire) -> None:
     """It is called finished, has no rate, and the key says so."""
     servable(queue, "/a", 2)
     agent = hire("/a")
     for task in agent.claim(2):
         agent.done(task)
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "  a", "100.0 %", "finished")
         await pilot.press("down", "p")
         await shows(app, "/a is finished: no task is left to be paused", "/a  finished; 2 tasks")
         await pilot.press("enter")
         assert "pace" not in await shows(app, "/a  finished", "█ done")
 
-    drive(queue, act)
-
 
 @pytest.mark.thorough
-def test_states_of_hosts_are_shown(queue: Client, hire: Hire) -> None:
+async def test_states_of_hosts_are_shown(queue: Client, hire: Hire) -> None:
     """With the end of a ban, who made it, and the command that lifts it."""
     failing(queue, hire, host="n17", site="alpha")
     queue.fleet.ban("host", "n17", why="exit-1", until=timedelta(days=1))
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "    b")
         await pilot.press("h")
         text = await shows(app, "STATE", "banned: exi")
@@ -135,11 +123,9 @@ def test_states_of_hosts_are_shown(queue: Client, hire: Hire) -> None:
         text = await shows(app, "sites of /", "AGENTS")
         assert text.count("SITE") == 1
 
-    drive(queue, act)
-
 
 @pytest.mark.thorough
-def test_long_texts_of_a_table_end_with_a_mark(queue: Client, hire: Hire) -> None:
+async def test_long_texts_of_a_table_end_with_a_mark(queue: Client, hire: Hire) -> None:
     """No row has a bar to scroll sideways."""
     campaign = servable(queue, "/a", 1)
     agent = hire("/a")
@@ -147,13 +133,10 @@ def test_long_texts_of_a_table_end_with_a_mark(queue: Client, hire: Hire) -> Non
     bad = {"error_class": "Boom", "error": "it broke " + "so " * 60, "tail": "told at the end"}
     agent.exchange([report_of(task, "failed", retry=False, **bad)])
     key = next(iter(campaign.failures())).key
-
-    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+    async with shown(queue) as (app, pilot):
         await shows(app, "  a")
         await pilot.press("f")
         text = await shows(app, "unclear: ", f"Such as {key}: ", "| told at the end", "Boom")
         (row,) = [line for line in text.splitlines() if line.startswith(f" {key[:10]}")]
         assert row.rstrip().endswith("…")
         assert "▊" not in text
-
-    drive(queue, act)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -178,27 +177,23 @@ async def told(line: Connection | AsyncConnection) -> int:
 
 
 @pytest.mark.parametrize("kind", ["dedicated_connection", "dedicated_async_connection"])
-def test_timeline_is_asked_once_for_a_connection_and_then_now_and_then(
+async def test_timeline_is_asked_once_for_a_connection_and_then_now_and_then(
     database: Database, postgres: Postgres, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Not for each statement; but a pooler may lead to another server at any moment."""
-
-    async def both() -> None:
-        here = value(postgres, "select taskq.timeline()")
-        line = getattr(database, kind)()
-        assert await told(line) == here
-        line.timeline = 0
-        assert await told(line) == 0
-        await closed(line)
-        assert await told(line) == here
-        monkeypatch.setattr("taskq.db.connections.TIMELINE_FRESH_S", 0.0)
-        await closed(line)
-        await told(line)
-        line.timeline = 0
-        assert await told(line) == here
-        await closed(line)
-
-    asyncio.run(both())
+    here = value(postgres, "select taskq.timeline()")
+    line = getattr(database, kind)()
+    assert await told(line) == here
+    line.timeline = 0
+    assert await told(line) == 0
+    await closed(line)
+    assert await told(line) == here
+    monkeypatch.setattr("taskq.db.connections.TIMELINE_FRESH_S", 0.0)
+    await closed(line)
+    await told(line)
+    line.timeline = 0
+    assert await told(line) == here
+    await closed(line)
 
 
 async def closed(line: Connection | AsyncConnection) -> None:

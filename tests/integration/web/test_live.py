@@ -67,47 +67,39 @@ def test_viewers_share_a_statement_a_period(database: Counting) -> None:
     assert 6 <= len(database.ran) < 50
 
 
-def test_page_of_many_viewers_reads_the_tree_once(database: Counting) -> None:
+async def test_page_of_many_viewers_reads_the_tree_once(database: Counting) -> None:
     """The first waits for all of it, the others for the first."""
     Client(database).create_campaign("/a")
     database.ran.clear()
-
-    async def many() -> None:
-        ticker = Ticker(database, period_s=100.0)
-        trees = await asyncio.gather(*(ticker.tree() for _ in range(50)))
-        assert all(tree is trees[0] for tree in trees)
-
-    asyncio.run(many())
+    ticker = Ticker(database, period_s=100.0)
+    trees = await asyncio.gather(*(ticker.tree() for _ in range(50)))
+    assert all(tree is trees[0] for tree in trees)
     assert sorted(database.ran) == ["counts", "paces", "scopes", "standstill"]
 
 
-def test_database_that_is_away_is_told_and_comes_back(
+async def test_database_that_is_away_is_told_and_comes_back(
     database: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who follows goes on following, however long a statement took that failed."""
     monkeypatch.setattr("taskq.diagnosis.ticker.SHARE", 1)
     Client(database).create_campaign("/a")
-
-    async def follow() -> None:
-        ticker = Ticker(database, period_s=0.05)
-        with ticker.followed():
-            while await ticker.next_tree(60) is None:
-                pass
-            database.away = True
-            while await ticker.next_tree(60) is not None:
-                pass
-            # From here on no statement succeeds, after which the ticker would rest for ever.
-            monkeypatch.setattr("taskq.diagnosis.ticker.SHARE", 1_000_000_000)
-            failed = len(database.ran) + 3
-            while len(database.ran) < failed:  # noqa: ASYNC110  # a thread runs them
-                await asyncio.sleep(0.01)
-            monkeypatch.setattr("taskq.diagnosis.ticker.SHARE", 1)
-            database.away = False
-            while await ticker.next_tree(60) is None:
-                pass
-        await ticker.close()
-
-    asyncio.run(follow())
+    ticker = Ticker(database, period_s=0.05)
+    with ticker.followed():
+        while await ticker.next_tree(60) is None:
+            pass
+        database.away = True
+        while await ticker.next_tree(60) is not None:
+            pass
+        # From here on no statement succeeds, after which the ticker would rest for ever.
+        monkeypatch.setattr("taskq.diagnosis.ticker.SHARE", 1_000_000_000)
+        failed = len(database.ran) + 3
+        while len(database.ran) < failed:  # noqa: ASYNC110  # a thread runs them
+            await asyncio.sleep(0.01)
+        monkeypatch.setattr("taskq.diagnosis.ticker.SHARE", 1)
+        database.away = False
+        while await ticker.next_tree(60) is None:
+            pass
+    await ticker.close()
 
 
 def test_counts_of_the_tree_are_those_of_status(database: Counting, postgres: Postgres) -> None:
@@ -168,18 +160,15 @@ def test_readings_are_shared_kept_and_bounded_in_number() -> None:
     assert most == 2
 
 
-def test_reading_that_fails_is_made_again() -> None:
+async def test_reading_that_fails_is_made_again() -> None:
     """The error goes to all that waited for it, and to nobody later."""
 
     def fail() -> str:
         raise Unavailable("it is away")
 
-    async def ask() -> None:
-        readings = Readings()
-        failed = await asyncio.gather(
-            *(readings.get("x", 60, fail) for _ in range(3)), return_exceptions=True
-        )
-        assert [type(one) for one in failed] == [Unavailable] * 3
-        assert await readings.get("x", 60, lambda: "well") == "well"
-
-    asyncio.run(ask())
+    readings = Readings()
+    failed = await asyncio.gather(
+        *(readings.get("x", 60, fail) for _ in range(3)), return_exceptions=True
+    )
+    assert [type(one) for one in failed] == [Unavailable] * 3
+    assert await readings.get("x", 60, lambda: "well") == "well"

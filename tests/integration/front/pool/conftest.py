@@ -1,8 +1,6 @@
-"""A front without entries, and pools in loops of their own."""
+"""A front without entries, and a pool that is not open yet."""
 
 from __future__ import annotations
-
-import asyncio
 
 import pytest
 
@@ -13,7 +11,7 @@ from taskq.front.address import FrontAddress
 from taskq.front.pool import Pool
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.campaigns import servable
-from tests.helpers.front_harness import PoolClient, RunScenario, Scenario
+from tests.helpers.front_harness import PoolClient
 
 
 @pytest.fixture
@@ -23,18 +21,6 @@ def campaign(queue: Client) -> Campaign:
 
 
 @pytest.fixture
-def run_scenario(database: Database, redis_server: RedisServer) -> RunScenario:
-    """Give a function that runs a coroutine with a pool in a loop of its own."""
-
-    def run(scenario: Scenario) -> None:
-        async def whole() -> None:
-            pool = Pool(database, FrontAddress.parsed(redis_server.url), CampaignCache())
-            await pool.start()
-            try:
-                await scenario(PoolClient(pool))
-            finally:
-                await pool.close()
-
-        asyncio.run(asyncio.wait_for(whole(), 60))
-
-    return run
+def pool_client(database: Database, redis_server: RedisServer) -> PoolClient:
+    """Give a pool, which is opened by `async with`."""
+    return PoolClient(Pool(database, FrontAddress.parsed(redis_server.url), CampaignCache()))

@@ -21,7 +21,6 @@ from tests.helpers.campaigns import servable
 from tests.helpers.front_harness import (
     ALL,
     PoolClient,
-    RunScenario,
     ScriptedFront,
     leases,
     task_leases,
@@ -33,13 +32,12 @@ from tests.helpers.postgres import Postgres, task_row, value
 STALL_S = 2.0
 
 
-def test_claim_gives_a_task_that_is_leased_already(
-    front: ScriptedFront, run_scenario: RunScenario, postgres: Postgres
+async def test_claim_gives_a_task_that_is_leased_already(
+    front: ScriptedFront, pool_client: PoolClient, postgres: Postgres
 ) -> None:
     """Who has popped an entry holds a lease that PostgreSQL knows, with all that an agent needs."""
     front.fill(10)
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         (task,) = await pool_client.claim()
         row = task_row(postgres, task.task)
@@ -49,13 +47,11 @@ def test_claim_gives_a_task_that_is_leased_already(
         assert msgspec.json.decode(msgspec.json.encode(task.payload)) == {"n": 0}
         assert pool_client.pool.counters.hits == 1
 
-    run_scenario(scenario)
-
 
 @pytest.mark.parametrize("payload", ['{"n": 1e5000}', '{"n": ' + "[" * 300 + "]" * 300 + "}"])
-def test_payload_that_nobody_can_read_is_handed_to_nobody(
+async def test_payload_that_nobody_can_read_is_handed_to_nobody(
     front: ScriptedFront,
-    run_scenario: RunScenario,
+    pool_client: PoolClient,
     postgres: Postgres,
     campaign: Campaign,
     database: Database,
@@ -67,26 +63,22 @@ def test_payload_that_nobody_can_read_is_handed_to_nobody(
     front.fill(4)
     hello = Hello(str(uuid.uuid4()), campaign.path, "a", "h", 1, "s", 1, "1")
     session = int(database.value("open_session", **session_values(hello, 120.0)))
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         claimed = [task for _ in range(4) for task in await pool_client.claim(session)]
         assert len(claimed) == 3
         assert unread not in {task.key for task in claimed}
         await until(lambda: campaign.status().failed == 1)
-
-    run_scenario(scenario)
     (attempt,) = campaign.attempts(unread)
     assert (attempt.outcome, attempt.error_class) == ("failed", "payload-unreadable")
 
 
-def test_claim_that_leaves_the_campaign_out_gets_nothing_of_it(
-    front: ScriptedFront, run_scenario: RunScenario
+async def test_claim_that_leaves_the_campaign_out_gets_nothing_of_it(
+    front: ScriptedFront, pool_client: PoolClient
 ) -> None:
     """It is made in PostgreSQL at once, and costs no pop; of another revision it gets some."""
     front.fill(10)
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         left_out, changed = ((front.campaign, 2),), ((front.campaign, 3),)
         without = replace(ALL, without=left_out)
@@ -94,11 +86,9 @@ def test_claim_that_leaves_the_campaign_out_gets_nothing_of_it(
         assert not pool_client.pool.submit(1, "lease", 1, without, lambda _: None)
         assert pool_client.pool.has_entries(replace(ALL, without=changed))
 
-    run_scenario(scenario)
 
-
-def test_claims_that_arrive_together_share_a_pop(
-    front: ScriptedFront, run_scenario: RunScenario
+async def test_claims_that_arrive_together_share_a_pop(
+    front: ScriptedFront, pool_client: PoolClient
 ) -> None:
     """A command for each would cost a gateway most of what it has."""
     front.fill(200)
@@ -107,7 +97,7 @@ def test_claims_that_arrive_together_share_a_pop(
         stats: dict[str, Any] = front.server.admin.info("commandstats")
         return int(stats["cmdstat_evalsha"]["calls"])
 
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         before = scripts_run()
         told = await asyncio.gather(*(pool_client.ask(session) for session in range(100)))
@@ -116,16 +106,13 @@ def test_claims_that_arrive_together_share_a_pop(
         assert tasks == sorted(set(tasks)), "each task once, in order"
         assert len(tasks) == 100
 
-    run_scenario(scenario)
 
-
-def test_claims_get_no_more_than_they_want_and_than_there_is(
-    front: ScriptedFront, run_scenario: RunScenario
+async def test_claims_get_no_more_than_they_want_and_than_there_is(
+    front: ScriptedFront, pool_client: PoolClient
 ) -> None:
     """First come, first served; clients that get nothing ask PostgreSQL."""
     front.fill(8)
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         told = await asyncio.gather(*(pool_client.ask(session, want=3) for session in range(4)))
         assert [len(one) for one in told] == [3, 3, 2, 0]
@@ -133,16 +120,13 @@ def test_claims_get_no_more_than_they_want_and_than_there_is(
         assert await pool_client.claim() == []
         assert (pool_client.pool.counters.hits, pool_client.pool.counters.misses) == (3, 2)
 
-    run_scenario(scenario)
 
-
-def test_many_claims_are_answered_out_of_the_hand_and_the_rest_goes_back(
-    front: ScriptedFront, run_scenario: RunScenario, postgres: Postgres
+async def test_many_claims_are_answered_out_of_the_hand_and_the_rest_goes_back(
+    front: ScriptedFront, pool_client: PoolClient, postgres: Postgres
 ) -> None:
     """Where many claim, most wait for no pop; when they stop, nothing is kept from the others."""
     front.fill(1_000)
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         at_once = claims = 0
         tasks: list[int] = []
@@ -162,30 +146,24 @@ def test_many_claims_are_answered_out_of_the_hand_and_the_rest_goes_back(
         waiting = "select min(attempt) from taskq.state where status = 'waiting'"
         assert value(postgres, waiting) == 0, "it was no attempt"
 
-    run_scenario(scenario)
 
-
-def test_large_claims_do_not_make_a_pop_too_large(
-    front: ScriptedFront, run_scenario: RunScenario
+async def test_large_claims_do_not_make_a_pop_too_large(
+    front: ScriptedFront, pool_client: PoolClient
 ) -> None:
     """A thousand tasks at a time is the limit, as for a claim in PostgreSQL."""
     front.fill(1_000)
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         told = await asyncio.gather(*(pool_client.ask(session, want=400) for session in range(3)))
         assert [len(one) for one in told] == [400, 400, 200]
 
-    run_scenario(scenario)
 
-
-def test_repeated_claim_gets_the_same_tasks_again(
-    front: ScriptedFront, run_scenario: RunScenario
+async def test_repeated_claim_gets_the_same_tasks_again(
+    front: ScriptedFront, pool_client: PoolClient
 ) -> None:
     """An answer that is lost on its way to the agent costs nothing."""
     front.fill(10)
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         lease = next(leases)
         first, again = await asyncio.gather(
@@ -200,15 +178,12 @@ def test_repeated_claim_gets_the_same_tasks_again(
             "that one was superseded"
         )
 
-    run_scenario(scenario)
 
-
-def test_claim_that_got_nothing_is_served_when_it_is_repeated(
-    front: ScriptedFront, run_scenario: RunScenario
+async def test_claim_that_got_nothing_is_served_when_it_is_repeated(
+    front: ScriptedFront, pool_client: PoolClient
 ) -> None:
     """PostgreSQL may be away; what it handed out under this lease id, the next beat gives back."""
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         lease = next(leases)
         assert await pool_client.claim(1, 1, lease) == []
         front.fill(10)
@@ -216,13 +191,12 @@ def test_claim_that_got_nothing_is_served_when_it_is_repeated(
         assert len(await pool_client.claim(1, 1, lease)) == 1
         assert front.left() == 9
 
-    run_scenario(scenario)
 
-
-def test_list_that_is_filled_is_noticed(front: ScriptedFront, run_scenario: RunScenario) -> None:
+async def test_list_that_is_filled_is_noticed(
+    front: ScriptedFront, pool_client: PoolClient
+) -> None:
     """A campaign that is asked for in vain is made known to the refiller, and looked at again."""
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         assert not pool_client.pool.has_entries(ALL)
         wanted = str(front.campaign).encode()
 
@@ -237,38 +211,32 @@ def test_list_that_is_filled_is_noticed(front: ScriptedFront, run_scenario: RunS
         assert pool_client.pool.depth == 10
         assert len(await pool_client.claim()) == 1
 
-    run_scenario(scenario)
 
-
-def test_agent_gets_tasks_of_campaigns_that_it_serves_only(
-    queue: Client, front: ScriptedFront, run_scenario: RunScenario
+async def test_agent_gets_tasks_of_campaigns_that_it_serves_only(
+    queue: Client, front: ScriptedFront, pool_client: PoolClient
 ) -> None:
     """Each serving has its campaigns; an entry that was moved to another list is not handed out."""
     other = servable(queue, "/other", tasks=10)
     moved = front.fill(2)
     front.server.admin.delete(front.keys.tasks(front.campaign))
     front.push(moved[0], campaign=other.campaign_id)
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         serving = Scope("/other")
         await pool_client.wait_until_filled(serving)
         assert not pool_client.pool.has_entries(Scope("/c"))
         assert await pool_client.ask(scope=serving) == []
         assert pool_client.pool.counters.forged == 1
 
-    run_scenario(scenario)
-
 
 @pytest.mark.thorough
-def test_old_entries_are_not_handed_out_and_their_tasks_wait_again(
-    front: ScriptedFront, run_scenario: RunScenario, postgres: Postgres
+async def test_old_entries_are_not_handed_out_and_their_tasks_wait_again(
+    front: ScriptedFront, pool_client: PoolClient, postgres: Postgres
 ) -> None:
     """In the second half of the pool's time the agent could not make the lease its own in time."""
     front.scripted_pool.begin(pool_s=2 * STALL_S)
     front.begin()
     front.fill(3)
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         assert len(await pool_client.claim()) == 1
         age = "select extract(epoch from clock_timestamp() - min(claimed_at)) from taskq.state"
@@ -278,11 +246,9 @@ def test_old_entries_are_not_handed_out_and_their_tasks_wait_again(
         assert pool_client.pool.breaker.closed, "they are genuine: nobody has done wrong"
         await until(lambda: in_pool(postgres) == 1)
 
-    run_scenario(scenario)
 
-
-def test_garbage_in_the_lists_is_dropped_and_leaves_claims_to_postgresql(
-    front: ScriptedFront, run_scenario: RunScenario
+async def test_garbage_in_the_lists_is_dropped_and_leaves_claims_to_postgresql(
+    front: ScriptedFront, pool_client: PoolClient
 ) -> None:
     """Who can write into Redis can slow the queue down and do nothing else."""
     front.fill(1)
@@ -296,7 +262,7 @@ def test_garbage_in_the_lists_is_dropped_and_leaves_claims_to_postgresql(
             assert await pool_client.claim(want=5) == []
             await asyncio.sleep(0)
 
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await claim_in_vain(pool_client)
         assert pool_client.pool.counters.forged >= MOST_FORGED
         left = front.left()
@@ -308,5 +274,3 @@ def test_garbage_in_the_lists_is_dropped_and_leaves_claims_to_postgresql(
         front.fill(1)
         await pool_client.wait_until_filled()
         assert len(await pool_client.claim()) == 1, "a genuine entry counts all the same"
-
-    run_scenario(scenario)

@@ -29,7 +29,7 @@ from taskq.gateway.fronted import Fronted
 from taskq.gateway.pace import StatementPool
 from taskq_agent.protocol import Answer, Task
 from tests.fixtures.redis_servers import RedisServer
-from tests.helpers.front_harness import ALL, PoolClient, RunScenario, ScriptedFront, leases, until
+from tests.helpers.front_harness import ALL, PoolClient, ScriptedFront, leases, until
 from tests.helpers.postgres import Postgres, value
 from tests.helpers.waiting import BUSY_S
 
@@ -37,8 +37,8 @@ pytestmark = pytest.mark.thorough
 
 
 @pytest.mark.parametrize("trouble", ["killed", "hanging", "wrong type", "read-only"])
-def test_claims_go_on_without_the_front_and_return_to_it(
-    front: ScriptedFront, run_scenario: RunScenario, trouble: str, caplog: pytest.LogCaptureFixture
+async def test_claims_go_on_without_the_front_and_return_to_it(
+    front: ScriptedFront, pool_client: PoolClient, trouble: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No error and no long wait, whatever happens to Redis; and nobody has to do anything."""
     caplog.set_level(logging.WARNING, "taskq.front")
@@ -71,7 +71,7 @@ def test_claims_go_on_without_the_front_and_return_to_it(
         else:
             admin.replicaof("NO", "ONE")
 
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         assert len(await pool_client.claim()) == 1
         begin_trouble()
@@ -90,18 +90,16 @@ def test_claims_go_on_without_the_front_and_return_to_it(
         end_trouble()
         await pool_client.wait_until_filled()
         assert len(await pool_client.claim()) == 1
-
-    run_scenario(scenario)
     fails = [record for record in caplog.records if "fails" in record.getMessage()]
     assert len(fails) >= 1
     assert len(fails) <= 3, "it is told when it changes, not at each claim"
 
 
-def test_front_that_begins_after_the_gateway_is_found_soon(
+async def test_front_that_begins_after_the_gateway_is_found_soon(
     database: Database,
     redis_server: RedisServer,
     campaign: Campaign,
-    run_scenario: RunScenario,
+    pool_client: PoolClient,
     postgres: Postgres,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -111,24 +109,20 @@ def test_front_that_begins_after_the_gateway_is_found_soon(
         "select count(*) from pg_stat_activity where datname = current_database()"
         " and pid <> pg_backend_pid() and query ~ 'servable'"
     )
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         assert not pool_client.pool.has_entries(ALL)
         await until(lambda: value(postgres, asked))  # and has asked for the front before
         ScriptedFront(database, redis_server, campaign).fill(1)
         await pool_client.wait_until_filled()
         assert len(await pool_client.claim()) == 1
 
-    run_scenario(scenario)
 
-
-def test_flushed_front_is_used_again_once_it_has_begun_anew(
-    front: ScriptedFront, run_scenario: RunScenario
+async def test_flushed_front_is_used_again_once_it_has_begun_anew(
+    front: ScriptedFront, pool_client: PoolClient
 ) -> None:
     """FLUSHALL at any moment costs time only: a new epoch is learned by itself."""
     front.fill(10)
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         front.server.admin.flushall()
         assert await pool_client.claim() == []
@@ -144,8 +138,6 @@ def test_flushed_front_is_used_again_once_it_has_begun_anew(
         assert task.task == front.scripted_pool.read(new).task
         assert pool_client.pool.counters.forged == 1, "an entry of the old epoch is none"
         assert pool_client.pool.counters.outdated > 0
-
-    run_scenario(scenario)
 
 
 @pytest.fixture
@@ -171,15 +163,14 @@ def cut_off(server_dsn: str, database: Database) -> Callable[[], AbstractContext
     return cut
 
 
-def test_claims_go_on_from_the_front_while_postgresql_is_away(
+async def test_claims_go_on_from_the_front_while_postgresql_is_away(
     front: ScriptedFront,
-    run_scenario: RunScenario,
+    pool_client: PoolClient,
     cut_off: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """Until the pool is empty, nobody notices that the database restarts."""
     front.fill(10)
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         with cut_off():
             gone_at = time.monotonic()
@@ -188,19 +179,16 @@ def test_claims_go_on_from_the_front_while_postgresql_is_away(
                 await asyncio.sleep(0.05)
             assert len(await pool_client.claim()) == 1
 
-    run_scenario(scenario)
 
-
-def test_what_nobody_claims_while_postgresql_is_away_goes_back_when_it_returns(
+async def test_what_nobody_claims_while_postgresql_is_away_goes_back_when_it_returns(
     front: ScriptedFront,
-    run_scenario: RunScenario,
+    pool_client: PoolClient,
     dsn: str,
     cut_off: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """A campaign does not wait for the pool's deadline because of a few tasks popped ahead."""
     front.fill(1_000)
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         claims = 0
         while pool_client.pool.counters.popped == claims:
@@ -211,11 +199,9 @@ def test_what_nobody_claims_while_postgresql_is_away_goes_back_when_it_returns(
         with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as postgres:
             await until(lambda: value(postgres, held) == claims + front.left())
 
-    run_scenario(scenario)
 
-
-def test_defect_of_one_claimant_harms_no_other(
-    front: ScriptedFront, run_scenario: RunScenario, caplog: pytest.LogCaptureFixture
+async def test_defect_of_one_claimant_harms_no_other(
+    front: ScriptedFront, pool_client: PoolClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Those who share a pop have nothing to do with one another."""
     front.fill(10)
@@ -223,21 +209,18 @@ def test_defect_of_one_claimant_harms_no_other(
     def broken(tasks: list[Task]) -> None:
         raise ValueError(f"cannot take {len(tasks)} tasks")
 
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         pool_client.pool.submit(1, next(leases), 1, ALL, broken)
         assert len(await pool_client.claim(2)) == 1
         assert pool_client.pool.breaker.closed
-
-    run_scenario(scenario)
     assert "cannot take 1 tasks" in caplog.text
 
 
-def test_closing_leaves_nobody_waiting(front: ScriptedFront, run_scenario: RunScenario) -> None:
+async def test_closing_leaves_nobody_waiting(front: ScriptedFront, pool_client: PoolClient) -> None:
     """Anyone who claims while a gateway stops gets an error, and goes to PostgreSQL."""
     front.fill(10)
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         await pool_client.wait_until_filled()
         under_way = pool_client.ask(1)
         await asyncio.sleep(0)
@@ -248,22 +231,17 @@ def test_closing_leaves_nobody_waiting(front: ScriptedFront, run_scenario: RunSc
         after = pool_client.ask(3)
         assert await after == []
 
-    run_scenario(scenario)
 
-
-def test_queue_without_a_front_makes_no_claim_wait(
-    database: Database, campaign: Campaign, run_scenario: RunScenario
+async def test_queue_without_a_front_makes_no_claim_wait(
+    database: Database, campaign: Campaign, pool_client: PoolClient
 ) -> None:
     """Before the first epoch, and for servings of which nothing is known, claims go elsewhere."""
     assert campaign.campaign_id
-
-    async def scenario(pool_client: PoolClient) -> None:
+    async with pool_client:
         for serving in (ALL, Scope("/no/such"), Scope("/c", ("gpu",), 60.0)):
             assert not pool_client.pool.has_entries(serving)
             assert await pool_client.ask(scope=serving) == []
         assert database.value("front_state") is not None
-
-    run_scenario(scenario)
 
 
 def test_tasks_of_a_campaign_never_served_before_are_handed_out_while_postgresql_is_away(

@@ -6,8 +6,9 @@ import asyncio
 import json
 import uuid
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from threading import Barrier
 from typing import Any
 
@@ -34,8 +35,6 @@ from tests.integration.sessions.tokens.support import identify
 
 HERE = "192.0.2.7"
 
-Scene = Callable[[Enrolments], Coroutine[Any, Any, None]]
-
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -52,17 +51,14 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def play(database: Database, scene: Scene) -> None:
-    """Run a scene with enrolments in a loop of their own."""
-
-    async def run() -> None:
-        opening = Enrolments(database, 120.0, lambda: 10)
-        try:
-            await asyncio.wait_for(scene(opening), 60)
-        finally:
-            await opening.close()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def enrolling(database: Database) -> AsyncIterator[Enrolments]:
+    """Give enrolments."""
+    opening = Enrolments(database, 120.0, lambda: 10)
+    try:
+        yield opening
+    finally:
+        await opening.close()
 
 
 def said(
@@ -75,24 +71,21 @@ def said(
     return asyncio.create_task(opening.open(token, session, hello, address))
 
 
-def test_hellos_that_wait_together_share_statements(
+async def test_hellos_that_wait_together_share_statements(
     site: str, database: Database, postgres: Postgres, statements: list[int]
 ) -> None:
     """Each opens a session of its own, though all agents have one name."""
-
-    async def scene(opening: Enrolments) -> None:
+    async with enrolling(database) as opening:
         rows = await asyncio.gather(*(said(opening, site) for _ in range(3 * MOST_TOGETHER)))
         assert len({row["session_id"] for row in rows}) == 3 * MOST_TOGETHER
         assert statements == [MOST_TOGETHER] * 3
         await said(opening, site)
         assert statements[3:] == [1], "nobody is left waiting for others to come"
-
-    play(database, scene)
     assert value(postgres, "select count(*) from taskq.session") == 3 * MOST_TOGETHER + 1
     assert value(postgres, "select count(distinct agent) from taskq.session") == 1
 
 
-def test_requests_that_trickle_in_share_a_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_that_trickle_in_share_a_statement(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway that is slower than its database gathers them nevertheless."""
     sizes: list[int] = []
 
@@ -100,24 +93,21 @@ def test_requests_that_trickle_in_share_a_statement(monkeypatch: pytest.MonkeyPa
         sizes.append(len(batch))
         return batch
 
-    async def scene() -> None:
-        group, loop, puts = GroupCommit(served), asyncio.get_running_loop(), []
-        now = loop.time()
-        with monkeypatch.context() as standing:
-            standing.setattr(loop, "time", lambda: now)
-            for n in range(5):
-                puts.append(asyncio.create_task(group.put(n)))
-                for _ in range(10):
-                    await asyncio.sleep(0)
-            assert not sizes
-        assert await asyncio.gather(*puts) == [*range(5)]
-
-    asyncio.run(scene())
+    group, loop, puts = GroupCommit(served), asyncio.get_running_loop(), []
+    now = loop.time()
+    with monkeypatch.context() as standing:
+        standing.setattr(loop, "time", lambda: now)
+        for n in range(5):
+            puts.append(asyncio.create_task(group.put(n)))
+            for _ in range(10):
+                await asyncio.sleep(0)
+        assert not sizes
+    assert await asyncio.gather(*puts) == [*range(5)]
     assert sizes == [5]
 
 
 @pytest.mark.thorough
-def test_agents_that_leave_together_share_statements(
+async def test_agents_that_leave_together_share_statements(
     hire: Hire, campaign: Campaign, database: Database, postgres: Postgres, statements: list[int]
 ) -> None:
     """What some of them hold waits again, whether packed or in rows; nobody is refused."""
@@ -126,31 +116,26 @@ def test_agents_that_leave_together_share_statements(
     for task in agents[0].claim(20):
         agents[0].release(task, started=False)  # so it has a row of its own from now on
     assert all(agent.claim() for agent in agents[::2])
-
-    async def leave() -> None:
-        leaving = Departures(database)
-        ends = [
-            leaving.end(agent.session, SessionEndMessage(f"why {agent.session}", 3))
-            for agent in [*agents, agents[0]]  # whose answer was lost
-        ]
-        await asyncio.gather(*ends)
-        await leaving.close()
-
-    asyncio.run(leave())
+    leaving = Departures(database)
+    ends = [
+        leaving.end(agent.session, SessionEndMessage(f"why {agent.session}", 3))
+        for agent in [*agents, agents[0]]  # whose answer was lost
+    ]
+    await asyncio.gather(*ends)
+    await leaving.close()
     assert statements == [MOST_TOGETHER, MOST_TOGETHER, 1]
     assert campaign.status().waiting == 2 * MOST_TOGETHER
     ended = "select count(ended_at) from taskq.session where left_why = 'why ' || session_id"
     assert value(postgres, ended) == len(agents)
 
 
-def test_refused_hellos_change_nothing_for_others(
+async def test_refused_hellos_change_nothing_for_others(
     site: str, tokens: Tokens, database: Database, postgres: Postgres, statements: list[int]
 ) -> None:
     """Each gets its own reason."""
     near, _ = tokens.create("site", "near", ["/c"], networks=["198.51.100.0/24"])
     theirs = str(uuid.uuid4())
-
-    async def scene(opening: Enrolments) -> None:
+    async with enrolling(database) as opening:
         await said(opening, site, key=theirs)
         statements.clear()
         refusals: list[tuple[asyncio.Task[Row], type[Exception], str]] = [
@@ -168,19 +153,16 @@ def test_refused_hellos_change_nothing_for_others(
         rows = await asyncio.gather(*served)
         assert {(row["path"], *row["offers"]) for row in rows} == {("/c/below", "gpu")}
         assert statements == [26]
-
-    play(database, scene)
     assert value(postgres, "select count(*) from taskq.session") == 21
 
 
-def test_hello_that_is_said_twice_together_opens_one_session(
+async def test_hello_that_is_said_twice_together_opens_one_session(
     tokens: Tokens, database: Database, statements: list[int]
 ) -> None:
     """It counts as one use, and both get the session."""
     token, _ = tokens.create("site", "few", ["/c"], max_uses=2)
     first, second = (str(uuid.uuid4()) for _ in range(2))
-
-    async def scene(opening: Enrolments) -> None:
+    async with enrolling(database) as opening:
         rows = await asyncio.gather(
             *(said(opening, token, key=key) for key in (first, second, first))
         )
@@ -191,50 +173,41 @@ def test_hello_that_is_said_twice_together_opens_one_session(
         assert found["session_id"] == rows[0]["session_id"]
         with pytest.raises(Forbidden, match="used up"):
             await said(opening, token)
-
-    play(database, scene)
     (seen,) = tokens.list()
     assert (seen.uses, seen.sessions) == (2, 2)
 
 
-def test_token_is_used_by_so_many_of_those_who_come_together(
+async def test_token_is_used_by_so_many_of_those_who_come_together(
     tokens: Tokens, database: Database
 ) -> None:
     """The others are refused, and leave nothing behind."""
     token, _ = tokens.create("site", "few", ["/c"], max_uses=3)
-
-    async def scene(opening: Enrolments) -> None:
+    async with enrolling(database) as opening:
         outcomes = await asyncio.gather(
             *(said(opening, token) for _ in range(10)), return_exceptions=True
         )
         assert Counter(type(one) for one in outcomes) == {dict: 3, Forbidden: 7}
-
-    play(database, scene)
     (seen,) = tokens.list()
     assert (seen.uses, seen.sessions) == (3, 3)
 
 
-def test_hello_that_only_the_database_finds_bad_is_refused_alone(
+async def test_hello_that_only_the_database_finds_bad_is_refused_alone(
     site: str, database: Database, statements: list[int]
 ) -> None:
     """Should a gateway have overlooked something, it harms nobody else."""
-
-    async def scene(opening: Enrolments) -> None:
+    async with enrolling(database) as opening:
         some = [said(opening, site, address="nowhere" if n == 2 else HERE) for n in range(8)]
         outcomes = await asyncio.gather(*some, return_exceptions=True)
         assert [isinstance(one, UsageError) for one in outcomes] == [n == 2 for n in range(8)]
         assert statements[:3] == [8, 4, 2]
 
-    play(database, scene)
 
-
-def test_hellos_that_wait_are_bounded(
+async def test_hellos_that_wait_are_bounded(
     site: str, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A client that comes then learns when to come again, and those who wait are served."""
     monkeypatch.setattr(enrolments, "MOST_WAITING", 5)
-
-    async def scene(opening: Enrolments) -> None:
+    async with enrolling(database) as opening:
         served = [said(opening, site) for _ in range(5)]
         with pytest.raises(Busy) as refused:
             await said(opening, site)
@@ -242,18 +215,15 @@ def test_hellos_that_wait_are_bounded(
         assert len(await asyncio.gather(*served)) == 5
         await said(opening, site)
 
-    play(database, scene)
 
-
-def test_sessions_that_a_token_opens_are_bounded_in_rate(
+async def test_sessions_that_a_token_opens_are_bounded_in_rate(
     site: str, tokens: Tokens, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others are not kept waiting; what was refused does not count."""
     monkeypatch.setattr(enrolments, "OPENED_AT_ONCE", 3)
     monkeypatch.setattr(enrolments, "OPENED_PER_S", 0.0001)
     other, _ = tokens.create("site", "other", ["/c"])
-
-    async def scene(opening: Enrolments) -> None:
+    async with enrolling(database) as opening:
         for _ in range(5):
             with pytest.raises(Forbidden):
                 await said(opening, site, "/elsewhere")
@@ -263,8 +233,6 @@ def test_sessions_that_a_token_opens_are_bounded_in_rate(
             await said(opening, site)
         assert refused.value.after_s
         await said(opening, other)
-
-    play(database, scene)
 
 
 def test_a_site_of_20000_nodes_arrives_in_a_minute_and_once_more() -> None:
@@ -291,8 +259,8 @@ def test_gateways_do_not_block_each_other(
     ]
     ready = Barrier(2)
 
-    def gateway(number: int) -> None:
-        async def scene(opening: Enrolments) -> None:
+    async def gateway(number: int) -> None:
+        async with enrolling(database) as opening:
             for turn in range(20):
                 first = 1_000 * (2 * turn + limited * number)
                 # Of one token, or in turn: the token that one gateway begins with ends the other.
@@ -304,10 +272,8 @@ def test_gateways_do_not_block_each_other(
                 order = reversed(hellos) if number else hellos
                 await asyncio.gather(*(said(opening, token, key=key) for token, key in order))
 
-        play(database, scene)
-
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(gateway, range(2)))
+        list(pool.map(lambda number: asyncio.run(gateway(number)), range(2)))
     opened = (1 + limited) * 20 * MOST_TOGETHER
     assert value(postgres, "select count(*) from taskq.session") == opened
     assert sum(one.uses for one in tokens.list()) == opened
