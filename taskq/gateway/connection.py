@@ -126,9 +126,7 @@ class ClientConnection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self.refuse(
-                self._refusal or ErrorAnswer(400, "malformed", "not an HTTP request")
-            )
+            self.refuse(self._refusal or ErrorAnswer(400, "malformed", "not an HTTP request"))
             return
         if self._in_request and self._begun + was_in_request == 1:
             self._count_frame(len(data), body_bytes)
