@@ -211,7 +211,7 @@ def _entries(folder: str) -> Iterator[Tuple[str, os.stat_result, int]]:
 
 
 def _entries_in(top: int, name: str) -> Iterator[Tuple[str, os.stat_result, int]]:
-    """Yield the entries of one folder that count; none if it has vanished or is no folder now."""
+    """Yield the entries of one folder that count; none if it is gone or not a folder now."""
     with ExitStack() as stack:
         try:
             fd = stack.enter_context(opened_below(top, name.split("/") if name else ()))

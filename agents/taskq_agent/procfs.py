@@ -57,7 +57,7 @@ def resident_bytes(pids: List[int]) -> int:
 
 
 def forget_peak(pid: int) -> None:
-    """Let `peak_bytes` of a process begin anew."""
+    """Let `peak_bytes` of a process begin again."""
     with suppress(OSError):
         Path(f"/proc/{pid}/clear_refs").write_bytes(b"5")
 

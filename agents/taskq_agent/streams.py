@@ -57,7 +57,7 @@ _ERRORS = "backslashreplace"  # what cannot be encoded must not end a program
 
 
 class OutputLost(Exception):
-    """Standard output cannot be written. gone: its reader went away, which is no error."""
+    """Standard output cannot be written. gone: its reader went away, which is not an error."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"the output cannot be written: {error.strerror or error}")

@@ -77,7 +77,7 @@ _TIME = re.compile(r"([0-9.eE+-]+) ?(s|m|min|h|d|)")
 def time_s(word: str) -> float:
     """Return the seconds of a time: a number, alone or with a unit, such as 90s, 30m, 2h or 7d.
 
-    ValueError if it is no time.
+    ValueError if it is not a time.
     """
     found = _TIME.fullmatch(word.strip())
     if found is None:

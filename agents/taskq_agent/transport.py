@@ -34,7 +34,7 @@ class Blobs(Protocol):
         ...
 
     def write_blob(self, digest: str, data: bytes) -> None:
-        """Store a blob of at most `MAX_BLOB_BYTES`; storing it again is no error."""
+        """Store a blob of at most `MAX_BLOB_BYTES`; storing it again is not an error."""
         ...
 
 

@@ -67,7 +67,7 @@ def stopped_by_signals() -> Iterator[threading.Event]:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask for confirmation unless `yes`; raise `UsageError` if standard input is no terminal.
+    """Ask for confirmation unless `yes`; raise `UsageError` if standard input is not a terminal.
 
     Raise `Declined` if the answer is no.
     """

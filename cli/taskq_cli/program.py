@@ -2,7 +2,7 @@
 
 Sub-commands are imported on demand. An error is one line on standard error, of a filter also the
 place, and an exit code: that of the `TaskqError`, 2 for a wrong call, 130 for Ctrl-C, 74 if
-standard output cannot be written. A reader that closes the pipe (`| head`) is no error: the
+standard output cannot be written. A reader that closes the pipe (`| head`) is not an error: the
 command's work is completed, and a listing ends there. Any other exception shows its traceback.
 """
 

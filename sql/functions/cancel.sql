@@ -92,7 +92,7 @@ begin
     ), changed as (
         update taskq.task t
            set status = 'cancelled',
-               -- What was leased ahead and not named was no attempt.
+               -- What was leased ahead and not named was not an attempt.
                attempt = t.attempt - (
                    t.status = 'working'
                    and num_nulls(t.lease_id, t.claimed_at, nullif(t.session_id, 0)) > 0)::integer

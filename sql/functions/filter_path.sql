@@ -4,7 +4,7 @@
 -- filter: ["and", FILTER ...], ["or", FILTER ...], ["not", FILTER], or a comparison: [OPERATOR, [NAME ...], VALUE
 --     ...], where OPERATOR is one of = < <= > >= ~ and the names lead to a field; = is true for one of several
 --     values. at: where the filter stands in f. depth: how deep.
--- Error TQ400: it is no filter, has more than 128 KiB, 100 comparisons or 20 with ~, or is nested
+-- Error TQ400: it is not a filter, has more than 128 KiB, 100 comparisons or 20 with ~, or is nested
 --     more than 50 deep.
 --
 -- Each comparison becomes `exists(FIELD ? (@ == VALUES))`, which is true or false whatever the field holds

@@ -77,7 +77,7 @@ begin
         v_now := clock_timestamp();
         with held as materialized (
             select t.*,
-                   -- Left by damage: it must not stop all upkeep, and was no attempt.
+                   -- Left by damage: it must not stop all upkeep, and was not an attempt.
                    num_nulls(t.lease_id, t.claimed_at) = 0 as attempted
               from taskq.task t
              where t.ctid = any (v_one.rows)

@@ -3,7 +3,7 @@
 -- at a time. Called by the keeper.
 --
 -- It compares what agents report in their heartbeats: how their latest first attempts ended, see beat(). How
--- long these took says nothing, and what fails everywhere is no host's fault.
+-- long these took says nothing, and what fails everywhere is not a host's fault.
 --
 -- Agents can lie about all of it: names of hosts, campaigns and numbers. So the sessions of each token are
 -- judged alone, by their own reports: no lie slows agents of another token, which may serve other campaigns.

@@ -79,7 +79,7 @@ begin
           from taskq.unfolded() d
          group by d.campaign_id
     ), recent as materialized (
-        -- A window begins anew five minutes after the last one, if there are failures.
+        -- A window begins again five minutes after the last one, if there are failures.
         select p.campaign_id, n.done - p.done as done, n.first_failures - p.failures as failures
           from taskq.pulse p
          cross join lateral taskq.counter_of(p.campaign_id) n

@@ -8,7 +8,7 @@
 --
 -- pauses: an agent's pauses grow even if others succeed. The outcomes of its own tasks are not known here: an
 -- agent that has not refused for more than twice its longest possible pause was well meanwhile, or idle, and
--- begins anew, see hosts_serving().
+-- begins again, see hosts_serving().
 --
 -- Locks: the rows of refusals, in the order of sessions. Index: task_pkey, attempt_pkey, refusal_pkey,
 -- refused_pkey.

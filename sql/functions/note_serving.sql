@@ -1,5 +1,5 @@
 -- note_serving(until): records since when this server has been serving: after it took over from another, or
--- its timelines began anew; after a time in which no keeper acted, such as a suspended machine; and after the
+-- its timelines began again; after a time in which no keeper acted, such as a suspended machine; and after the
 -- clock was set back. Called by the keeper before it expires sessions.
 --
 -- until: when the term of the last keeper ended or ends; -infinity: there was none. Another keeper takes over within

@@ -8,7 +8,7 @@
 -- Reads all attempts and campaigns, once in a call: an index over the few results that are blobs
 -- would cost each report something.
 --
--- Locks: the rows of the blobs. A caller that puts one of them again meanwhile waits, and stores it anew.
+-- Locks: the rows of the blobs. A caller that puts one of them again meanwhile waits, and stores it again.
 -- @roles operator
 -- @gateway no
 create or replace function taskq.remove_unused_blobs(

@@ -8,7 +8,7 @@
 --
 -- The lost attempt becomes done, with its result; its class of error stays and shows that it was
 -- lost: no other success has such a class. It still counts as a loss. A hedged attempt becomes done in the
--- same way, and was no loss. The running attempt of the task, if there is one, ends as cancelled, with the
+-- same way, and was not a loss. The running attempt of the task, if there is one, ends as cancelled, with the
 -- class `salvaged`; its agent gets the order with its next heartbeat. A task that was leased ahead and not
 -- named had no attempt.
 --

@@ -50,7 +50,7 @@ comment on table taskq.spec is 'What a task is; written once.';
 comment on column taskq.spec.task_id is 'Follows the order of seeding.';
 
 
--- It has no check constraints: each would be parsed and compiled anew for every statement that writes the table.
+-- It has no check constraints: each would be parsed and compiled again for every statement that writes the table.
 create table taskq.task (
     campaign_id bigint not null,
     task_id bigint not null,

@@ -27,7 +27,7 @@ def connect(
     """Connect to a queue.
 
     Args:
-        address: Of PostgreSQL, or `https://...` of a gateway, or of several gateways, joined by
+        address: That of PostgreSQL, or `https://...` of a gateway, or of several, joined by
             commas. By default `TASKQ_DSN` or `TASKQ_URL`. Without these it is the embedded server
             of this user, which is started if it does not run and set up if it is new. It is never
             upgraded, since agents of the release before may be at work. Within a task an address is

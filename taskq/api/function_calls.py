@@ -87,7 +87,7 @@ class FunctionCalls:
 
         Args:
             function: What to call.
-            arguments: Of each call one.
+            arguments: One for each call.
             name: The path of the campaign that holds the calls.
             trust: Classes or modules whose pickles may be read out of results, or True for all;
                 those of `__main__` are trusted.
@@ -99,7 +99,7 @@ class FunctionCalls:
             options: `inputs`: files that `taskq.input_path` finds on the node. `params`: keywords
                 of all calls. `on_change`: what to do if the campaign holds another function, or
                 other params or inputs: "fail", the default, raises; "continue" keeps its results
-                and computes the rest anew; "restart" deletes them and begins again. A function of a
+                and computes the rest; "restart" deletes them and begins again. A function of a
                 module counts as changed if its own code has changed, or the code that it uses
                 outside of installed packages. All others are settings, fields of `CampaignSpec`,
                 such as time_limit_s. By default each call is attempted once.

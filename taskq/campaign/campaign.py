@@ -393,7 +393,7 @@ class Campaign:
         Reports cost no more than before.
 
         Args:
-            field: Of the number, such as `result.score`.
+            field: Name of the number, such as `result.score`.
             on_progress: Called after each step with how many results the index has, and how many
                 there are.
 

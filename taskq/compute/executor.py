@@ -49,7 +49,7 @@ class Executor(concurrent.futures.Executor):
         queue: The queue.
         max_workers: Start agents with so many slots on this machine, for as long as the executor
             lives; None if others serve the queue.
-        path: Of the campaign; it must not exist.
+        path: Path of the campaign, which must not exist.
         trust: See `Client.map`; the modules of called functions are trusted as well.
         settings: See `Client.map`.
     """

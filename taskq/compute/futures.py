@@ -42,7 +42,7 @@ class TaskFuture(Future[T]):
     Its task is stored soon after the future was made, together with others; see `task`.
 
     Attributes:
-        key: Of the task in its campaign.
+        key: Key of the task in its campaign.
         campaign: The campaign of the task; another one if it was removed before the task came.
     """
 

@@ -39,7 +39,7 @@ FLUSH_S: Final = 30.0
 class Lane:
     """The campaign that gets the calls of a function.
 
-    prepare: finds the campaign, or makes it anew after it was removed; None if that is an error.
+    prepare: finds the campaign, or makes it again after it was removed; None if that is an error.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Lane:
 
 @dataclass(slots=True)
 class Call:
-    """A call to be stored. encode: makes its payload anew, for a campaign that was made anew."""
+    """A call to be stored. encode: makes its payload again, for a campaign that was made again."""
 
     future: TaskFuture[Any]
     task: str

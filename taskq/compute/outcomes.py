@@ -22,7 +22,7 @@ class Outcome(Generic[T]):
 
     Attributes:
         index: The place of its argument.
-        argument: Of the call.
+        argument: Argument of the call.
         status: Done, failed or cancelled.
         attempt: Number of the accepted attempt, whose are `host` and
             `seconds`, those of its execution, without waiting and transport.

@@ -151,7 +151,7 @@ def blame(
 def _verdict(
     fates: TaskFates, groups: Sequence[AttemptGroup], bans: Sequence[Ban], size: SampleSize
 ) -> FailureVerdict:
-    # Only this class counts as bad: another fault of a host is no evidence.
+    # Only this class counts as bad: another fault of a host is not evidence.
     judged = [
         one
         if one.outcome not in BAD or (one.error_class or "") == fates.error_class

@@ -29,7 +29,7 @@ class Judgement:
 
     One bad place would make others look good, and slow places would make others look fast. So, as
     in judge_hosts() in SQL, places that stand out are left out of the measure, and all are compared
-    anew until nothing changes, at most three times. groups: attempts by the name of the place;
+    again until nothing changes, at most three times. groups: attempts by the name of the place;
     what is outdated counts for nothing.
     """
 
@@ -123,7 +123,7 @@ def is_slow(found: Slowness | None) -> bool:
 def failing_elsewhere_too(groups: Sequence[AttemptGroup]) -> list[AttemptGroup]:
     """Return the attempts of a site without its host with most failures of the most frequent class.
 
-    Other classes count as done. One host is no evidence about its site, nor are two that fail for
+    Other classes count as done. One host is not evidence about its site, nor are two that fail for
     different reasons.
     """
     bad: Counter[tuple[str | None, str]] = Counter()

@@ -124,7 +124,7 @@ class Batcher(Closing):
         return await answered(partial(self.submit, exchange_request(request, scope)))
 
     def forget(self, scope: Scope) -> None:
-        """Draw the order of campaigns anew at the next claim in this scope."""
+        """Draw the order of campaigns again at the next claim in this scope."""
         self._exchanges.forget(scope)
 
     @property

@@ -210,7 +210,7 @@ class Exchanges:
         return order
 
     def _draw(self, scope: Scope, order: CampaignOrder) -> Generator[Query, list[Row], None]:
-        """Draw the order of campaigns of a scope anew."""
+        """Draw the order of campaigns of a scope again."""
         now = self._clock()
         rows = yield Query(
             "servable",

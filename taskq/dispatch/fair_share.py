@@ -2,7 +2,7 @@
 
 PostgreSQL draws the order in which to try the campaigns of a scope (function `servable`: a lottery
 in which the campaigns that run less than their share win more often). An order holds for a second;
-then it is drawn anew. An agent that serves a thousand open campaigns therefore asks no more often
+then it is drawn again. An agent that serves a thousand open campaigns therefore asks no more often
 than one that serves a single campaign, and its next claim usually goes where its last report went.
 """
 

@@ -165,7 +165,7 @@ class LongPoll(Closing):
 
     def _pause_s(self) -> float:
         pause_s = min(self._poll_s * 2.0**self._failures, max(self._poll_s, _MOST_BACKOFF_S))
-        return pause_s * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - it is no secret
+        return pause_s * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311 - it is not a secret
 
     def _set_timer(self, delay_s: float) -> None:
         """Bring the next turn forward to within `delay_s` seconds."""

@@ -93,7 +93,7 @@ class DatabaseBlobs(BlobStore):
                     offset += len(row["data"])
 
     def remove_archive(self, digest: str) -> None:
-        """Remove a blob, unless it is no archive or in use: the database itself checks that."""
+        """Remove an archive, unless it is in use or none: the database itself checks that."""
         self._database.value("drop_archive", digest=check_digest(digest))
 
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:

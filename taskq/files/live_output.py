@@ -30,7 +30,7 @@ class OutputPart:
     """The next part of a task's output; empty if only its state has changed.
 
     Attributes:
-        status: Of the task at this moment; so are `attempt` and `host`.
+        status: Status of the task at this moment, with its `attempt` and `host`.
         skipped: Bytes before `text` that were not kept.
         text: Without terminal escapes.
         ended: The attempt that ends with this part.

@@ -93,7 +93,7 @@ class Lists:
     async def withdrawn(self, campaign: int) -> list[Fence]:
         """Take all entries out of a list before `begin`; return the fences of the genuine ones."""
         withdrawn: list[Fence] = []
-        with suppress(FrontDown):  # if the key is no list, `begin` removes it; else it fails too
+        with suppress(FrontDown):  # if the key is not a list, `begin` removes it; else it fails too
             async for fences in self.withdraw(campaign):
                 withdrawn += fences
         return withdrawn

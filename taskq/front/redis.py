@@ -49,7 +49,7 @@ Argument = bytes | str | int
 
 
 class RedisFacts(NamedTuple):
-    """The server that holds a key. run_id: drawn anew whenever the server starts."""
+    """The server that holds a key. run_id: drawn again whenever the server starts."""
 
     run_id: str
     version: str
@@ -221,7 +221,7 @@ class RedisLink:
 
 
 def _refusal(error: BaseException) -> str | None:
-    """Return the text of a refusal, beginning with its code; None if the error is no refusal."""
+    """Return the text of a refusal, beginning with its code; None if the error is not a refusal."""
     if not isinstance(error, ResponseError):
         return None
     # Releases of redis-py differ in whether they leave the code in the text.

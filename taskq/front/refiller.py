@@ -46,7 +46,7 @@ _PUSH_S: Final = 2.0
 _STATEMENT_S: Final = 10.0
 _BACKOFF_S: Final = 0.1
 _MOST_BACKOFF_S: Final = 2.0
-#: Seconds without trouble after which the backoff begins anew.
+#: Seconds without trouble after which the backoff begins again.
 _BACKOFF_RESET_S: Final = 5.0
 _END_S: Final = 5.0
 

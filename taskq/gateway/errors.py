@@ -99,7 +99,7 @@ def retry_after_s(connections: int) -> float:
     return round(random.uniform(spread_s / 2, spread_s), 2)  # noqa: S311  # spreads them
 
 
-#: Of each exception the status and the code of its answer; the first that fits.
+#: Exceptions, each with the status and the code of its answer; the first that fits.
 KNOWN: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (BadRequest, 400, "malformed"),
     (errors.Unauthorized, 401, "unauthorized"),

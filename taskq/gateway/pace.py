@@ -28,7 +28,7 @@ FIRST_PER_S: Final = 1_000.0
 LEAST_PER_S: Final = 20.0
 #: Least and most seconds over which the rate is measured.
 FRESH_S: Final = (0.5, 2.0)
-#: Seconds without a refusal after which the rate is measured anew.
+#: Seconds without a refusal after which the rate is measured again.
 APART_S: Final = 2.0
 LONGEST_S: Final = 120.0
 

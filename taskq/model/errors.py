@@ -110,7 +110,7 @@ class InvalidFilter(UsageError):
     Attributes:
         reason: Why.
         excerpt: The place, with a caret below it.
-        column: Of the place, from 0.
+        column: Column of the place, from 0.
     """
 
     def __init__(self, reason: str, text: str, column: int) -> None:
@@ -229,7 +229,7 @@ class ResultNotTrusted(TaskqError):
     To read it could run code that an agent sent. If you trust the agents, use `trust=`.
 
     Attributes:
-        name: Of the class.
+        name: Name of the class.
     """
 
     def __init__(self, message: str, name: str = "") -> None:

@@ -88,7 +88,7 @@ class TaskView:
         failures: Since it was last retried; for a task that is done, of all its attempts.
         losses: The same for attempts whose agent was lost.
         claimed_at: When the agent that works on it claimed it; None without an agent.
-        host: Of that agent.
+        host: Host of that agent.
         progress: From 0 to 1, as its agent's heartbeats report; with `progress_note` in words.
     """
 

@@ -112,7 +112,7 @@ def end_before_command(text: str, chars: int) -> int:
 def command(*words: object, names: Iterable[str] = ()) -> str:
     """Return a command of `taskq` that a shell reads as these words.
 
-    names: arguments that come from outside, last: a name that begins with a dash is no option.
+    names: arguments that come from outside, last: a name that begins with a dash is not an option.
     """
     named = list(names)
     mark = ["--"] if any(name.startswith("-") for name in named) else []

@@ -42,7 +42,7 @@ _HOST = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9_.
 _COMMAND = re.compile(r"(\+|My\.)?[A-Za-z][A-Za-z0-9_]{0,60} *= *[ -~]{0,1000}(?<!\\)")
 #: Drivers whose jobs must get no secret from this machine's environment.
 _FAR: Final = ("pbs", "htcondor", "kubernetes", "ssh")
-#: Of the drivers with `options`: their form, in a pattern and in words, and those that taskq sets.
+#: Drivers with `options`: the form of these, as a pattern and in words, and those that taskq sets.
 _OPTIONS: Final = {
     "slurm": (
         _OPTION,

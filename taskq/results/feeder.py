@@ -49,7 +49,7 @@ class Fed:
         unfinished: Tasks of the first stage that are not final.
         paused: Campaigns of it that hold unfinished tasks and are not open.
         chosen: How many results, or groups, were chosen.
-        ranked: Of how many.
+        ranked: Out of how many they were chosen.
         left_out: Results without the value.
         cancelled: At the end: its tasks in the next stage that do not belong to the best.
         begun: At the end: such tasks that an agent already had.

@@ -17,7 +17,7 @@ SAMPLE_RECORDS: Final = 1_000
 SAMPLE_BYTES: Final = 16_777_216
 REST: Final = "rest"  # the column for values without a column
 
-#: Types of most values, which are no mappings: `isinstance` takes long for any other type.
+#: Types of most values, which are not mappings: `isinstance` takes long for any other type.
 _SINGLE: Final = frozenset({str, int, float, bool, NoneType})
 
 Flat: TypeAlias = Mapping[str, Any]

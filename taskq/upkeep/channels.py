@@ -137,7 +137,7 @@ class Channels:
     programs: Path | None = None
 
     def reaches(self) -> list[str]:
-        """Return what this keeper can send, in the words of `take_messages`; reads folders anew."""
+        """Return what this keeper can send, in the words of `take_messages`; reads its folders."""
         return [
             "webhook",
             *(["mail"] if self.smtp is not None else []),

@@ -30,7 +30,7 @@ class CallFailed:
 class HeartbeatFailed:
     """A heartbeat was rejected with SessionLost or Refused.
 
-    A heartbeat without an answer is no event.
+    A heartbeat without an answer is not an event.
     """
 
     session: int

@@ -1,4 +1,4 @@
-"""Handler `{"kind": "command", "argv": [...]}`: a program started anew for each task.
+"""Handler `{"kind": "command", "argv": [...]}`: a program started for each task.
 
 Its arguments may contain placeholders, see `definition`. Its working folder is the scratch
 folder. `exits` defines its exit codes. The result is the first of:

@@ -72,7 +72,7 @@ class TaskCheckpoint:
     def restore(self, with_retries: Retry) -> None:
         """Fill the folder with the task's last checkpoint, if it has one: no first attempt has.
 
-        A damaged or lost checkpoint is ignored: the attempt begins anew. Raise AttemptOver if the
+        A damaged or lost checkpoint is ignored: the attempt begins again. Raise AttemptOver if the
         queue cannot be reached or the disk is unusable: the task has not begun and goes back.
         """
         try:

@@ -136,7 +136,7 @@ def _number(value: Any, where: str) -> float:
 
 def _plain(kind: type) -> Reader:
     def read(value: Any, where: str) -> Any:
-        _check(type(value) is kind, where, f"of type {kind.__name__}")  # a bool is no int here
+        _check(type(value) is kind, where, f"of type {kind.__name__}")  # a bool is not an int here
         return value
 
     return read

@@ -83,7 +83,7 @@ def fit(
     last. Before anything is narrowed, those go that have the same text in all of several rows, the
     widest first; of `sparse` columns empty cells do not count. Before any other is dropped, the
     first column is shortened too, so that a long path leaves room for the others. Room that dropped
-    columns leave goes back to the rest. A stream that is no terminal has unlimited width, unless
+    columns leave goes back to the rest. A stream that is not a terminal has unlimited width, unless
     COLUMNS is set.
     """
     room = _console(stream).width
@@ -240,7 +240,7 @@ def _console(stream: TextIO) -> Console:
 
 
 def _columns_setting() -> int:
-    """Return the width in COLUMNS, for streams that are no terminal; else `_UNBOUNDED`."""
+    """Return the width in COLUMNS, for streams that are not terminals; else `_UNBOUNDED`."""
     columns = os.environ.get("COLUMNS", "")
     return int(columns) if columns.isdecimal() and int(columns) else _UNBOUNDED
 

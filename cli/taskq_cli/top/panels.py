@@ -1,4 +1,4 @@
-"""Panels: a campaign, a task, a host, lists of them; read anew, as texts and rows."""
+"""Panels: a campaign, a task, a host, or lists of them, as texts and rows; each reads again."""
 
 from __future__ import annotations
 

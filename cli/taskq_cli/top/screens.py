@@ -19,7 +19,7 @@ from taskq_cli.display import render
 from taskq_cli.display.text import one_line
 from taskq_cli.top.panels import Opening, Panel, Row, Subject
 
-#: Of a column that gives way: what is shorter is no sentence.
+#: Characters that a column keeps when it gives way: a shorter text is not a sentence.
 LEAST_WIDTH: Final = 16
 
 

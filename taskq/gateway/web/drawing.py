@@ -27,7 +27,7 @@ _NICENESS: Final = 15
 
 
 def drawn(smiles: str) -> str | None:
-    """Return a picture as SVG; None if this is no molecule, or too large a one."""
+    """Return a picture as SVG; None if this is not a molecule, or too large a one."""
     words = Chem.SmilesParserParams()
     # Only names, labels and coordinates come after the SMILES.
     words.allowCXSMILES = False  # type: ignore[assignment]  # its stub is wrong

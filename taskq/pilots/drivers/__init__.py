@@ -74,7 +74,7 @@ class Driver(Protocol):
         ...
 
     def cancel(self, jobs: Sequence[SeenJob]) -> None:
-        """End the jobs among these that have not begun; a job that is over is no error."""
+        """End the jobs among these that have not begun; a job that is over is not an error."""
         ...
 
     def tail(self, name: str, place: str | None) -> str | None:

@@ -23,7 +23,7 @@ from taskq.pilots.script import job_script, shared_name
 
 _MARK: Final = "#HTCONDOR "
 _SUBMITTED = re.compile(r"(\d{1,18})\.0 - \1\.(\d{1,9})")
-#: Of a job: its cluster and, if it has others, its place in it.
+#: The number of a job: its cluster and, if it has several jobs, its place in it.
 _NUMBER = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?")
 #: The job attribute that holds the job's name.
 _NAME: Final = "TaskqJob"

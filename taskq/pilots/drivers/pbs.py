@@ -34,7 +34,7 @@ _QUEUED: Final = "HQTW"
 #: The substate of a job that somebody has deleted.
 _TERMINATED: Final = "91"
 #: Exit statuses by which PBS says why it has ended a job: walltime and CPU time; memory of each
-#: kind; a node whose daemon was started anew, cannot be reached, or does not know the job any more.
+#: kind; a node whose daemon was restarted, cannot be reached, or does not know the job any more.
 _KILLED: Final[Mapping[str, EndReason]] = {
     **dict.fromkeys(("-29", "-28"), "time"),
     **dict.fromkeys(("-27", "-26", "-31"), "memory"),
@@ -86,7 +86,7 @@ class PBS(BatchDriver):
         wanted = set(names)
         history = ["-x"]
         numbers = self._select(*history)
-        if not numbers:  # which is no error, if the server keeps no history
+        if not numbers:  # which is not an error, if the server keeps no history
             history = []
             numbers = self._select()
         asked = [one for one in numbers if self._names.get(one) in {None, *wanted}]

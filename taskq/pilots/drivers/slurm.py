@@ -17,7 +17,7 @@ from taskq.pilots.reconcile import EndReason, JobState, SeenJob
 from taskq.pilots.script import job_script, shared_name
 from taskq.pilots.settings import PilotSettings
 
-#: Of a job, and of an element of an array.
+#: The numbers of a job, and of an element of an array.
 _NUMBER = re.compile(r"\d{1,18}(_\d{1,9})?")
 _SUBMITTED = re.compile(r"(\d{1,18})(;[\w.-]+)?")
 _LINE = re.compile(r"(\d{1,18})(_\d{1,9})?[^|]*\|([A-Z_]{2,30})\|([^|]*)\|(.*)")
