@@ -3,6 +3,7 @@
 --
 -- why: a reason for people, of which 2,000 characters are stored; null: none. exit_code: of its process.
 -- Result: how many attempts were handed back.
+-- Locks: the row of the session, then as give_back(). Index: session_pkey.
 -- @roles serving
 -- @plan by-key
 create or replace function taskq.end_session(
@@ -14,6 +15,11 @@ returns integer
 language plpgsql
 as $$
 begin
+    -- Before the clock is read: expire() looks through the sessions that ended since its last call.
+    perform
+       from taskq.session s
+      where s.session_id = p_session
+        for no key update;
     update taskq.session s
        set ended_at = clock_timestamp(),
            left_why = left(p_why, 2000),

@@ -51,7 +51,8 @@ begin
              from taskq.attempt a
             where a.campaign_id = p_campaign
               and a.task_id = p_task
-              and a.outcome::text = 'hedged')
+              and (a.outcome::text = 'hedged'
+                   or a.outcome::text = 'withdrawn' and a.error_class = 'hedged'))
     then
         return false;
     end if;

@@ -95,7 +95,7 @@ begin
            for no key update skip locked
     ), ended as (
         update taskq.session s
-           set ended_at = v_now
+           set ended_at = clock_timestamp()  -- not of before the wait for tasks: see expire()
           from silent e
          where s.session_id = e.session_id
      returning s.session_id

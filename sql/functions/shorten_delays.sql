@@ -19,7 +19,7 @@ create or replace function taskq.shorten_delays(
 language plpgsql
 as $$
 declare
-    v_now constant timestamptz := clock_timestamp();
+    v_now timestamptz;
     v_campaign taskq.campaign;
     v_rows tid[];
 begin
@@ -40,6 +40,8 @@ begin
     select array_agg(f.row_id), case when count(*) = p_limit then max(f.task_id) end
       into v_rows, last
       from found f;
+    -- Behind the locks: what failed again while they were waited for has its whole backoff before it.
+    v_now := clock_timestamp();
     with changed as (
         update taskq.task t
            set due_at = v.due_at

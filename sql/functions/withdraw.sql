@@ -21,7 +21,7 @@ create or replace function taskq.withdraw(
 language plpgsql
 as $$
 declare
-    v_now constant timestamptz := clock_timestamp();
+    v_now timestamptz;
     v_tasks bigint[];
     v_attempts integer[];
     v_rows tid[];
@@ -69,6 +69,8 @@ begin
     if moved = 0 then
         return;
     end if;
+    -- Behind the locks: a result is withdrawn after its attempt has ended.
+    v_now := clock_timestamp();
     perform taskq.forget_results(p_campaign, v_tasks);
     update taskq.attempt a
        set outcome = 'withdrawn'

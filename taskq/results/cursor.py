@@ -277,13 +277,15 @@ def look(
     withdrawn ones a page at a time. on_page: called when all so far are given.
     """
     for campaign, path in campaigns:
-        given = cursor.given(campaign)
+        given, known = cursor.given(campaign), cursor.withdrawn(campaign)
         for row in _withdrawn(database, campaign, cursor):
             yield {"campaign": path, **row, "withdrawn": True}
         for tasks in _new_tasks(database, campaign, given):
             for start in range(0, len(tasks), PAGE):
                 page = tasks[start : start + PAGE]
-                for row in database.rows("results_of", campaign=campaign, tasks=page):
+                rows = database.rows("results_of", campaign=campaign, tasks=page)
+                known.update(_withdrawn_before(database, campaign, rows))
+                for row in rows:
                     yield {"campaign": path, **row}
                     given.add(row["task_id"])
                 on_page()
@@ -340,6 +342,16 @@ def _withdrawn(database: Queries, campaign: int, cursor: Cursor) -> Iterator[Row
             if gone:
                 given.remove(task for task, _ in gone)
                 known.update(gone)
+
+
+def _withdrawn_before(
+    database: Queries, campaign: int, rows: list[Row]
+) -> Iterator[tuple[int, int]]:
+    """Yield withdrawn results of the tasks of these, which are given in place of them."""
+    given = {row["task_id"]: row["attempt"] for row in rows}
+    for row in database.rows("withdrawals_of", campaign=campaign, tasks=list(given)):
+        if row["attempt"] != given[row["task_id"]]:
+            yield row["task_id"], row["attempt"]
 
 
 def _new_tasks(database: Queries, campaign: int, given: IdSet) -> Iterator[list[int]]:

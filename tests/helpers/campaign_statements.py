@@ -391,6 +391,7 @@ class Scene:
             ],
             "trend": [Case(0, {**one, "minutes": None})],
             "withdrawals": [Case(0, {**one, "task": 0, "attempt": 0, "limit": PAGE})],
+            "withdrawals_of": [Case(0, {**one, "tasks": some})],
             "withdrawn_results": [Case(4, {**one, "tasks": some, "attempts": [1] * len(some)})],
             "usual_run": [Case(PAGE, {**one, "most": PAGE})],
         }

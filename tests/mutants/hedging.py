@@ -13,8 +13,8 @@ HEDGING: Final[tuple[Mutant, ...]] = (
     Mutant(
         "hedged-again-and-again",
         "sql/functions/hedge_task.sql",
-        "              and a.outcome::text = 'hedged')\n",
-        "              and a.outcome::text = 'hedged' and false)\n",
+        "              and (a.outcome::text = 'hedged'\n",
+        "              and (false\n",
         "A task that is slow everywhere gets one attempt after the other.",
         _MEETINGS,
     ),

@@ -38,6 +38,8 @@ _UNPACK: Final = """\
                    where b.campaign_id = p_campaign
                      and b.first_id > p_after)));
 """
+_WITHDRAWALS: Final = ("tests/interleavings/test_withdrawals.py",)
+_CLOCKS: Final = ("tests/interleavings/test_clocks.py",)
 
 STEERING: Final = (
     Mutant(
@@ -63,6 +65,55 @@ STEERING: Final = (
         "",
         "A cursor never gives the result that follows a withdrawn one.",
         ("tests/integration/attempts/test_withdrawing.py",),
+    ),
+    Mutant(
+        "withdrawn-result-was-never-given",
+        "taskq/results/cursor.py",
+        "                known.update(_withdrawn_before(database, campaign, rows))\n",
+        "",
+        "A cursor gives a result twice, and tells of a withdrawn one that its reader never had.",
+        _WITHDRAWALS,
+    ),
+    Mutant(
+        "withdrawn-before-it-ended",
+        "sql/functions/withdraw.sql",
+        "    -- Behind the locks: a result is withdrawn after its attempt has ended.\n"
+        "    v_now := clock_timestamp();\n",
+        "    v_now := now();\n",
+        "A withdrawal that waited is older than the result that it withdraws.",
+        _WITHDRAWALS,
+    ),
+    Mutant(
+        "withdrawn-and-hedged-again",
+        "sql/functions/hedge_task.sql",
+        "                   or a.outcome::text = 'withdrawn' and a.error_class = 'hedged'))\n",
+        "                   ))\n",
+        "A task whose hedged attempt had won is hedged twice after its result was withdrawn.",
+        _WITHDRAWALS,
+    ),
+    Mutant(
+        "due-before-it-failed",
+        "sql/functions/shorten_delays.sql",
+        "    v_now := clock_timestamp();\n",
+        "    v_now := now();\n",
+        "A task that failed while its delay was shortened is due before that.",
+        _CLOCKS,
+    ),
+    Mutant(
+        "recovered-session-ended-before",
+        "sql/functions/recover.sql",
+        "           set ended_at = clock_timestamp()  -- not",
+        "           set ended_at = v_now  -- not",
+        "A recovery that waited ends sessions so long ago that upkeep does not look at them again.",
+        _CLOCKS,
+    ),
+    Mutant(
+        "session-ended-before-it-was-locked",
+        "sql/functions/end_session.sql",
+        "      where s.session_id = p_session\n        for no key update;\n",
+        "      where s.session_id = p_session;\n",
+        "A session that was locked ends so long ago that upkeep does not look at it again.",
+        _CLOCKS,
     ),
     Mutant(
         "withdrawn-loss-is-forgotten",
