@@ -69,6 +69,7 @@ def _line(trial: Trial) -> str:
         f"seed {trial.seed}: {trial.faults} faults ({trial.others.total()} more do not count), "
         f"{verdict.tasks:,} tasks, {verdict.executions:,} executions, "
         f"{verdict.recovered} recovered, {trial.hedged} hedged; {verdict.sweeps} sets moved, "
+        f"{verdict.withdrawn} withdrawn, "
         f"{verdict.bans} bans; {trial.jobs} jobs, {verdict.goings_on} from checkpoints; {found}; "
         f"at rest after {trial.settled_s:.1f} s, {trial.took_s:.0f} s in all"
     )
@@ -87,6 +88,7 @@ def _totals(trials: list[Trial], kinds: Sequence[str]) -> str:
         f"{len(trials)} runs, {faults.total():,} faults",
         f"  {tasks:6,} tasks, {executions:,} executions",
         f"  {sweeps:6,} sets of tasks moved",
+        f"  {sum(one.verdict.withdrawn for one in trials):6,} results withdrawn",
         f"  {bans:6,} bans",
         f"  {sum(one.jobs for one in trials):6,} jobs of a pilot",
         f"  {sum(one.verdict.goings_on for one in trials):6,} executions from a checkpoint",

@@ -50,7 +50,7 @@ class Verdict:
 
     recovered: of those that are ok, the ones whose seeding was never acknowledged. executions: how
     often payload code began; goings_on: of these, from a checkpoint. sweeps: how many sets of tasks
-    were cancelled or retried. bans: how many there were.
+    were cancelled or retried. withdrawn: how many results were. bans: how many there were.
     """
 
     tasks: int = 0
@@ -58,6 +58,7 @@ class Verdict:
     recovered: int = 0
     executions: int = 0
     sweeps: int = 0
+    withdrawn: int = 0
     bans: int = 0
     goings_on: int = 0
     anomalies: list[Anomaly] = field(default_factory=list)
@@ -80,6 +81,8 @@ def check(history: History) -> Verdict:
         *looked.of_answers(),
         *looked.of_orders(),
         *looked.of_sweeps(),
+        *looked.of_withdrawals(),
+        *looked.of_looks(),
         *looked.of_bans(),
     ]
     bad = {anomaly.key for anomaly in anomalies}
@@ -90,6 +93,7 @@ def check(history: History) -> Verdict:
         recovered=sum(key not in history.seeded for key in good),
         executions=len(history.executions),
         sweeps=sum(one.ended < math.inf for one in history.sweeps),
+        withdrawn=sum(one.outcome == "withdrawn" for one in history.attempts),
         bans=len(history.bans),
         goings_on=sum(one.step > 0 for one in history.restored.values()),
         anomalies=anomalies,
@@ -176,7 +180,7 @@ class _Looked:
         for task, attempts in self._attempts.items():
             key = self._keys.get(task, str(task))
             for one in attempts:
-                if one.outcome == "done" or one.execution is not None:
+                if one.reported == "done" or one.execution is not None:
                     wrong = self._not_of(one, key)
                     if wrong:
                         yield Anomaly(FOREIGN, key, f"attempt {one.attempt}: {wrong}")
@@ -187,7 +191,7 @@ class _Looked:
             return f"nobody has seen execution {attempt.execution}"
         if (execution.key, execution.attempt) != (key, attempt.attempt):
             return f"its result is that of {execution.key}, attempt {execution.attempt}"
-        if execution.outcome != attempt.outcome:
+        if execution.outcome != attempt.reported:
             return f"it is {attempt.outcome}, and the execution has {execution.outcome}"
         leases = self._history.leases.get((execution.agent, attempt.task, attempt.attempt), set())
         if attempt.lease not in leases:
@@ -232,13 +236,15 @@ class _Looked:
             row = rows.get(fence)
             there = (
                 row is not None
-                and row.outcome == answer.outcome
+                and row.reported == answer.outcome
                 and answer.execution in {None, row.execution}
             )
             if answer.verdict in {"accepted", "duplicate"} and not there:
                 text = f"a report of {answer.outcome} was {answer.verdict}, and there is {row}"
                 yield Anomaly(VANISHED, key, text)
-            if answer.verdict == "superseded" and there and answer.execution is not None:
+            # A late success may count once the result that was better is withdrawn.
+            free = any(one.outcome == "withdrawn" for one in self._attempts[answer.task])
+            if answer.verdict == "superseded" and there and answer.execution and not free:
                 yield Anomaly(VANISHED, key, f"a report was superseded, and there is {row}")
             if answer.verdict == "accepted":
                 if fence in accepted:
@@ -295,10 +301,54 @@ class _Looked:
                     yield Anomaly(VANISHED, task.key, text)
 
     def _retried(self, key: str, sweep: Sweep) -> bool:
-        """Return whether a task may have been retried since a sweep began."""
+        """Return whether a task may have been retried, or its result withdrawn, since a sweep."""
         retries = [one for one in self._history.orders if one.key == key]
         others = [one for one in self._history.sweeps if one.word in key]
-        return any(one.verb == "retry" and one.ended > sweep.began for one in (*retries, *others))
+        return any(
+            one.verb == "retry" and one.ended > sweep.began for one in (*retries, *others)
+        ) or any(one.key == key and one.ended > sweep.began for one in self._history.withdrawals)
+
+    def of_withdrawals(self) -> Iterator[Anomaly]:
+        """Find results that are withdrawn and nobody asked for it, or not; or that count again."""
+        asked: dict[str, list[bool | None]] = defaultdict(list)
+        for one in self._history.withdrawals:
+            asked[one.key].append(one.moved)
+        for task in self._history.tasks:
+            attempts = self._attempts[task.task]
+            gone = [one for one in attempts if one.outcome == "withdrawn"]
+            least = asked[task.key].count(True)
+            most = least + asked[task.key].count(None)
+            if not least <= len(gone) <= most:
+                text = f"{least} to {most} of its results were withdrawn, and {len(gone)} are"
+                yield Anomaly(VANISHED, task.key, text)
+            last = max((one.ended for one in gone), default=-math.inf)
+            for one in attempts:
+                if one.outcome == "done" and one.ended <= last:
+                    text = f"attempt {one.attempt} is done, and a later result was withdrawn"
+                    yield Anomaly(DUPLICATED, task.key, text)
+
+    def of_looks(self) -> Iterator[Anomaly]:
+        """Find what a reader with a cursor was given twice, or not, or never had and learns of."""
+        has: dict[str, int] = {}
+        for look in self._history.looks:
+            for key, attempt in look.gone:
+                if has.pop(key, None) != attempt:
+                    text = (
+                        f"a reader learns that attempt {attempt} is withdrawn, and did not have it"
+                    )
+                    yield Anomaly(PHANTOM, key, text)
+            for key, attempt in look.given:
+                if key in has:
+                    text = f"a reader that has attempt {has[key]} is given {attempt}"
+                    yield Anomaly(DUPLICATED, key, text)
+                has[key] = attempt
+        if not self._history.looks:
+            return
+        for task in self._history.tasks:
+            done = [one.attempt for one in self._attempts[task.task] if one.outcome == "done"]
+            if has.get(task.key) not in (done or [None]):
+                text = f"a reader has attempt {has.get(task.key)} at the end, and {done} are done"
+                yield Anomaly(LOST, task.key, text)
 
     def of_bans(self) -> Iterator[Anomaly]:
         """Find agents that were let in while their host or site was banned."""

@@ -1,6 +1,6 @@
-"""Those who use a farm: one seeds, one cancels and retries, one steers sets, one bans, one hedges.
+"""Those who use a farm: they seed, cancel and retry, steer sets, withdraw, read, ban and hedge.
 
-Each tries until it is acknowledged; the one who seeds gives up now and then.
+Most try until they are acknowledged; the one who seeds gives up now and then.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any
 
 import psycopg
 
-from taskq import Seed
+from taskq import Campaign, Cursor, Seed
 from taskq.diagnosis.bans import PlaceKind
 from taskq.model.errors import TaskqError
+from taskq.results.cursor import WithdrawnResult
 from tests.chaos.farm import AGENTS, Farm, Ground
 from tests.chaos.history import Writer
 
@@ -27,6 +28,8 @@ _RECENT = 200
 _PATIENCE = 0.5
 _ORDERS_PAUSE_S = 0.05
 _STEERING_PAUSE_S = 0.3
+_WITHDRAWALS_PAUSE_S = 0.1
+_LOOKS_PAUSE_S = 0.2
 _BANS_PAUSE_S = 2.0
 _BAN_S = 1.0
 _PLACES: tuple[tuple[PlaceKind, str], ...] = (
@@ -194,6 +197,67 @@ class Manager:
             return self._campaign.prioritise(levels).changed
         where = f'state = "waiting" and key ~ "{self._draw.randrange(100):02}"'
         return self._campaign.set_priority(self._draw.randint(0, 3), where=where)
+
+
+class Reader:
+    """Reads all results with a cursor until its stop. recent: the keys of the last ones."""
+
+    def __init__(self, farm: Farm, stop: threading.Event) -> None:
+        self._campaign = farm.clients_campaign
+        self._history = Writer(farm.history, "reader")
+        self._stop = stop
+        self._cursor = Cursor()
+        self.recent: deque[str] = deque(maxlen=_RECENT)
+
+    def run(self) -> None:
+        """Look for what has come or gone; a look may break off anywhere."""
+        while not self._stop.wait(_LOOKS_PAUSE_S):
+            with suppress(TaskqError):
+                self.look(self._campaign)
+
+    def look(self, campaign: Campaign) -> None:
+        """Look once, and write down what that gave, also if it breaks off."""
+        gone: list[tuple[str, int]] = []
+        given: list[tuple[str, int]] = []
+        try:
+            for one in campaign.results(since=self._cursor):
+                found = gone if isinstance(one, WithdrawnResult) else given
+                found.append((one.key, one.attempt))
+        finally:
+            self.recent.extend(key for key, _ in given)
+            if gone or given:
+                self._history.note("read", gone=gone, given=given)
+
+
+class Inspector:
+    """Withdraws results that were read, until its stop. withdrawn: how many."""
+
+    def __init__(self, farm: Farm, seed: int, reader: Reader, stop: threading.Event) -> None:
+        self._campaign = farm.clients_campaign
+        self._history = Writer(farm.history, "inspector")
+        self._draw = random.Random(seed)
+        self._reader = reader
+        self._stop = stop
+        self.withdrawn = 0
+
+    def run(self) -> None:
+        """Withdraw one result after the other, by key or by a filter, if it is still there.
+
+        What got no answer is not repeated: a task may have been done and withdrawn twice by then.
+        """
+        while not self._stop.wait(_WITHDRAWALS_PAUSE_S):
+            if self._reader.recent:
+                with suppress(TaskqError):
+                    self._withdraw(self._draw.choice(self._reader.recent))
+
+    def _withdraw(self, key: str) -> None:
+        self._history.note("withdrawing", key=key)
+        if self._draw.random() < 0.5:
+            moved = self._campaign.retry(status="done", keys=[key])
+        else:
+            moved = self._campaign.retry(where=f'key = "{key}" and status = done')
+        self._history.note("withdrew", moved=moved)
+        self.withdrawn += moved
 
 
 class Warden:

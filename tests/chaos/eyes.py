@@ -46,7 +46,7 @@ _TASKS = """
 """
 _ATTEMPTS = """
     select task_id, attempt, lease_id::text, outcome::text, result, error,
-           outcome = 'done' and error_class is not null as salvaged,
+           outcome in ('done', 'withdrawn') and error_class is not null as salvaged,
            extract(epoch from claimed_at)::float as claimed_s,
            extract(epoch from ended_at)::float as ended_s
       from taskq.attempt

@@ -13,6 +13,9 @@ machine share and which nobody sets.
     answered            task, lease, outcome, execution, verdict: a report has its verdict
     ordering, ordered   verb, key: a cancel or a retry; moved: whether it did something
     sweeping, swept     verb, word: the same of all whose keys contain a word
+    withdrawing, withdrew  key: the result of a task; moved: whether it was there
+    read                gone, given: pairs of key and attempt that a cursor told of in one look:
+                        results that were withdrawn, then new ones
     opening, opened     session, host, site: an agent asked to be let in under this key, and was
     banned, lifting     kind, name: a ban is acknowledged, is about to be lifted
     fault               kind, target, seen: see nemesis.py
@@ -130,6 +133,24 @@ class Sweep:
 
 
 @dataclass(frozen=True)
+class Withdrawal:
+    """A withdrawal of the result of one key. moved, ended: as of an order."""
+
+    key: str
+    began: float
+    moved: bool | None = None
+    ended: float = math.inf
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a reader with a cursor learned in one look: keys and attempts."""
+
+    gone: list[tuple[str, int]]
+    given: list[tuple[str, int]]
+
+
+@dataclass(frozen=True)
 class Ban:
     """A ban of a host or site, from when it was acknowledged until it was about to be lifted."""
 
@@ -175,6 +196,11 @@ class Attempt:
     execution: str | None
     salvaged: bool = False
 
+    @property
+    def reported(self) -> str:
+        """Its outcome before an operator withdrew it."""
+        return "done" if self.outcome == "withdrawn" else self.outcome
+
 
 @dataclass
 class History:
@@ -195,6 +221,8 @@ class History:
     answers: list[Answer] = field(default_factory=list)
     orders: list[Order] = field(default_factory=list)
     sweeps: list[Sweep] = field(default_factory=list)
+    withdrawals: list[Withdrawal] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
     bans: list[Ban] = field(default_factory=list)
     sessions: dict[str, Session] = field(default_factory=dict)
     """By the key that the agent has drawn."""
@@ -293,6 +321,20 @@ def _swept(history: History, event: Event, _: Pending) -> None:
     history.sweeps[-1] = replace(history.sweeps[-1], ended=event["at"])  # one at a time
 
 
+def _withdrawing(history: History, event: Event, _: Pending) -> None:
+    history.withdrawals.append(Withdrawal(event["key"], event["at"]))
+
+
+def _withdrew(history: History, event: Event, _: Pending) -> None:
+    known = history.withdrawals[-1]  # one at a time
+    history.withdrawals[-1] = replace(known, moved=bool(event["moved"]), ended=event["at"])
+
+
+def _read(history: History, event: Event, _: Pending) -> None:
+    pairs = ([(key, attempt) for key, attempt in event[name]] for name in ("gone", "given"))
+    history.looks.append(Look(*pairs))
+
+
 def _opening(history: History, event: Event, _: Pending) -> None:
     history.sessions.setdefault(
         event["session"], Session(event["host"], event["site"], event["at"])
@@ -326,6 +368,9 @@ _take = {
     "ordered": _ordered,
     "sweeping": _sweeping,
     "swept": _swept,
+    "withdrawing": _withdrawing,
+    "withdrew": _withdrew,
+    "read": _read,
     "opening": _opening,
     "opened": _opened,
     "banned": _banned,

@@ -20,7 +20,7 @@ from taskq.embedded import Server
 from taskq.model.errors import TaskqError
 from tests.chaos import funnel
 from tests.chaos.checker import Verdict, check
-from tests.chaos.clients import Hedger, Manager, Operator, Seeder, Warden
+from tests.chaos.clients import Hedger, Inspector, Manager, Operator, Reader, Seeder, Warden
 from tests.chaos.eyes import Eyes
 from tests.chaos.farm import CAMPAIGN, Farm, Ground, farm
 from tests.chaos.history import read
@@ -107,12 +107,17 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
     manager = Manager(at_work, trial.seed, seeder, stop)
     warden = Warden(at_work, trial.seed, stop)
     hedger = Hedger(at_work, stop)
-    clients = (seeder, operator, manager, warden, hedger)
+    reader = Reader(at_work, stop)
+    inspector = Inspector(at_work, trial.seed, reader, stop)
+    clients = (seeder, operator, manager, warden, hedger, reader, inspector)
     threads = [threading.Thread(target=one.run) for one in clients]
     for thread in threads:
         thread.start()
     try:
-        wait_until(lambda: manager.changed and manager.swept, timeout_s=_SETTLED_S)
+        wait_until(
+            lambda: manager.changed and manager.swept and inspector.withdrawn,
+            timeout_s=_SETTLED_S,
+        )
         nemesis = Nemesis(at_work, eyes)
         faults = plan(trial.seed, seconds, round(seconds / FAULT_EVERY_S))
         nemesis.run(faults, seconds)
@@ -126,6 +131,7 @@ def _strike(at_work: Farm, trial: Trial, seconds: float) -> None:
         with suppress(TaskqError):  # the server may be coming up
             audited(at_work, trial, "at work")
         at_rest(at_work, eyes, trial)
+        reader.look(at_work.campaign)
         _examine(at_work, eyes, trial)
     finally:
         eyes.close()

@@ -209,7 +209,9 @@ def test_seed_that_meets_a_withdrawal_adds_nothing(
     undo: bool, done: list[Claimed], campaign: Campaign, dsn: str
 ) -> None:
     """Its key is known, whether its task is done or waits."""
-    met = meet(dsn, withdrawing(*done), lambda _: campaign.seed([Seed({"n": 1}, "a")]).added, undo=undo)
+    met = meet(
+        dsn, withdrawing(*done), lambda _: campaign.seed([Seed({"n": 1}, "a")]).added, undo=undo
+    )
     assert (met.waited, met.second) == (True, 0)
     assert campaign.status().waiting == (0 if undo else 2)
 
@@ -219,9 +221,7 @@ def test_withdrawal_happens_after_the_end_of_what_it_takes(
 ) -> None:
     """Also by the clock, when it was under way before the report, and waited for its locks."""
     tasks = agent.claim_singly(2)
-    met = meet(
-        dsn, calling(FINDING), withdrawing(*tasks), meanwhile=lambda _: agent.done(tasks[0])
-    )
+    met = meet(dsn, calling(FINDING), withdrawing(*tasks), meanwhile=lambda _: agent.done(tasks[0]))
     assert (met.waited, met.second) == (True, 1)
     query = """
         select w.withdrawn_at > a.ended_at and t.due_at > a.ended_at

@@ -25,6 +25,7 @@ MAX_ATTEMPTS = 3
 MAX_LOSSES = 3
 
 WAITING, DELAYED, WORKING, CANCELLED, LOST = "waiting", "delayed", "working", "cancelled", "lost"
+WITHDRAWN = "withdrawn"
 
 #: Task and lease.
 Fence = tuple[int, str]
@@ -58,8 +59,11 @@ class Task:
 
     @property
     def avoids(self) -> bool:
-        """Whether it has failed somewhere; all agents are on one host, so any may have it."""
-        return self.failures > 0
+        """Whether it has failed somewhere, or its result was wrong.
+
+        All agents are on one host, so any may have it.
+        """
+        return self.failures > 0 or any(one.outcome == WITHDRAWN for one in self.ended)
 
     @property
     def against(self) -> tuple[int, int]:
@@ -128,7 +132,8 @@ class FrontModel:
             past = [one for one in task.ended if one.lease == lease]
             if not self._may(session, past[0].session if past else task.session):
                 return UNKNOWN
-            return DUPLICATE if any(one.outcome == outcome for one in past) else SUPERSEDED
+            said = {outcome, WITHDRAWN} if outcome == DONE else {outcome}
+            return DUPLICATE if any(one.outcome in said for one in past) else SUPERSEDED
         if outcome == DONE:
             self._end(task, DONE, DONE, session)
         elif outcome == FAILED:
@@ -218,6 +223,16 @@ class FrontModel:
         elif task.status == WORKING:
             self._end(task, CANCELLED, CANCELLED, task.session or POOL)
         task.status = CANCELLED
+        return 1
+
+    def withdraw(self, task: Task) -> int:
+        """Let a task that is done wait again; return how many were."""
+        if task.status != DONE:
+            return 0
+        for one in task.ended:
+            if one.outcome == DONE:
+                one.outcome, task.session = WITHDRAWN, one.session
+        task.status, task.failures, task.losses = WAITING, 0, 0
         return 1
 
     def _may(self, session: int, owner: int | None) -> bool:

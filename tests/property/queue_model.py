@@ -42,12 +42,14 @@ class Ended:
 class Task:
     """Where a task stands; session: of the last lease, None if there was none.
 
-    avoids: the hosts on which it has failed, or was lost again and alone. checkpoint: content,
-    lease and attempt of the last. told: how far its attempts have come, by lease.
+    seeded: its first priority, and that of a withdrawn one. avoids: the hosts on which it has
+    failed, or was lost again and alone. checkpoint: content, lease and attempt of the last. told:
+    how far its attempts have come, by lease.
     """
 
     task: int
     key: str
+    seeded: int
     priority: int
     status: str = WAITING
     attempt: int = 0
@@ -297,11 +299,10 @@ class QueueModel:
 
     def hedge(self, task: Task, lease: str) -> bool:
         """Let a second attempt be made of a task; return whether that may be."""
-        hedged = any(one.outcome == HEDGED for one in task.ended)
+        hedged = any(HEDGED in {one.outcome, one.error_class} for one in task.ended)
         last = task.failures + 1 >= MAX_ATTEMPTS
-        if self.is_late(task, lease) or not task.session or hedged or last or not self.salvages:
-            return False
-        if CANCELLED in self.states:
+        idle = self.is_late(task, lease) or not task.session or CANCELLED in self.states
+        if idle or hedged or last or not self.salvages:
             return False
         task.avoids.add(self.hosts[task.session])
         self._end(task, HEDGED, WAITING, HEDGED)
@@ -346,7 +347,7 @@ class QueueModel:
             task.status, task.failures, task.losses, task.avoids = WAITING, 0, 0, set()
             for one in task.ended:
                 if one.outcome == DONE:
-                    one.outcome, task.avoids = WITHDRAWN, {one.host}
+                    one.outcome, task.avoids, task.priority = WITHDRAWN, {one.host}, task.seeded
         return len(moved)
 
     def retriable(

@@ -100,7 +100,9 @@ class QueueOperators(QueueScene):
         assert {view.key: view.payload["n"] for view in views} == self.model.payloads
         for view in views:
             if view.task_id not in self.model.tasks:
-                self.model.tasks[view.task_id] = Task(view.task_id, view.key, view.priority)
+                self.model.tasks[view.task_id] = Task(
+                    view.task_id, view.key, view.priority, view.priority
+                )
         assert len(self.model.tasks) == len(self.model.payloads)
 
     @precondition(lambda self: any(t.status == DELAYED for t in self.model.tasks.values()))

@@ -34,7 +34,7 @@ class ConcurrentMachine(ConcurrentAgents, ConcurrentPool, ConcurrentUpkeep):
         self.choose(late)
         self.campaign.seed(Seed({}, f"k{n}", priority=n % 2) for n in range(8))
         for view in self.campaign.tasks():
-            task = Task(view.task_id, view.key, view.priority)
+            task = Task(view.task_id, view.key, view.priority, view.priority)
             self.connections.model.tasks[view.task_id] = task
         for which, want in enumerate((2, 1, 1)):
             self.come()

@@ -33,7 +33,7 @@ SIDE = st.integers(0, 1)
 WANTS = st.integers(1, 3)
 RARELY = [
     *("cancel", "come", "crash_gateway", "crash_refiller", "depose", "give_back", "leave"),
-    *("let_time_pass", "look", "name", "pause_or_resume", "promote"),
+    *("let_time_pass", "look", "name", "pause_or_resume", "promote", "withdraw"),
 ]
 SUBTLY = ["bring_back", "forge", "move", "repeat", "restore", "save", "shuffle"]
 BRUTALLY = ["drop", "flush", "hang_up", "set_epoch", "spoil", "want"]
@@ -321,6 +321,13 @@ class FrontMachine(FrontScene):
         task = pick(list(self.model.tasks.values()), which)
         campaign = self.campaigns[self.ids.index(task.campaign)]
         assert campaign.cancel([task.key]) == self.model.cancel(task)
+
+    def withdraw(self, which: int) -> None:
+        """Withdraw the result of a task; it may be leased ahead again."""
+        done = [task for task in self.model.tasks.values() if task.status == DONE]
+        task = pick(done or list(self.model.tasks.values()), which)
+        campaign = self.campaigns[self.ids.index(task.campaign)]
+        assert campaign.retry(status=DONE, keys=[task.key]) == self.model.withdraw(task)
 
     @rule(which=st.none() | INDEX, deadline=st.booleans())
     def keep(self, which: int | None, *, deadline: bool) -> None:
