@@ -43,6 +43,10 @@ def test_second_signal_stops_running_tasks_at_once() -> None:
     """Somebody who asks twice does not want to wait."""
     harness = started_harness(2, slots=2, grace_s=3600)
     harness.feed(ev.TermSignal())
+    harness.tick(0.9)
+    harness.feed(ev.TermSignal())
+    assert harness.stopped_slots == [], "a batch system and its job's script send one signal twice"
+    harness.tick(0.1)
     harness.feed(ev.TermSignal())
     assert sorted(harness.stopped_slots) == [0, 1]
 

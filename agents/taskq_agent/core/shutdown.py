@@ -14,7 +14,8 @@ from typing import Dict, List, Optional, Tuple
 from taskq_agent.core.events import TaskEnded
 from taskq_agent.settings import AgentSettings
 
-_PATIENCE_S = 1.0
+#: Seconds between signals that a batch system sends at once.
+PATIENCE_S = 1.0
 # A shell reports a command's SIGTERM as the latter.
 _BY_SIGTERM = ("signal-SIGTERM", "exit-143")
 
@@ -32,7 +33,7 @@ class KilledTasks:
 
     def hold(self, event: TaskEnded, now: float) -> None:
         """Keep an end for `take`: an end by SIGTERM for a second, other ends for no time."""
-        self._held[event.slot] = (event, now + _PATIENCE_S * is_by_sigterm(event))
+        self._held[event.slot] = (event, now + PATIENCE_S * is_by_sigterm(event))
 
     def take(self, now: float) -> List[TaskEnded]:
         """Remove and return the ends that have been held long enough."""
