@@ -115,7 +115,7 @@ class Agent:
         self._loop_watchdog = Watchdog(settings.watchdog_s)
 
     def terminate(self) -> None:
-        """Ask the agent to shut down; a call a second later: at once. May be called from any thread."""
+        """Ask the agent to shut down; a call a second later: at once. Any thread may call it."""
         self._events.put(ev.TermSignal())
 
     def wake(self) -> None:

@@ -1,7 +1,7 @@
-"""Figures of pilots on a Slurm of one node: `python -m tests.slurm.figures`.
+"""Figures of pilots on a Slurm of two nodes: `python -m tests.slurm.figures`.
 
-The node says that it has more cores than there are; payloads sleep, so that they need none. What is
-measured is what lies between: the loop, the batch system, and the start and end of agents.
+The nodes say that they have more cores than there are; payloads sleep, so that they need none. What
+is measured is what lies between: the loop, the batch system, and the start and end of agents.
 
     python -m tests.slurm.figures --share --tasks 1200 --agent-option=--until-empty
 
