@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -39,6 +40,11 @@ _GIVEN_UP: Final = frozenset({FailForGood.__name__, f"exit-{os.EX_DATAERR}"})
 _UPLOADS: Final = frozenset({"result-upload", "output-upload"})
 _YEAR_S: Final = 31_536_000.0
 _HALF: Final = 0.5
+#: A larger share of tasks that fail again may be all of them.
+_SURE: Final = 0.9
+#: Of so many tasks one may fail for good by chance.
+_FEW: Final = 1_000
+_MOST_ATTEMPTS: Final = 20
 _SHOWN: Final = 3
 _WHY_CHARS: Final = 80
 
@@ -55,6 +61,7 @@ class TaskFates:
     then_done: int
     memory: Sequence[int] | None = None
     time_limit_s: float | None = None
+    max_attempts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +71,11 @@ class FailureVerdict:
     share: of all attempts in the sample. hosts, sites: numbers of those with such attempts. tasks:
     number of their tasks; again: tasks that failed so on several hosts; then_done: tasks that were
     then done on another. side: the likely fault: of the tasks, nodes, a site, the campaign; chance
-    means failures that do not come again, unclear that the sample is not enough. why: the evidence,
-    in words. places: the hosts or sites at fault; bans: their bans. message: of the latest such
-    attempt at a host at fault; empty if unknown. sample: its size. raised:
-    the option, with its value, that doubles the limit that attempts exceeded; empty if none.
+    means that a task which has failed fails no more often than others, unclear that the sample is
+    not enough. why: the evidence, in words. places: the hosts or sites at fault; bans: their bans.
+    message: of the latest such attempt at a host at fault; empty if unknown. sample: its size.
+    raised: the option, with its value, that doubles the limit that attempts exceeded, or allows as
+    many attempts as chance needs; empty if none.
     """
 
     campaign: str
@@ -103,7 +111,7 @@ class FailureVerdict:
             return (
                 command(kind, "ban", "--why", why, "--until", "1d", names=names) if names else None
             )
-        if self.side == "campaign" and self.raised:
+        if self.raised:
             return command("campaign", "change", self.campaign, *self.raised)
         if self.side == "task" and self.error_class:
             where = f"class = {json.dumps(self.error_class)}"
@@ -167,6 +175,10 @@ def _verdict(
     if side == "campaign" and was.high < share(_bad(here), whole).low:
         why += "; before the campaign or its inputs were last changed, or it was resumed, "
         why += f"{percent(was.share)} of {counted(was.attempts, 'attempt')} did"
+    raised = _raised(fates) if side == "campaign" else ()
+    if side == "chance" and (enough := _enough(fates, share(_bad(here), whole).share)):
+        why += f"; with {enough} attempts, one task in {_FEW:,} fails for good"
+        raised = "--max-attempts", str(enough)
     kind = "host" if side == "node" else side
     return FailureVerdict(
         campaign=fates.campaign,
@@ -184,7 +196,7 @@ def _verdict(
         bans=[ban for ban in bans if ban.kind == kind and ban.name in places],
         message="",
         sample=size,
-        raised=_raised(fates),
+        raised=raised,
     )
 
 
@@ -211,11 +223,14 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
         return "node", _evidence("on", bad_hosts, judged), bad_hosts
     tried = fates.again + fates.then_done
     again = share(fates.again, tried)
-    passes = tried > 0 and again.high < _HALF
-    if not passes and (known := _known(fates)):
-        return known
     rest = [one for name, some in hosts.items() if name not in judged.failing for one in some]
     everywhere = share(_bad(rest), _all(rest))
+    # Bad tasks fail again; by chance, they fail again as often as any task fails.
+    passes = tried > 0 and (
+        again.high < _HALF or (again.high < _SURE and again.share <= everywhere.high)
+    )
+    if not passes and (known := _known(fates)):
+        return known
     many = counted(len(hosts), "host")
     if everywhere.low > _HALF and len(hosts) > 1:
         text = f"{percent(everywhere.share)} of all attempts on {many} fail this way"
@@ -224,10 +239,10 @@ def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, 
             text += ": the gateways' store may take no more, such as on a full disk"
         return "campaign", text, []
     ends = f"{fates.again:,} of {counted(tried, 'task')} tried on a second host failed again"
-    if tried and again.low > _HALF:
-        return "task", f"{ends} ({again.interval})", []
     if passes:
         return "chance", f"{ends} ({again.interval})", []
+    if tried and again.low > _HALF:
+        return "task", f"{ends} ({again.interval})", []
     if len(hosts) == 1:
         return "unclear", "only one host has attempts: no other shows whether the host fails", []
     if not tried:
@@ -260,6 +275,14 @@ def _raised(fates: TaskFates) -> Sequence[str]:
     if fates.error_class == TIME_LIMIT and fates.time_limit_s is not None:
         return "--time-limit", f"{min(2 * fates.time_limit_s, _YEAR_S):.10g}s"
     return ()
+
+
+def _enough(fates: TaskFates, bad: float) -> int | None:
+    """Return the attempts after which few tasks have failed by chance; None if they are allowed."""
+    if not 0 < bad < 1:
+        return None
+    enough = min(math.ceil(math.log(1 / _FEW) / math.log(bad)), _MOST_ATTEMPTS)
+    return enough if enough > (fates.max_attempts or enough) else None
 
 
 def _by(

@@ -82,8 +82,8 @@ def verdicts_on_failed(facts: Facts) -> list[FailureVerdict]:
 
 
 def repairs(verdicts: Sequence[FailureVerdict]) -> list[str]:
-    """Return the commands that list the parts to repair, and those that follow a repair."""
-    lists = [one.proposal for one in verdicts if one.remedy]
+    """Return the commands that list or change what to repair, and those that follow a repair."""
+    lists = [one.proposal for one in verdicts if one.remedy or one.side == "chance"]
     return [one for one in [*lists, *(one.remedy for one in verdicts)] if one]
 
 
@@ -116,7 +116,7 @@ def _failed(facts: Facts) -> Iterator[Reason]:
     after = [
         command("retry", "--error-class", one.error_class, names=[one.campaign])
         for one in verdicts
-        if failed and one.side in {"node", "site"} and one.error_class
+        if failed and one.side in {"node", "site", "chance"} and one.error_class
     ]
     yield Reason(
         "failed" if failed else "failing",

@@ -172,6 +172,7 @@ def _leased_ahead(facts: Facts, ahead: int) -> Iterator[Reason]:
 def upkeep(facts: Facts) -> Iterator[Reason]:
     """Yield why delayed tasks, and those of lost agents, do not come back."""
     yield from _keeper(facts)
+    yield from _silent_gateways(facts)
     yield from _old_gateways(facts)
     if facts.brake is None:
         yield from _silent_holders(facts)
@@ -195,6 +196,28 @@ def _keeper(facts: Facts) -> Iterator[Reason]:
         blocks=not status.waiting,
         commands=[command("keeper")],
         figures={"since": since},
+    )
+
+
+def _silent_gateways(facts: Facts) -> Iterator[Reason]:
+    """Name the gateways that give no sign and have no successor of the same name."""
+    there = {one.name for one in facts.gateways if one.is_there}
+    gone = [one for one in facts.gateways if not one.is_there and one.name not in there]
+    if not gone:
+        return
+    number, silent_s = len(gone), min(one.silent_s for one in gone)
+    yield Reason(
+        "silent-gateway",
+        f"{number:,} of {counted(len(there) + number, 'gateway')} "
+        f"({some([one.name for one in gone])}) {verb(number, 'gives', 'give')} no sign for "
+        f"{duration(silent_s)}, killed or frozen: agents that know no other one lose their leases. "
+        f"Look at {verb(number, 'its machine', 'their machines')}, and start "
+        f"{verb(number, 'it', 'them')} anew. A gateway that ends in order is forgotten at once, "
+        "any other one after an hour.",
+        blocks=False,
+        lost=sum(one.sessions for one in gone) or number,
+        commands=[command("gateway")],
+        figures={"gateways": number, "silent_s": silent_s},
     )
 
 

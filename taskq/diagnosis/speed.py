@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from taskq.diagnosis.facts import AgentKind, CampaignFacts, Facts
+from taskq.diagnosis.facts import (
+    MAX_CAMPAIGNS,
+    AgentKind,
+    CampaignFacts,
+    Facts,
+    Refusing,
+)
 from taskq.diagnosis.faults import failing_places
 from taskq.diagnosis.lost import never_came
 from taskq.diagnosis.obstacles import suiting
@@ -16,6 +22,7 @@ from taskq.model.words import command, counted, duration, percent
 #: A campaign with a smaller part of the largest weight may starve.
 _SMALL_SHARE: Final = 0.1
 _MOST_STARVED: Final = 3
+_MOST_CAUSES: Final = 3
 
 
 def speed(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
@@ -29,6 +36,7 @@ def speed(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
         yield from never_came(facts)
         yield from _starved(served)
     yield from _not_able(facts, served, able)
+    yield from _idle(facts, served)
     yield from _refusing(facts, served)
     yield from _slowed(facts, able)
 
@@ -207,18 +215,58 @@ def _not_able(
         )
 
 
+def _idle(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
+    """Name agents that serve only campaigns in which all has ended, while tasks wait elsewhere."""
+    if len(facts.campaigns) == MAX_CAMPAIGNS:  # there may be more that they serve
+        return
+    kinds = [
+        kind
+        for kind in facts.agents
+        if not (kind.draining or kind.silent)
+        and not any(kind.serves(one.path) for one in facts.campaigns)
+    ]
+    number, slots = sum(kind.agents for kind in kinds), sum(kind.slots for kind in kinds)
+    if not number:
+        return
+    hosts = some(dict.fromkeys(host for kind in kinds for host in kind.some_hosts))
+    scopes = some(dict.fromkeys(kind.scope for kind in kinds))
+    yield Reason(
+        "idle-agents",
+        f"{counted(number, 'agent')} with {counted(slots, 'slot')} ({hosts}) "
+        f"{verb(number, 'serves', 'serve')} only {scopes}, where all tasks have ended. Start "
+        f"{verb(number, 'it', 'them')} for a campaign that has tasks.",
+        blocks=False,
+        lost=slots,
+        commands=[
+            command("agent", "list", facts.status.path),
+            command("agent", "run", "--campaign", served[0].path),
+        ],
+        figures={"agents": number, "slots": slots},
+    )
+
+
 def _refusing(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
-    """Say which agents leave out a campaign that others can run."""
+    """Say which agents leave out campaigns that others can run: a reason for each cause."""
     paths = {one.path for one in served}
-    for one in [it for it in facts.refusals if it.path in paths][:3]:
+    causes: dict[tuple[object, ...], list[Refusing]] = {}
+    for one in facts.refusals:
+        if one.path in paths:
+            cause = (*one.some_hosts, one.hosts, one.error_class, one.error)
+            causes.setdefault(cause, []).append(one)
+    for alike in [*causes.values()][:_MOST_CAUSES]:
+        one = max(alike, key=lambda it: it.agents)
         hosts = some(one.some_hosts, one.hosts)
+        where, they = some([it.path for it in alike]), verb(len(alike), "it", "they")
         yield Reason(
             "refused",
             f"{counted(one.agents, 'agent')} on {counted(one.hosts, 'host')} ({hosts}) "
-            f"{verb(one.agents, 'skips', 'skip')} {one.path} for now, since it cannot run "
-            f"there: {failure(one.error_class, one.error)}.",
+            f"{verb(one.agents, 'skips', 'skip')} {where} for now, since {they} "
+            f"cannot run there: {failure(one.error_class, one.error)}.",
             blocks=False,
-            commands=[command("failures", one.path)],
+            commands=[
+                command("failures", one.path if len(alike) == 1 else facts.status.path),
+                *(command("host", "show", names=[host]) for host in one.some_hosts[:1]),
+            ],
             figures={"agents": one.agents, "hosts": one.hosts, "until": one.until},
         )
 

@@ -191,7 +191,8 @@ def verdict(sample: list[AttemptGroup], again: int = 0, then_done: int = 0) -> F
     """Judge the failures with exit-1."""
     failures = [one for one in sample if one.error_class == "exit-1" and not one.outdated]
     attempts = sum(one.attempts for one in failures)
-    (found,) = blame(sample, [TaskFates("/c", "exit-1", attempts, attempts, again, then_done)], 9)
+    fates = TaskFates("/c", "exit-1", attempts, attempts, again, then_done, max_attempts=3)
+    (found,) = blame(sample, [fates], 9)
     return found
 
 
@@ -216,6 +217,21 @@ def test_fault_is_found_on_each_side() -> None:
     assert verdict(now_and_then, then_done=14).side == "chance"
     assert verdict(now_and_then, again=1, then_done=1).side == "unclear"
     assert verdict([failed("h1", 60)]).side == "unclear"
+
+
+def test_frequent_chance_is_nobodys_fault_and_takes_more_attempts() -> None:
+    """A task that has failed fails no more often than any other, however often that is."""
+    half = [group(f"h{n}", attempts=30) for n in range(8)]
+    half += [failed(f"h{n}", 24) for n in range(8)]
+    found = verdict(half, again=30, then_done=38)
+    assert (found.side, found.remedy) == ("chance", None)
+    assert found.proposal == "taskq campaign change /c --max-attempts 9"
+    assert found.why.endswith("; with 9 attempts, one task in 1,000 fails for good")
+    # Where few attempts fail, and those of the same tasks, it is their fault.
+    rare = [group(f"h{n}", attempts=200) for n in range(8)]
+    rare += [failed(f"h{n}", 9) for n in range(8)]
+    assert verdict(rare, again=30, then_done=5).side == "task"
+    assert verdict(rare, then_done=30).raised == ()
 
 
 def test_other_faults_of_a_host_are_no_evidence() -> None:

@@ -229,9 +229,12 @@ def _executable(program: str, env: Mapping[str, str]) -> str:
     """
     if "/" in program:
         return program
-    path = shutil.which(program, path=env.get("PATH", os.defpath))
+    folders = env.get("PATH", os.defpath)
+    path = shutil.which(program, path=folders)
     if path is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+        path = shutil.which(program, os.F_OK, path=folders)
+        code = errno.ENOENT if path is None else errno.EACCES
+        raise OSError(code, os.strerror(code), path or program)
     return path
 
 

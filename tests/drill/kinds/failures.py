@@ -35,6 +35,26 @@ def missing_program(scene: Scene) -> Signs:
     return Signs((path, rf"\b{host.name}\b", "score"), "taskq")
 
 
+@kind("not-executable")
+def not_executable(scene: Scene) -> Signs:
+    host = scene.host()
+    (host.home / "bin" / "dock").chmod(0o644)
+    return Signs((rf"\b{host.name}\b", "not-executable"), f"taskq host show {host.name}")
+
+
+@kind("flaky")
+def flaky(scene: Scene) -> Signs:
+    path = scene.campaign(max_failure_share=None)
+    draw = "$(od -An -N1 -tu1 /dev/urandom)"
+    scene.everywhere(f"[ {draw} -lt 110 ] && {{ echo 'port in use' >&2; exit 12; }}", path)
+    return Signs(
+        (path, "chance"),
+        f"taskq campaign change {path} --max-attempts",
+        healed=lambda: scene.left(path) < 30,
+        within_s=90.0,
+    )
+
+
 @kind("bad-input")
 def bad_input(scene: Scene) -> Signs:
     path = scene.campaign()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import signal
 import sys
 
 from tests.chaos.clocks import Clock, shim
@@ -94,6 +96,25 @@ def dead_balancer(scene: Scene) -> Signs:
     site = scene.site()
     site.restart(gateways=("https://127.0.0.1:1",))
     return Signs((rf"\b({site.name}|{site.hosts[0].name})\b", "lost|silent"), "taskq")
+
+
+@kind("narrow-agents")
+def narrow_agents(scene: Scene) -> Signs:
+    path, site = scene.campaign(1), scene.site()
+    for one in site.hosts:
+        one.kill()
+        one.start("--campaign", path)
+    return Signs((rf"\b{site.hosts[0].name}\b", path, "ended"), "taskq agent run --campaign")
+
+
+@kind("frozen-gateway", prepare=lambda stage: (stage.gateway(), stage.gateway()))
+def frozen_gateway(scene: Scene) -> Signs:
+    stage = scene.stage
+    os.killpg(stage.gateways[0].pid, signal.SIGSTOP)
+    # Agents that talk to it may lose their leases before they turn to the other one.
+    scene.guilty |= {*stage.hosts, *stage.sites}
+    port = stage.urls[0].rpartition(":")[2]
+    return Signs((rf":{port}\b", "no sign"), "taskq gateway", within_s=60.0)
 
 
 @kind("full-spool")

@@ -306,6 +306,23 @@ def test_refusing_agents_say_why_and_when_they_try_again(
     assert {one.code for one in explained(campaign).reasons} == {"free-slots"}
 
 
+def test_host_that_refuses_several_campaigns_for_one_cause_is_one_reason(
+    make: Make, hire: Hire, queue: Client
+) -> None:
+    """The repair of the host helps all of them."""
+    for path in ("/c/a", "/c/b"):
+        make(path)
+        refuse(hire(path, host="n1"))
+        hire(path, host="n2")
+    reasons = explained(queue.campaign("/c")).reasons
+    (reason,) = (one for one in reasons if one.code == "refused")
+    assert reason.text == (
+        "1 agent on 1 host (n1) skips /c/a, /c/b for now, since they cannot run there: "
+        "program-missing: no vina."
+    )
+    assert reason.commands == ["taskq failures /c", "taskq host show n1"]
+
+
 def test_draining_agents_claim_no_more(make: Make, hire: Hire, queue: Client) -> None:
     """Told to leave by hand, or by a ban with its reason."""
     campaign = make()

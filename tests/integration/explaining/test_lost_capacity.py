@@ -224,6 +224,47 @@ def test_gateways_of_another_release_are_named(make: Make, hire: Hire, postgres:
     assert not reason.blocks
 
 
+def test_silent_gateway_is_named_until_one_of_its_name_is_there(
+    make: Make, hire: Hire, postgres: Postgres
+) -> None:
+    """One that was started anew has another row."""
+    campaign = make("/c")
+    hire("/c")
+    insert = (
+        "insert into taskq.gateway (holder, name, release, sessions, per_s, seen_at)"
+        " values (gen_random_uuid(), %s, '1', 40, 1, now() - %s * interval '1 s')"
+    )
+    postgres.execute(insert, ["g1:8443", 0])
+    postgres.execute(insert, ["g2:8443", 45])
+    (reason,) = (one for one in explained(campaign).reasons if one.code == "silent-gateway")
+    assert reason.text.startswith("1 of 2 gateways (g2:8443) gives no sign for 45 s, killed or ")
+    assert (reason.blocks, reason.lost) == (False, 40)
+    assert is_trouble(reason)
+    postgres.execute(insert, ["g2:8443", 1])
+    assert "silent-gateway" not in {one.code for one in explained(campaign).reasons}
+
+
+def test_agents_of_an_ended_campaign_are_named_while_tasks_wait_elsewhere(
+    make: Make, hire: Hire, queue: Client
+) -> None:
+    """They look free, and claim nothing."""
+    make("/c/ended", tasks=1)
+    make("/c/more", tasks=9)
+    hire("/c/more", slots=2)
+    narrow = hire("/c/ended", slots=3, host="n7")
+    codes = {one.code for one in explained(queue.campaign("/c")).reasons}
+    assert "idle-agents" not in codes
+    narrow.done(narrow.claim()[0])
+    (reason,) = (
+        one for one in explained(queue.campaign("/c")).reasons if one.code == "idle-agents"
+    )
+    assert reason.text == (
+        "1 agent with 3 slots (n7) serves only /c/ended, where all tasks have ended. Start it for "
+        "a campaign that has tasks."
+    )
+    assert reason.commands[-1] == "taskq agent run --campaign /c/more"
+
+
 def test_campaign_that_starves_by_its_weight_is_named(
     make: Make, hire: Hire, queue: Client
 ) -> None:
