@@ -15,7 +15,7 @@
 -- Campaigns with the same scopes and the same requirements are grouped before they are matched with
 -- agents: there are few kinds of campaigns, and few kinds of agents.
 --
--- Reads no task. It calls standing(), which states its cost, once for each path.
+-- Reads no task. It calls unfinished_campaigns(), which states its cost, once for each path.
 -- @roles gateway
 -- @plan generic no-jit
 create or replace function taskq.claimable(
@@ -39,7 +39,7 @@ begin
     ), found as materialized (
         select p.path, s.*
           from (select distinct a.path from asked a) p
-         cross join lateral taskq.standing(p.path) s
+         cross join lateral taskq.unfinished_campaigns(p.path) s
     ), campaign as (
         select array_agg(f.path order by f.path) as paths, f.time_limit_s, f.requires,
                max(f.room + case when p_front then f.ahead else 0 end) as room,

@@ -39,7 +39,7 @@ language plpgsql stable
 as $$
 declare
     v_top constant bigint := taskq.campaign_id(p_path);
-    v_state constant taskq.campaign_status := taskq.state_of(v_top);
+    v_state constant taskq.campaign_status := taskq.campaign_state(v_top);
     -- Where in a lineage the row's campaign stands.
     v_level constant integer := (
         select cardinality(c.lineage) from taskq.campaign c where c.campaign_id = v_top) + p_depth;

@@ -60,6 +60,6 @@ begin
          where n.waiting + coalesce(m.waiting, 0) = 0
            and n.working + coalesce(m.working, 0) > 0
            and ceil(h.hedge * (n.tasks + coalesce(m.tasks, 0)))::bigint > h.hedged
-           and taskq.state_of(h.campaign_id) = 'open';
+           and taskq.campaign_state(h.campaign_id) = 'open';
 end
 $$;

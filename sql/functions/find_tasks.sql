@@ -13,7 +13,7 @@
 -- What it reads is bounded by `limit`, whatever matches: failed tasks by their index, unfinished ones (with
 -- failed and cancelled ones) where those are kept that are not done, done ones by attempts, others by specs.
 --
--- Index: that of stand(); task_failed, task_pkey, bundle_task, span_pkey, attempt_pkey, spec_pkey,
+-- Index: that of task_state(); task_failed, task_pkey, bundle_task, span_pkey, attempt_pkey, spec_pkey,
 -- session_pkey, progress_pkey. Plans: see tasks().
 -- @roles reader
 -- @standby yes
@@ -173,7 +173,7 @@ begin
                           else false end as matches
                 from page p
                cross join lateral taskq.spec_of(p_campaign, p.task_id) s
-               cross join lateral taskq.stand(p_campaign, p.task_id) t
+               cross join lateral taskq.task_state(p_campaign, p.task_id) t
                 left join lateral (
                    select a.exit_code, a.error_class, a.error, a.session_id,
                           case when a.outcome::text <> 'withdrawn' then a.result end as result

@@ -8,7 +8,7 @@
 --
 -- The caller is a login, or the token that permit() has accepted in this transaction.
 --
--- Locks: the caller's own rows. Index: that of stand(), session_pkey, followed_pkey. Plans: see tasks().
+-- Locks: the caller's own rows. Index: that of task_state(), session_pkey, followed_pkey. Plans: see tasks().
 -- @roles reader
 -- @standby no
 -- @gateway manager
@@ -33,7 +33,7 @@ declare
     v_lease uuid;
 begin
     select t.status, t.attempt, t.session_id, t.lease_id into status, attempt, v_session, v_lease
-      from taskq.stand(p_campaign, p_task) t;
+      from taskq.task_state(p_campaign, p_task) t;
     if status is null then
         return;
     end if;

@@ -10,7 +10,7 @@
 --     of a higher priority than one in the list.
 -- Error TQ400: stocked is not of this form.
 --
--- The entries in `stocked` count as claimable, see standing(), as long as the refiller's term lasts.
+-- The entries in `stocked` count as claimable, see unfinished_campaigns(), as long as the refiller's term lasts.
 --
 -- Locks: the row of the refiller; a second caller does not wait. Rows are written only when they change by
 -- much: they would have many versions under a held snapshot. Index: task_waiting, span_waiting, where it looks at

@@ -9,7 +9,7 @@
 --     its time limit is no longer than the lifetime.
 -- Error TQ404: no such campaign.
 --
--- Reads no task; costs what standing() and usual_run() do.
+-- Reads no task; costs what unfinished_campaigns() and usual_run() do.
 -- @roles reader
 -- @standby no
 -- @gateway manager
@@ -54,7 +54,7 @@ begin
                                       partition by s.owner, s.requires, s.time_limit_s
                                       order by s.room desc, s.campaign_id)))
                          end as room
-                    from taskq.standing(p_path) s
+                    from taskq.unfinished_campaigns(p_path) s
               ) s
         )
         select r.campaign_id, c.path, r.claimable, r.working, r.unfinished,

@@ -9,7 +9,7 @@
 --
 -- Locks: the campaign's lock of seed_begin(), see cancel(); spans of cancelled tasks, see unspan() and
 -- move_spans(); the rows of the tasks, in the order of task_id; waits for them. Index: task_failed or task_pkey,
--- span_pkey, spec_pkey; those of stand(). Planned at each call, see cancel().
+-- span_pkey, spec_pkey; those of task_state(). Planned at each call, see cancel().
 -- @roles manager operator
 -- @gateway manager, wakes
 -- @repeat once
@@ -55,7 +55,7 @@ begin
     if p_dry_run and p_tasks is not null then
         select count(*) into moved
           from (select distinct u.task_id from unnest(p_tasks) as u (task_id)) u
-         cross join lateral taskq.stand(p_campaign, u.task_id) t
+         cross join lateral taskq.task_state(p_campaign, u.task_id) t
          where u.task_id > p_after
            and t.status = p_status
            and (p_error_class is null or p_error_class = (

@@ -22,7 +22,7 @@
 -- the weights of owners and all that runs of their campaigns here, d_i that of each campaign among those of
 -- its owner, and campaign i desires D_o * d_i / sum(d). Campaigns without an owner count as one owner's.
 --
--- Volatile, by random(). Reads no task; for what it costs see standing(). Index: quota_pkey.
+-- Volatile, by random(). Reads no task; for what it costs see unfinished_campaigns(). Index: quota_pkey.
 -- @roles serving
 -- @plan no-jit
 create or replace function taskq.servable(
@@ -42,7 +42,7 @@ begin
                 select s.campaign_id, s.revision, s.weight, s.working, s.room + s.ahead as room,
                        s.time_limit_s, s.requires, coalesce(s.owner, '') as owner,
                        taskq.total(s.working) over (partition by s.owner) as owner_working
-                  from taskq.standing(p_path) s
+                  from taskq.unfinished_campaigns(p_path) s
             ), lack as materialized (
                 select s.campaign_id, s.revision, s.owner, s.owner_working,
                        greatest(
@@ -78,7 +78,7 @@ begin
         with share as (
             select s.campaign_id, s.revision, s.working, taskq.total(s.working) over () as all_working,
                    s.weight / sum(s.weight) over () as share
-              from taskq.standing(p_path) s
+              from taskq.unfinished_campaigns(p_path) s
              where s.room + s.ahead > 0
                and taskq.suits(s.time_limit_s, s.requires, p_lifetime_s, p_offers)
         )

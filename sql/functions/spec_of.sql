@@ -5,7 +5,7 @@
 -- the planner takes an index over the campaign's keys just as well, where statistics say that the campaign has
 -- one task, and goes through all of it each time.
 --
--- It is small enough to be inlined into the calling statement, as stand() is. Index: spec_pkey.
+-- It is small enough to be inlined into the calling statement, as task_state() is. Index: spec_pkey.
 create or replace function taskq.spec_of(p_campaign bigint, p_task bigint)
 returns table (key text, payload jsonb, priority smallint)
 language sql stable

@@ -110,7 +110,7 @@ begin
                limit p_limit
           ) p
          cross join lateral taskq.spec_of(p_campaign, p.task_id) s
-          cross join lateral taskq.stand(p_campaign, p.task_id) t
+          cross join lateral taskq.task_state(p_campaign, p.task_id) t
           left join lateral taskq.session_of(t.session_id) h on true
           left join lateral taskq.progress_of(p_campaign, p.task_id, t.lease_id) g
             on t.lease_id is not null

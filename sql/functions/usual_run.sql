@@ -72,7 +72,7 @@ begin
           ) a on true
           left join lateral (
               select extract(epoch from v_now - t.claimed_at) as run_s
-                from taskq.stand(p_campaign, s.task_id) t
+                from taskq.task_state(p_campaign, s.task_id) t
                where a.run_s is null
                  and t.session_id <> 0
               offset 0

@@ -5,7 +5,7 @@ the signature in its file gives the call. The comment at the head of the file de
 for machines:
 
     -- @roles reader gateway
-        who may run it: `PARTS` of roles; `all`: each role; `owner`: nobody but the schema's owner
+        who may run it: `RIGHTS` of roles; `all`: each role; `owner`: nobody but the schema's owner
     -- @standby yes | no
         whether a standby may answer, which is some seconds behind; needed where readers may run it
     -- @gateway manager | submitter | no
@@ -50,7 +50,7 @@ if importlib.util.find_spec("taskq.sql") is None:  # an installation has it, the
         "program in another folder, or install the clone by `pip install --editable .`"
     )
 
-#: Roles of logins, each with its parts.
+#: Roles of logins, each with its rights.
 ROLES: Final[dict[str, tuple[str, ...]]] = {
     # Lets agents in by their tokens, serves them, and runs managers' statements by their tokens.
     "gateway": ("serving", "upkeep", "gateway"),
@@ -71,9 +71,9 @@ ROLES: Final[dict[str, tuple[str, ...]]] = {
     # Shows pages, to those who have a manager's token.
     "web": ("reader", "web"),
 }
-#: Parts of roles: `serving` serves tasks, `upkeep` keeps the queue and the front.
-PARTS: Final = frozenset(part for parts in ROLES.values() for part in parts)
-_PEOPLE: Final = PARTS - {"agent", "gateway", "serving", "upkeep", "web"} | {"all"}
+#: Rights of roles: `serving` serves tasks, `upkeep` keeps the queue and the front.
+RIGHTS: Final = frozenset(right for rights in ROLES.values() for right in rights)
+_PEOPLE: Final = RIGHTS - {"agent", "gateway", "serving", "upkeep", "web"} | {"all"}
 #: Settings for functions, by the words of `@plan`. Statistics lag behind tables that change every
 #: second, so hot statements leave the planner no choice; the tests of plans say what each costs.
 PLANS: Final = {
@@ -148,14 +148,14 @@ class Offer:
 class Statement:
     """A statement and what its header says.
 
-    parameters: with their types; "" where the text has none. parts: `PARTS` of roles, or `all`.
+    parameters: with their types; "" where the text has none. rights: `RIGHTS` of roles, or `all`.
     is_function: whether it is a function of `sql/functions`, which logins need a grant for.
     """
 
     name: str
     text: LiteralString
     parameters: Mapping[str, str]
-    parts: frozenset[str]
+    rights: frozenset[str]
     is_function: bool
     on_standby: bool = False
     offer: Offer | None = None
@@ -163,7 +163,7 @@ class Statement:
 
     def is_for(self, role: str) -> bool:
         """Return whether logins of a role may run it."""
-        return not self.parts.isdisjoint(("all", *ROLES[role]))
+        return not self.rights.isdisjoint(("all", *ROLES[role]))
 
 
 def statement(name: str) -> LiteralString:
@@ -249,10 +249,10 @@ def definition(name: str, text: str) -> str:
 def parsed(name: str, text: str, *, is_function: bool) -> Statement:
     """Return the statement of a file; raise `BadStatement` for an error in its header."""
     header = _Header(f"sql/{'functions' if is_function else 'queries'}/{name}.sql", text)
-    parts = header.words("roles", PARTS | {"all", "owner"})
-    for_people = not parts.isdisjoint(_PEOPLE)
+    rights = header.words("roles", RIGHTS | {"all", "owner"})
+    for_people = not rights.isdisjoint(_PEOPLE)
     on_standby = header.choice(
-        "standby", "yes", "no", needed=not parts.isdisjoint({"reader", "all"})
+        "standby", "yes", "no", needed=not rights.isdisjoint({"reader", "all"})
     )
     offer = header.offer(needed=for_people)
     writes = offer is not None and on_standby != "yes"
@@ -268,7 +268,7 @@ def parsed(name: str, text: str, *, is_function: bool) -> Statement:
         name,
         call,
         parameters,
-        parts - {"owner"},
+        rights - {"owner"},
         is_function,
         on_standby == "yes",
         offer,

@@ -78,6 +78,6 @@ def _apply(statements: Statements, login: str, roles: list[str]) -> None:
     if not roles:
         return
     statements.define("grant_functions", login=login, functions=granted_functions(roles))
-    parts = {part for role in roles for part in ROLES[role]}
-    for part in [one for one in READING if one in parts]:
-        statements.define(f"taskq.sql.roles/{part}", login=login)
+    rights = {right for role in roles for right in ROLES[role]}
+    for right in [one for one in READING if one in rights]:
+        statements.define(f"taskq.sql.roles/{right}", login=login)

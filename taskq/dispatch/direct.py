@@ -122,11 +122,11 @@ class DirectTransport:
                 self._known_on[connection] = connection.timeline
             yield statements
 
-    def heartbeat(self, beat: Heartbeat) -> HeartbeatAnswer:
+    def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
         """Renew the session; raise `SessionLost` if it has ended."""
-        with self._in_session(self._heartbeat_connection, beat.session) as statements:
-            row = statements.row("beat", beats=f"[{heartbeats.encoded(beat)}]")
-            if updates := heartbeats.encoded_updates(beat):
+        with self._in_session(self._heartbeat_connection, heartbeat.session) as statements:
+            row = statements.row("beat", beats=f"[{heartbeats.encoded(heartbeat)}]")
+            if updates := heartbeats.encoded_updates(heartbeat):
                 statements.rows("note_updates", updates=f"[{updates}]")
             why = None
             if (sessions := heartbeats.draining([row])) != heartbeats.NOBODY:

@@ -315,18 +315,20 @@ class HeartbeatBatcher(Closing):
 
     async def _run_statement(self, batch: list[_Waiting]) -> tuple[list[Row], dict[int, str]]:
         """Return the rows of `beat()`, and why sessions among them are to drain."""
-        beats = f"[{','.join(one.text for one in batch)}]"
+        heartbeats = f"[{','.join(one.text for one in batch)}]"
         updates = ",".join(one.updates for one in batch if one.updates)
         with as_transport_errors():
             try:
-                return await asyncio.wait_for(self._beat(beats, updates), timeout=self._answer_s)
+                return await asyncio.wait_for(
+                    self._renew(heartbeats, updates), timeout=self._answer_s
+                )
             except asyncio.TimeoutError:
                 raise TransportFailed(
                     f"the database has not answered a heartbeat in {self._answer_s:g} s; try again"
                 ) from None
 
-    async def _beat(self, beats: str, updates: str) -> tuple[list[Row], dict[int, str]]:
-        rows = await self._connection.rows("beat", beats=beats)
+    async def _renew(self, heartbeats: str, updates: str) -> tuple[list[Row], dict[int, str]]:
+        rows = await self._connection.rows("beat", beats=heartbeats)
         if updates:
             await self._connection.rows("note_updates", updates=f"[{updates}]")
         if (sessions := draining(rows)) == NOBODY:

@@ -238,7 +238,7 @@ def encoded_report(report: ReportMessage, session: int) -> EncodedReports:
         raise BadRequest(f"a result is not valid Unicode: {error}") from None
 
 
-def heartbeat_parts(heartbeat: HeartbeatMessage, session: int) -> tuple[str, int, str]:
+def heartbeat_arguments(heartbeat: HeartbeatMessage, session: int) -> tuple[str, int, str]:
     """Return a heartbeat as `HeartbeatBatcher.send` takes it: text, number of attempts, updates."""
     text = encode(heartbeats.members(session, heartbeat))
     for one in heartbeat.updates:

@@ -365,8 +365,8 @@ class Service:
             raise Busy
         throttled = message.trouble is not None and message.trouble.failures > 0
         self.metrics.note_heartbeat(agent.session, throttled=throttled)
-        parts = messages.heartbeat_parts(message, agent.session)
-        answer = await self._heartbeats.send(agent.session, *parts)
+        arguments = messages.heartbeat_arguments(message, agent.session)
+        answer = await self._heartbeats.send(agent.session, *arguments)
         if self.draining or self.settings.gateways:
             orders = replace(
                 answer.orders, elsewhere=self.draining, gateways=self.settings.gateways

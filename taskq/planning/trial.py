@@ -87,11 +87,11 @@ def measured_costs(server: Database) -> tuple[Costs, list[Check]]:
         seeded = [(after[n] - before[n]) / TASKS for n in range(2)]
         database.execute("vacuum")  # so that autovacuum does not start during a measurement
         seen = {size: _run(database, size) for size in (ALONE, CROWD, BATCH, *CHECKED)}
-        beat = _heartbeats(database)
+        heartbeats = _heartbeats(database)
         began = time.perf_counter()
         database.execute("vacuum")
         vacuum_mb_s = _written(database)[1] / (time.perf_counter() - began) / 1e6
-    costs = _fitted(seen, beat, seeded, vacuum_mb_s)
+    costs = _fitted(seen, heartbeats, seeded, vacuum_mb_s)
     return costs, [Check(*size, costs.exchanges_us(*size), seen[size].cpu_us) for size in CHECKED]
 
 
@@ -112,7 +112,7 @@ def sample_seeds(count: int) -> Iterator[Seed]:
 
 def _fitted(
     seen: dict[tuple[int, int], StatementCost],
-    beat: StatementCost,
+    heartbeats: StatementCost,
     seeded: list[float],
     vacuum_mb_s: float,
 ) -> Costs:
@@ -129,11 +129,11 @@ def _fitted(
         statement_us=alone.cpu_us - further_us,
         exchange_us=max(0.0, further_us - task_us),
         task_us=task_us,
-        heartbeat_us=beat.cpu_us / HEARTBEATS,
+        heartbeat_us=heartbeats.cpu_us / HEARTBEATS,
         sync_us=alone.waits_us,
         log_task=seeded[0] + log[0] - log_claim,
         log_claim=log_claim,
-        log_heartbeat=beat.log / HEARTBEATS,
+        log_heartbeat=heartbeats.log / HEARTBEATS,
         disk_task=seeded[1] + disk[0] - disk_claim,
         disk_claim=disk_claim,
         vacuum_mb_s=vacuum_mb_s,

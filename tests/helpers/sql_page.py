@@ -26,7 +26,7 @@ Once: clients do not repeat it after its answer was lost.
 def functions() -> str:
     """Return the sections of the functions that some role may execute, in alphabetical order."""
     known = sorted(all_statements().values(), key=lambda one: one.name)
-    return "\n".join(_section(one) for one in known if one.is_function and one.parts)
+    return "\n".join(_section(one) for one in known if one.is_function and one.rights)
 
 
 def offered() -> str:

@@ -77,7 +77,7 @@ OWNERS: Final = (
     ),
     Mutant(
         "room-of-owners-without-moves",
-        "sql/functions/standing.sql",
+        "sql/functions/unfinished_campaigns.sql",
         "select o.owner, o.running_quota, f.working",
         "select o.owner, o.running_quota, 0::bigint",
         "Agents are sent and woken in vain for seconds after an owner's quota is used up.",

@@ -168,7 +168,7 @@ PILOTS: Final = (
     Mutant(
         "no-history-is-no-jobs",
         "taskq/pilots/drivers/pbs.py",
-        "        if not numbers:  # which is no error, if the server keeps no history\n",
+        "        if not numbers:  # which is not an error, if the server keeps no history\n",
         "        if numbers is None:\n",
         "On a server of PBS without a history all jobs seem gone, and others are submitted.",
         _PBS,

@@ -117,7 +117,7 @@ STEERING: Final = (
     ),
     Mutant(
         "withdrawn-loss-is-forgotten",
-        "sql/functions/stand.sql",
+        "sql/functions/task_state.sql",
         "a.outcome in ('done', 'withdrawn')",
         "a.outcome = 'done'",
         "A loss that was salvaged and withdrawn counts no more.",

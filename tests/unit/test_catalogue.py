@@ -37,7 +37,7 @@ def test_each_statement_is_whole(name: str) -> None:
     if one.offer is not None:
         # Of these `permit` is not told.
         assert one.parameters.keys().isdisjoint({"paths", "campaigns", "beats", "hellos"})
-        assert one.offer.instead is None or find(one.offer.instead).parts == one.parts
+        assert one.offer.instead is None or find(one.offer.instead).rights == one.rights
         assert one.is_for("manager")
     if one.on_standby and one.is_function:
         text = (FUNCTIONS / f"{name}.sql").read_text()

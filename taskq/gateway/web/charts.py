@@ -31,19 +31,19 @@ class Line:
 
     name: str
     kind: str
-    parts: Sequence[tuple[datetime, datetime, float]]
+    segments: Sequence[tuple[datetime, datetime, float]]
 
 
 def timeline(name: str, words: str, lines: Sequence[Line], show: Callable[[float], str]) -> Markup:
-    """Return a chart of lines over time; empty without parts.
+    """Return a chart of lines over time; empty without segments.
 
     name: what it shows. words: the same for those who cannot see it. show: returns a value's label.
     """
-    parts = [part for line in lines for part in line.parts]
-    if not parts:
+    segments = [segment for line in lines for segment in line.segments]
+    if not segments:
         return Markup()
-    begin, end = min(part[0] for part in parts), max(part[1] for part in parts)
-    top = _round_up(max(part[2] for part in parts))
+    begin, end = min(segment[0] for segment in segments), max(segment[1] for segment in segments)
+    top = _round_up(max(segment[2] for segment in segments))
     whole_s = max((end - begin).total_seconds(), 1.0)
 
     def x(at: datetime) -> float:
@@ -59,9 +59,9 @@ def timeline(name: str, words: str, lines: Sequence[Line], show: Callable[[float
         )
     for line in lines:
         steps = [
-            f"{'M' if index == 0 else 'L'}{x(part[0]):.1f} {_y(part[2], top):.1f}"
-            f"L{x(part[1]):.1f} {_y(part[2], top):.1f}"
-            for index, part in enumerate(line.parts)
+            f"{'M' if index == 0 else 'L'}{x(segment[0]):.1f} {_y(segment[2], top):.1f}"
+            f"L{x(segment[1]):.1f} {_y(segment[2], top):.1f}"
+            for index, segment in enumerate(line.segments)
         ]
         marks.append(
             Markup('<path class="line {}" d="{}"><title>{}</title></path>').format(

@@ -99,7 +99,7 @@ def test_function_with_another_result_is_replaced(
     released(
         counts="""create or replace function taskq.counts(p_path text, p_most integer)
                   returns table (path text, news integer) language sql as $$ select 'x', 1 $$""",
-        state_of="""create or replace function taskq.state_of(p_id bigint) returns text
+        campaign_state="""create or replace function taskq.campaign_state(p_id bigint) returns text
                     language sql as $$ select 'renamed' $$""",
         submit="""create or replace function taskq.submit(
                       p_path text, p_tasks jsonb, p_on_conflict text)
@@ -115,7 +115,10 @@ def test_function_with_another_result_is_replaced(
     before, after = migrations.migrate(database)
     assert (before.version + 1, after.current) == (after.version, True)
     assert admin.execute("select * from taskq.counts('/', 1)").fetchone() == ("x", 1)
-    assert admin.execute("select taskq.state_of(1), taskq.total(3)").fetchone() == ("renamed", 3)
+    assert admin.execute("select taskq.campaign_state(1), taskq.total(3)").fetchone() == (
+        "renamed",
+        3,
+    )
     assert admin.execute("select taskq.submit('/', '[]', '')").fetchone() == (7,)
     assert admin.execute("select taskq.add_input()").fetchone() == ("both",)
     found = admin.execute(

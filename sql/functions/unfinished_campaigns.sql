@@ -1,4 +1,4 @@
--- standing(path): the campaigns at and below a path in which tasks are unfinished. A part of
+-- unfinished_campaigns(path): the campaigns at and below a path in which tasks are unfinished. A part of
 -- servable() and claimable(); not for clients.
 --
 -- unfinished: tasks that wait, are delayed or are worked on. room: how many could be claimed now by
@@ -15,7 +15,7 @@
 -- The settings leave one plan: the counters are found by one pass over their ids (servers from 17 on
 -- do that faster than one by one), all else is joined by hash.
 -- @plan generic by-scan
-create or replace function taskq.standing(p_path text)
+create or replace function taskq.unfinished_campaigns(p_path text)
 returns table (
     campaign_id bigint,
     weight double precision,
@@ -38,7 +38,7 @@ declare
     v_open boolean;
     v_closed bigint[];
 begin
-    select taskq.state_of(c.campaign_id) = 'open' into v_open
+    select taskq.campaign_state(c.campaign_id) = 'open' into v_open
       from taskq.campaign c
      where c.path = p_path;
     if not found then

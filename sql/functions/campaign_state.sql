@@ -1,6 +1,6 @@
--- state_of(campaign): open, or paused or cancelled if the campaign or one above it is; null if there is
+-- campaign_state(campaign): open, or paused or cancelled if the campaign or one above it is; null if there is
 -- no such campaign. Index: campaign_pkey.
-create or replace function taskq.state_of(p_campaign bigint)
+create or replace function taskq.campaign_state(p_campaign bigint)
 returns taskq.campaign_status
 language plpgsql stable
 as $$

@@ -1,4 +1,4 @@
--- stand(campaign, task): where a task stands, see the view state: found by keys only, one row. A part of
+-- task_state(campaign, task): the state of a task, see the view state: found by keys only, one row. A part of
 -- tasks() and find_tasks(), which pin the settings; not for clients.
 --
 -- priority: that of its row; null: it has none, and its spec's counts. session_id, claimed_at, lease_id: of
@@ -6,7 +6,7 @@
 --
 -- It is small enough to be inlined into the calling statement, so it has neither settings nor rights of its
 -- own. Index: task_pkey, bundle_task, span_pkey, attempt_pkey.
-create or replace function taskq.stand(p_campaign bigint, p_task bigint)
+create or replace function taskq.task_state(p_campaign bigint, p_task bigint)
 returns table (
     status taskq.task_status,
     priority smallint,
