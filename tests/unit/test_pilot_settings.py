@@ -184,6 +184,7 @@ def test_a_job_of_many_nodes_starts_an_agent_on_each() -> None:
         "srun",
         "--ntasks-per-node=1",
         "--cpus-per-task=32",
+        "--export=ALL",
         "--label",
         "--kill-on-bad-exit=0",
         "--no-kill",

@@ -45,8 +45,9 @@ _REASONS: Final[Mapping[str, EndReason]] = {
     "REVOKED": "cancelled",
     "TIMEOUT": "time",
 }
-#: What srun kills a step for, unless it is asked not to: an agent that fails, a node that is lost.
-_EACH_FOR_ITSELF: Final = ("--kill-on-bad-exit=0", "--no-kill", "--wait=0")
+#: Agents get what `setup` exports, even if the job itself gets nothing (sbatch --export=NONE).
+#: One that fails, leaves, or is lost with its node is no reason to kill the others.
+_STEP: Final = ("--export=ALL", "--label", "--kill-on-bad-exit=0", "--no-kill", "--wait=0")
 #: SIGTERM for all agents of a job; srun itself would take it for an order to kill them.
 _STOP_STEPS: Final = 'scancel --signal=TERM "$SLURM_JOB_ID"'
 #: The variables that a job's environment gets from the loop's, apart from those that taskq reads.
@@ -77,8 +78,8 @@ class Slurm(BatchDriver):
         settings = replace(self._settings, time_limit=minutes * 60)
         many: dict[str, Any] = {}
         if settings.nodes > 1:
-            each = ("--ntasks-per-node=1", f"--cpus-per-task={settings.cores}", "--label")
-            many = {"launcher": ("srun", *each, *_EACH_FOR_ITSELF), "stop": _STOP_STEPS}
+            each = ("--ntasks-per-node=1", f"--cpus-per-task={settings.cores}")
+            many = {"launcher": ("srun", *each, *_STEP), "stop": _STOP_STEPS}
         return job_script(
             settings,
             path=path,
