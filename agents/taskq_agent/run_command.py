@@ -35,6 +35,7 @@ def add_to(actions: Any) -> None:
     """Add the command to the actions of a parser."""
     run = actions.add_parser(
         "run",
+        usage="%(prog)s --gateway URL --token-file FILE [OPTION ...]",
         help="work for a queue behind gateways",
         description="Claim tasks through a gateway and execute them. SIGTERM: takes no more "
         "tasks, hands back what has not begun, lets running tasks end for the grace period, then "
@@ -94,5 +95,8 @@ def _token(file: Optional[Path]) -> str:
     if not is_sendable(token):
         raise ValueError(f"{file or TOKEN_VARIABLE}: this is not a token")
     if token.startswith(_MANAGER_PREFIX):
-        raise ValueError(f"{file or TOKEN_VARIABLE}: this is a manager's token; give a site's")
+        raise ValueError(
+            f"{file or TOKEN_VARIABLE}: this is a token of people; agents need a site's, from "
+            "`taskq token create NAME --kind site --campaign PATH --to FILE`"
+        )
     return token

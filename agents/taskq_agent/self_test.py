@@ -23,7 +23,13 @@ from taskq_agent.handlers import environment
 from taskq_agent.handlers.exits import why_not_executable
 from taskq_agent.handlers.live import Tail
 from taskq_agent.http.answers import wrong_scheme
-from taskq_agent.http.connections import Connections, Dialer, HttpRequest, read_all
+from taskq_agent.http.connections import (
+    Connections,
+    Dialer,
+    HttpRequest,
+    read_all,
+    why_not_trusted,
+)
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.loop import AgentSummary
 from taskq_agent.protocol import MAX_TAIL_BYTES
@@ -102,8 +108,8 @@ def _gateways(node: Node) -> None:
                     date = response.getheader("Date")
                     read_all(response, most_bytes=_MAX_ANSWER_BYTES, within_s=_ANSWER_S)
             except ssl.SSLCertVerificationError as error:
-                hint = "name an authority of your own by --ca"
-                unusable.append(f"no certificate can be verified: {address}: {error}; {hint}")
+                why = why_not_trusted(error, "--ca")
+                unusable.append(f"no certificate can be verified: {address}: {why}")
             except (OSError, HTTPException, ValueError) as error:
                 log.debug("self-test: %s: %s", address, error)
                 wrong = wrong_scheme(address, error)

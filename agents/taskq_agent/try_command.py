@@ -92,6 +92,7 @@ def add_to(actions: Any) -> None:
     """Add the command to the actions of a parser."""
     attempt = actions.add_parser(
         "try",
+        usage="%(prog)s (--handler JSON | --campaign-file FILE) [OPTION ...]",
         help="run one payload by a handler and print how it ended",
         description="Run one payload by a handler, exactly as an agent does, and print as JSON "
         "how it ended. Exit code: 0 done, 75 failed but may be tried again, 65 failed for good, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -18,7 +18,14 @@ from taskq.db.connections import Database
 from taskq.db.queue_address import check_gateway, is_gateway, queue_address
 from taskq.db.standby import MOST_BEHIND_S
 from taskq.embedded import Server, ServerInfo
-from taskq.model.errors import ExtraMissing, NotFound, NotOverGateway, UnknownCampaign, UsageError
+from taskq.model.errors import (
+    ExtraMissing,
+    Forbidden,
+    NotFound,
+    NotOverGateway,
+    UnknownCampaign,
+    UsageError,
+)
 from taskq.model.views import Status
 from taskq.model.words import duration
 from taskq_cli.display.output import Column
@@ -144,12 +151,14 @@ def _similar(client: Client, path: str) -> str | None:
     """Return the campaign whose name is most similar on each level; None if a level has none."""
     found = "/"
     for name in path.split("/")[1:]:
-        names = [child.path.rpartition("/")[2] for child in client.campaign(found).children()]
-        close = get_close_matches(name, names, n=1)
+        close = [name]
+        with suppress(Forbidden):  # on levels above those that the token is for
+            names = [child.path.rpartition("/")[2] for child in client.campaign(found).children()]
+            close = get_close_matches(name, names, n=1)
         if not close:
             return None
         found = f"{found.rstrip('/')}/{close[0]}"
-    return found
+    return None if found == path else found
 
 
 def campaigns_with(

@@ -54,7 +54,8 @@ begin
          limit 1;
         within := not found;
         if not within and p_quiet is not true then
-            raise exception 'this token is not for %', v_other using errcode = 'TQ403';
+            raise exception 'the token % is not for %, but for %', v_token.name, v_other,
+                array_to_string(v_token.paths, ', ') using errcode = 'TQ403';
         end if;
     end if;
     perform set_config('statement_timeout', (p_timeout_s * 1000)::integer::text, true),

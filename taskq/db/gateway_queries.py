@@ -27,7 +27,14 @@ from taskq.db.queue_address import manager_token
 from taskq.model.errors import NotFound, TaskqError, Unavailable, UsageError
 from taskq.model.version import VERSION
 from taskq_agent.http.answers import no_tls
-from taskq_agent.http.connections import Connections, Dialer, HttpRequest, read_all, tls_context
+from taskq_agent.http.connections import (
+    Connections,
+    Dialer,
+    HttpRequest,
+    read_all,
+    tls_context,
+    why_not_trusted,
+)
 from taskq_agent.http.gateways import GatewayAddress, GatewayList
 
 #: Seconds for each step of an exchange with the gateway, and for a whole answer.
@@ -204,8 +211,8 @@ class GatewayQueries(Queries):
             self._gateways.served(address)
         except ssl.SSLCertVerificationError as error:
             raise _Broken(
-                f"{self.server} shows a certificate that is not trusted: {error.verify_message}; "
-                "TASKQ_CA names a file with other authorities",
+                f"{self.server} shows a certificate that is not trusted: "
+                f"{why_not_trusted(error, 'TASKQ_CA')}",
                 is_passing=False,
             ) from error
         except (OSError, HTTPException, ValueError) as error:

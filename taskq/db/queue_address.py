@@ -69,7 +69,10 @@ def manager_token(file: str | Path | None = None) -> str:
     if not is_sendable(token):
         raise UsageError(f"{where}: this is not a token")
     if token.startswith(_OF_AGENTS):
-        raise UsageError(f"{where}: this is a token of agents; give a manager's")
+        raise UsageError(
+            f"{where}: this is a token of agents; people need a manager's, from "
+            "`taskq token create NAME --kind manager --campaign PATH --to FILE`"
+        )
     return token
 
 

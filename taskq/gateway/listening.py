@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import ssl
@@ -45,7 +46,8 @@ class ServerCertificate:
                 f"{self.chain} and {self.key} are not a certificate and its key in PEM: {why}"
             ) from None
         except OSError as error:
-            raise NotFound(f"{self.chain} or {self.key}: {error.strerror}") from None
+            unread = self.key if os.access(self.chain, os.R_OK) else self.chain
+            raise NotFound(f"{unread}: {error.strerror}") from None
 
     def stamp(self) -> tuple[float, float]:
         """Return the modification times of the files, zeros if one is missing."""

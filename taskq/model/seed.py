@@ -83,7 +83,8 @@ def check_path(path: str) -> str:
     if path == "/":
         return path
     if not path.startswith("/"):
-        raise InvalidPath(f"campaign path {path!r} must start with '/', such as /wisdom/malaria")
+        example = f"/{path}" if _NAME.fullmatch(path.partition("/")[0]) else "/wisdom/malaria"
+        raise InvalidPath(f"campaign path {path!r} must start with '/', such as {example}")
     if len(path) > MAX_PATH_CHARS:
         raise InvalidPath(f"campaign path of {len(path)} characters; {MAX_PATH_CHARS} at most")
     for name in path[1:].split("/"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import trustme
@@ -22,10 +23,20 @@ class Certificates:
             str(self.client)
         )
 
-    def server(self, *names: str, clients_only: bool = False) -> ssl.SSLContext:
-        """Return the TLS context of a server. clients_only: it requires our client certificate."""
+    def server(
+        self, *names: str, clients_only: bool = False, ended: datetime | None = None
+    ) -> ssl.SSLContext:
+        """Return the TLS context of a server.
+
+        clients_only: it requires our client certificate. ended: when its own ceased to be valid.
+        """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._authority.issue_cert(*(names or ("127.0.0.1", NAME))).configure_cert(context)
+        certificate = self._authority.issue_cert(
+            *(names or ("127.0.0.1", NAME)),
+            not_before=ended and ended - timedelta(days=1),
+            not_after=ended,
+        )
+        certificate.configure_cert(context)
         if clients_only:
             context.verify_mode = ssl.CERT_REQUIRED
             self._authority.configure_trust(context)

@@ -152,7 +152,7 @@ def test_copy_of_the_child_cannot_answer(slot: SlotHarness) -> None:
     ("handler", "text"),
     rest_thorough(
         [
-            ({"target": "no_such_module:f"}, "No module named 'no_such_module'"),
+            ({"target": "no_such_module:f"}, "named 'no_such_module'; `--path` of the agent names"),
             ({"target": "jobs:no_such_function"}, "no_such_function"),
             ({"target": "jobs:not_callable"}, "not callable"),
             ({"target": "jobs:add", "prepare": "jobs:no_such_function"}, "no_such_function"),

@@ -159,7 +159,14 @@ def _attempt(function: Function, shared: Any, question: Dict[str, Any], *, descr
 
 def _found(name: str) -> Function:
     module, _, path = name.partition(":")
-    found = attrgetter(path)(importlib.import_module(module))
+    try:
+        imported = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise
+        advice = "`--path` of the agent names the folder that has it"
+        raise ModuleNotFoundError(f"{error}; {advice}", name=error.name) from None
+    found = attrgetter(path)(imported)
     if not callable(found):
         raise TypeError(f"{name} is not callable")
     function: Function = found

@@ -22,6 +22,13 @@ from taskq_agent.http.gateways import GatewayAddress, is_loopback
 CONNECT_S = 15.0  # also for the handshake, when thousands arrive at once
 
 _BLOCK_BYTES = 65_536
+_NAMES = "use a name that the certificate has"
+_ADVICE = {  # by OpenSSL's number of what is wrong with a certificate
+    9: "compare this machine's clock with the gateway's",
+    10: "the gateway needs a new one, which it reads while it runs",
+    62: _NAMES,
+    64: _NAMES,
+}
 _KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}  # seconds, and a count
 
 
@@ -47,6 +54,15 @@ def tls_context(
             files = f"--tls-cert {cert}" if key is None else f"--tls-cert {cert}, --tls-key {key}"
             raise ValueError(f"{files}: {error.strerror or error}") from None
     return context
+
+
+def why_not_trusted(error: ssl.SSLCertVerificationError, authorities: str) -> str:
+    """Return what is wrong with a server's certificate, and what to do about it.
+
+    authorities: what names the file of authorities, such as `--ca`.
+    """
+    advice = _ADVICE.get(error.verify_code, f"name an authority of your own by {authorities}")
+    return f"{error.verify_message.rstrip('.')}; {advice}"
 
 
 @dataclass

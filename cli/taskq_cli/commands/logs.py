@@ -203,6 +203,6 @@ def history(invocation: Invocation, *, path: str, key: str) -> None:
     Example:
       taskq history /demo seed=7
     """
-    with invocation.reader() as client:
+    with invocation.reader() as client, hinting_at_keys(client, path, key):
         events = client.campaign(path).history(key)
     write_records(invocation.output, map(as_record, events), _COLUMNS)

@@ -6,15 +6,19 @@ import socket
 import ssl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
+from taskq.db.gateway_queries import GatewayQueries
+from taskq.model.errors import Unavailable
 from taskq_agent.errors import TransportFailed
 from taskq_agent.http.connections import Dialer, tls_context
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import HttpTransport
 from taskq_agent.protocol import Heartbeat, Hello, Request
+from taskq_agent.self_test import Node, Unfit, check_node
 from tests.helpers.certificates import NAME, Certificates
 from tests.helpers.http_proxy import proxy_of
 from tests.helpers.memory_gateway import TOKEN, HttpGateway, gateway_of
@@ -72,6 +76,33 @@ def test_certificate_of_another_name_is_not_trusted(certificates: Certificates) 
         with pytest.raises(TransportFailed, match="CERTIFICATE_VERIFY_FAILED"):
             open_and_beat(transport_of(gateway.url, tls_context(certificates.ca)))
         assert gateway.seen == []
+
+
+@pytest.mark.parametrize(
+    ("names", "ended", "trusts", "advice"),
+    [
+        (("127.0.0.1",), datetime(2026, 1, 1, tzinfo=timezone.utc), True, "needs a new one"),
+        (("other.test",), None, True, "use a name that the certificate has"),
+        (("127.0.0.1",), None, False, "name an authority of your own by"),
+    ],
+)
+def test_what_is_wrong_with_a_certificate_is_named(
+    certificates: Certificates,
+    tmp_path: Path,
+    names: tuple[str],
+    ended: datetime | None,
+    trusts: bool,
+    advice: str,
+) -> None:
+    """To agents before they claim, and to people."""
+    ca = certificates.ca if trusts else None
+    with gateway_of(queue_of(1), certificates.server(*names, ended=ended)) as gateway:
+        node = Node(tmp_path, GatewayList([gateway.url]), Dialer(tls_context(ca)))
+        with pytest.raises(Unfit, match=advice):
+            check_node(node)
+        with pytest.raises(Unavailable, match=advice):
+            GatewayQueries(gateway.url, TOKEN, ca=ca).rows("campaign", path="/")
+    assert gateway.seen == []
 
 
 def test_client_certificate_is_presented(certificates: Certificates) -> None:

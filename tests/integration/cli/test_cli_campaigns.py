@@ -299,7 +299,7 @@ def test_silence_of_agents_is_told_as_usual_or_not(
 AGENT = ("agent", "run", "--until-empty", "--campaign")
 
 WRONG_CALLS: list[tuple[list[str], int, str]] = [
-    (["status", "c"], 2, "must start with '/'"),
+    (["status", "c/d"], 2, "must start with '/', such as /c/d"),
     (["status", "/c d"], 2, "'c d' is not allowed"),
     (["status", "/c\0"], 2, "is not allowed"),
     (["status", "/nope"], 66, "no campaign /nope"),

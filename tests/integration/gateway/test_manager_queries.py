@@ -118,7 +118,7 @@ def test_submitter_works_within_its_campaigns_only(realm: Realm, submitter: Clie
     own = submitter.create_campaign(f"{realm.path}/own")
     own.seed([{"n": 1}])
     for path in ("/", other.path, f"{realm.path}x"):
-        with pytest.raises(Forbidden, match="this token is not for"):
+        with pytest.raises(Forbidden, match=f"is not for {path}, but for {realm.path}$"):
             submitter.campaign(path)
         with pytest.raises(Forbidden):
             submitter.create_campaign(f"{path.rstrip('/')}/new")

@@ -11,7 +11,7 @@ import pytest
 
 from taskq import Client
 from tests.fixtures.gateways import Realm, StartGateway
-from tests.helpers.command_line import PROGRAM
+from tests.helpers.command_line import PROGRAM, CommandLine
 from tests.integration.gateway.site import Site
 
 LATER_S = 60.0
@@ -110,3 +110,20 @@ def test_a_certificate_that_is_not_trusted_is_told(
     assert done.returncode == 69
     assert "TASKQ_CA" in done.stderr
     assert "tqm_" not in done.stderr
+
+
+def test_similar_campaign_is_found_by_a_token_for_a_part_of_the_queue(
+    realm: Realm, tmp_path: Path
+) -> None:
+    """The levels above are not looked at; nothing is proposed outside, or for another name."""
+    realm.queue.create_campaign(f"{realm.path}/mapk14")
+    file = tmp_path / "token"
+    file.write_text(realm.token("submitter"))
+    file.chmod(0o600)
+    address = {"TASKQ_URL": realm.gateway.url, "TASKQ_TOKEN_FILE": str(file)}
+    taskq = CommandLine("", address=address)
+    for typed, advice in (("mapk15", f"did you mean {realm.path}/mapk14?"), ("x", "`taskq tree`")):
+        code, error = taskq.refused("status", f"{realm.path}/{typed}")
+        assert (code, f"no campaign {realm.path}/{typed}; {advice}" in error) == (66, True), error
+    code, error = taskq.refused("status", "/")
+    assert (code, f"is not for /, but for {realm.path}" in error) == (77, True), error

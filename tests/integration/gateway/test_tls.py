@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from taskq.gateway.listening import ServerCertificate
-from taskq.model.errors import UsageError
+from taskq.model.errors import NotFound, UsageError
 from tests.fixtures.gateways import GatewayProcess, StartGateway
 from tests.helpers.waiting import wait_until
 from tests.integration.gateway.peers import Peer
@@ -113,6 +113,17 @@ def test_files_in_the_wrong_order_are_refused_with_a_reason(authority: Authority
             ServerCertificate(chain, key).context()
         assert str(refused.value).startswith(f"{chain} and {key} are not a certificate and its key")
         assert "None" not in str(refused.value)
+
+
+def test_file_of_a_certificate_that_is_missing_is_named(
+    authority: Authority, tmp_path: Path
+) -> None:
+    """It alone: the other one is there."""
+    missing = tmp_path / "missing.pem"
+    for files in ((authority.chain, missing), (missing, authority.key)):
+        with pytest.raises(NotFound) as refused:
+            ServerCertificate(*files).context()
+        assert str(refused.value) == f"{missing}: No such file or directory"
 
 
 def test_outdated_tls_is_refused(gateway: GatewayProcess, authority: Authority) -> None:
