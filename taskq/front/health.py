@@ -30,7 +30,7 @@ class FrontCounters:
     misses: int = counter("Claims that found nothing there and were made in PostgreSQL")
     popped: int = counter("Entries taken from the lists")
     stale: int = counter("Entries that were too old to be handed out")
-    forged: int = counter("Entries that PostgreSQL has not made, or not for the list's campaign")
+    forged: int = counter("Entries that PostgreSQL did not make, or made for another campaign")
     outdated: int = counter("Pops in an epoch that had ended")
     errors: int = counter("Pops and probes that failed")
 

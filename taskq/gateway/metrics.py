@@ -106,7 +106,10 @@ class Metrics:
             "connections": ("Clients connected", connections),
             "queued": ("Exchanges that wait for a statement", queued),
             "waiting": ("Claims kept back until there is something to claim", self.waiting),
-            "agents_slowed": ("Agents throttled, since all they do fails", len(self.throttled)),
+            "agents_slowed": (
+                "Agents throttled, since everything fails on them",
+                len(self.throttled),
+            ),
         }
         for name, (title, value) in gauges.items():
             yield GaugeMetricFamily(f"taskq_gateway_{name}", title, value)
@@ -258,8 +261,8 @@ class _Kept(Generic[T]):
 
 _GAUGES: Final = {
     "taskq_campaign_paused": "1: the campaign or one above it is not open; 0: it is open",
-    "taskq_campaign_failed_attempts": "Attempts that failed, of tasks that are there",
-    "taskq_campaign_lost_attempts": "Attempts lost with their agents, of tasks that are there",
+    "taskq_campaign_failed_attempts": "Failed attempts of existing tasks",
+    "taskq_campaign_lost_attempts": "Attempts of existing tasks that were lost with their agents",
 }
 
 
@@ -276,7 +279,7 @@ def of_campaigns(rows: Sequence[Row], ends: Mapping[str, float]) -> Iterator[Met
     }
     left = GaugeMetricFamily(
         "taskq_campaign_eta_seconds",
-        "Until all tasks of a campaign and below have ended that will; only while that is known",
+        "Until all tasks of a campaign and below that can end have ended; absent while unknown",
         labels=["campaign"],
     )
     for row in rows:

@@ -1,4 +1,4 @@
-"""Pages, docstrings and comments say things in the words that docs/style.md asks for."""
+"""Pages, messages, docstrings and comments say things in the words that docs/style.md asks for."""
 
 from __future__ import annotations
 
@@ -33,6 +33,29 @@ def test_pages_use_plain_words(page: Path) -> None:
     """Outside of code and links."""
     text = CODE.sub("", ANY_BLOCK.sub("", page.read_text(encoding="utf-8")))
     assert [found[0] for found in AVOIDED.finditer(text)] == []
+
+
+def messages(path: Path) -> str:
+    """Return the texts of a file that a user may read: of Python all strings, of others all."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return text
+    strings = (one.value for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Constant))
+    return "\n".join(one for one in strings if isinstance(one, str))
+
+
+@pytest.mark.parametrize("folder", ["agents", "cli", "sql", "taskq"])
+def test_messages_are_in_plain_words(folder: str) -> None:
+    """Errors, warnings, log lines, help, and the texts of pages."""
+    kinds = ("py", "sql", "html", "js")
+    files = [one for kind in kinds for one in (ROOT / folder).rglob(f"*.{kind}")]
+    assert len(files) > 20
+    found = {
+        str(path.relative_to(ROOT)): words
+        for path in files
+        if (words := AVOIDED.findall(messages(path)))
+    }
+    assert found == {}
 
 
 def prose(path: Path) -> str:

@@ -153,7 +153,7 @@ def grant(invocation: Invocation, role: str, login: str) -> None:
 @dry_run_option
 @shared_options
 def revoke(invocation: Invocation, *, role: str, login: str, dry_run: bool) -> None:
-    """Take a role from a login, which keeps its others.
+    """Revoke a role of a login; its other roles stay.
 
     It takes effect with the next statement, also on open connections. Revoke all roles of a login
     before you drop it from the server.

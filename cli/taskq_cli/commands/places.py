@@ -159,7 +159,7 @@ def _group(kind: PlaceKind) -> click.Group:
         write_record(invocation.output, {plural: list(names), "agents": leaving}, text)
 
     @group.command(
-        help=f"""Let agents of {plural} come again.
+        help=f"""Lift the bans of {plural}: agents may start there again.
 
         Agents that were ordered to leave still leave.
 
@@ -187,7 +187,7 @@ def _group(kind: PlaceKind) -> click.Group:
         in the same campaigns; RUN the typical run time, TIMES how many times as long as elsewhere;
         USE the share of the slots' time in which a payload ran. The {plural} where clearly more
         fails come first, then slow ones, and banned ones last. Below the table are the verdicts,
-        with {say["further"]}, and how many attempts were read of how many.
+        with {say["further"]}, and the size of the sample.
 
         Example:
           taskq {kind} list /demo

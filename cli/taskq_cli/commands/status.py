@@ -39,8 +39,8 @@ from taskq_cli.options.shared import below_option, limit_option, path_argument, 
 def ls(invocation: Invocation, *, path: str, limit: int | None) -> None:
     """List the campaigns directly below PATH.
 
-    The counts of each include all campaigns below it. The ETA is when all tasks have ended that
-    will; with + some do not, and `taskq status` says which.
+    The counts of each include all campaigns below it. The ETA is when all tasks that
+    can end have ended; a + means that some cannot, and `taskq status` says which.
 
     Example:
       taskq ls /wisdom

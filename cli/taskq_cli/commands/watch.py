@@ -157,7 +157,7 @@ def watch(
     On a terminal the display redraws itself; elsewhere each sample is one line, in JSON with
     --output jsonl. Rate and ETA are those of `taskq status`. If few tasks have ended, they have a
     ~: they are an estimate from the working tasks and the run times of the latest attempts. A
-    paused campaign has no ETA: the command says so and goes on, since you may resume the campaign.
+    paused campaign has no ETA: the command says so and waits, since you may resume the campaign.
     While the server is unavailable, the command waits. Ctrl-C ends only the watching.
 
     Exit codes:
