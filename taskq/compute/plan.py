@@ -183,7 +183,7 @@ class FunctionPlan:
             f"the results in {self._path}, {done:,} of {total:,}, are of "
             f"{' and '.join(what[one] for one in differs)}. Take another name; or say "
             'on_change="restart" to delete them and begin again, or on_change="continue" to keep '
-            "them and compute the rest anew"
+            "them and compute the rest"
         )
 
     @contextmanager

@@ -209,11 +209,11 @@ def _silent_gateways(facts: Facts) -> Iterator[Reason]:
     yield Reason(
         "silent-gateway",
         f"{number:,} of {counted(len(there) + number, 'gateway')} "
-        f"({some([one.name for one in gone])}) {verb(number, 'gives', 'give')} no sign for "
-        f"{duration(silent_s)}, killed or frozen: agents that know no other one lose their leases. "
-        f"Look at {verb(number, 'its machine', 'their machines')}, and start "
-        f"{verb(number, 'it', 'them')} anew. A gateway that ends in order is forgotten at once, "
-        "any other one after an hour.",
+        f"({some([one.name for one in gone])}) {verb(number, 'has', 'have')} given no sign for "
+        f"{duration(silent_s)}: killed, or frozen. Agents that know no other gateway lose their "
+        f"leases. Look at {verb(number, 'its machine', 'their machines')}, and restart "
+        f"{verb(number, 'it', 'them')}. A gateway that ends in order is forgotten at once, any "
+        "other after an hour.",
         blocks=False,
         lost=sum(one.sessions for one in gone) or number,
         commands=[command("gateway")],
@@ -234,7 +234,7 @@ def _old_gateways(facts: Facts) -> Iterator[Reason]:
         "old-gateway",
         f"{number:,} of {counted(len(there), 'gateway')} ({some([one.name for one in old])}) "
         f"{verb(number, 'runs', 'run')} release {', '.join(releases)}, others {newest}: agents "
-        f"there may lack what is newer. Start {verb(number, 'it', 'them')} anew with {newest}.",
+        f"there may lack newer features. Restart {verb(number, 'it', 'them')} with {newest}.",
         blocks=False,
         commands=[command("gateway")],
         figures={"gateways": number, "release": newest},

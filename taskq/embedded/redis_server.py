@@ -88,7 +88,7 @@ def _version_text(program: Path, account: Account) -> str | None:
 
 
 def _copy(program: Path, folder: Path) -> Path:
-    """Copy the program anew: that takes milliseconds, and it may be another release."""
+    """Copy the program again: that takes milliseconds, and it may be another release."""
     make_directory(folder, 0o755)
     copy = folder / program.name
     unfinished = copy.with_suffix(".unfinished")

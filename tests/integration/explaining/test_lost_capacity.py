@@ -237,7 +237,7 @@ def test_silent_gateway_is_named_until_one_of_its_name_is_there(
     postgres.execute(insert, ["g1:8443", 0])
     postgres.execute(insert, ["g2:8443", 45])
     (reason,) = (one for one in explained(campaign).reasons if one.code == "silent-gateway")
-    assert reason.text.startswith("1 of 2 gateways (g2:8443) gives no sign for 45 s, killed or ")
+    assert reason.text.startswith("1 of 2 gateways (g2:8443) has given no sign for 45 s: killed")
     assert (reason.blocks, reason.lost) == (False, 40)
     assert is_trouble(reason)
     postgres.execute(insert, ["g2:8443", 1])
