@@ -132,7 +132,7 @@ class Client(FunctionCalls):
     def create_campaign(
         self, spec: CampaignSpec | str, *, exist_ok: bool | None = None
     ) -> Campaign:
-        """Create a campaign, and those above it that are missing.
+        """Create a campaign, and missing ones above it.
 
         Repeating the call is harmless: a campaign that has these settings, or is named by its path
         alone, is returned as it is.

@@ -93,8 +93,8 @@ class FunctionCalls:
                 those of `__main__` are trusted.
             chunksize: How many calls are a task, 1 to 1,000. "auto" is for calls of milliseconds:
                 it runs the first hundred one by one, waits for some of them, 5 s at most, and
-                chooses by their times. Calls of a chunk share its key, attempts and limits; those
-                of them that raise have their exceptions, and the task is done. Records of files and
+                chooses by their times. Calls of a chunk share its key, attempts and limits; a
+                call that raises has its exception, and the task is done. Records of files and
                 large arguments stay alone.
             options: `inputs`: files that `taskq.input_path` finds on the node. `params`: keywords
                 of all calls. `on_change`: what to do if the campaign holds another function, or

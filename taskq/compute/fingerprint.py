@@ -233,7 +233,7 @@ def _is_own_file(file: str | None) -> bool:
 
 @functools.lru_cache(maxsize=1_000)
 def _imports_in(code: CodeType) -> frozenset[str]:
-    """Return the modules that code, and code within it, imports when it runs."""
+    """Return the modules that code imports when it runs, and those that code within it does."""
     found = {
         str(step.argval)
         for step in dis.get_instructions(code)

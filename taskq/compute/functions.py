@@ -98,7 +98,7 @@ class LargeArguments:
         self._known: set[str] = set()
 
     def kept(self, stored: Any) -> Any:
-        """Return an encoded argument, or what names it if it is large; see `keep`."""
+        """Return an encoded argument, or the reference to it if it is large; see `keep`."""
         parts = PartsOfJson()
         data = _text(stored, parts.of_data)
         if len(data) < LEAST_BYTES and not parts.large:

@@ -58,7 +58,7 @@ class TaskFuture(Future[T]):
 
     @property
     def task(self) -> int:
-        """The id of its task. Waits until the task is stored; raises what keeps it from that."""
+        """The id of its task. Waits until the task is stored; raises the error if it cannot be."""
         self._check_watched()
         if (task := self._stored()) is None:
             raise self.exception() or CancelledError

@@ -164,7 +164,7 @@ class CallOutbox:
         return batch
 
     def _send(self, lane: Lane, calls: list[Call]) -> None:
-        """Store calls of a lane; an error that one of them has caused is for that one alone."""
+        """Store calls of a lane; only the call that causes an error gets it."""
         try:
             try:
                 self._store(lane, calls)

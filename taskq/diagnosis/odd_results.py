@@ -30,7 +30,7 @@ from taskq.model.words import command, percent
 
 #: The most attempts that are read.
 MOST: Final = 5_000
-#: Seconds for which views that refresh keep what was read.
+#: Seconds for which a view that refreshes shows the same readings.
 FRESH_S: Final = 60.0
 #: Neighbours on each side.
 _NEAR: Final = 5
@@ -179,7 +179,7 @@ def _stretches(results: Sequence[_One]) -> Iterator[_Stretch]:
 def _constant(
     results: Sequence[_One], hosts: Sequence[HostResults], field: str
 ) -> Iterator[OddResults]:
-    """Yield the hosts whose results are all equal, where those next to them hardly are."""
+    """Yield the hosts whose results are all equal, though few next to them are."""
     same = {one.host: one for one in hosts if len(set(one.digests)) == 1}
     same = {host: one for host, one in same.items() if len(one.places) >= _LEAST_CONSTANT}
     stretches: dict[str, list[dict[int, int]]] = defaultdict(list)

@@ -123,7 +123,7 @@ def _starved(served: Sequence[CampaignFacts]) -> Iterator[Reason]:
 
 
 def _faster(facts: Facts) -> str:
-    """Return what makes it faster: the slots that are gone, or more."""
+    """Return what makes it faster: the slots that are gone, or more slots."""
     gone = facts.lost[0].all_slots if facts.lost else 0
     if not gone:
         return "More agents or slots make it faster."

@@ -34,7 +34,7 @@ class Account:
 
     @property
     def is_other(self) -> bool:
-        """Whether it is not the calling user, so that processes must switch to it."""
+        """Whether processes must switch to it, since another user calls."""
         return self.uid != os.geteuid()
 
     def run(

@@ -223,7 +223,7 @@ class MetricReader:
         return await self._statements.rows(name, paths=list(paths), limit=MOST)
 
     async def _read_ends(self, paths: tuple[str, ...]) -> dict[str, float]:
-        """Return in how many seconds campaigns end, of those of which that is known."""
+        """Return in how many seconds campaigns end, for those whose end is known."""
         found: dict[str, float] = {}
         for path in paths[:_MOST_ENDS]:
             read = TreeReadings(path)

@@ -99,8 +99,8 @@ class Duties:
     """What a gateway does apart from serving.
 
     drain_s: seconds after SIGTERM in which the gateway still answers agents and sends them
-    elsewhere. upkeep: the database whose queue it keeps up, and whose front it refills, if there is
-    one; None means no upkeep. One of all keepers acts.
+    elsewhere. upkeep: the database of the queue that it keeps up, and of the front that it
+    refills; None means neither. One of all keepers acts.
     """
 
     drain_s: float = 10.0

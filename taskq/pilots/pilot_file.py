@@ -82,7 +82,7 @@ def read_pilot_file(file: Path, *, folder: Path) -> list[DescribedPilot]:
     """Return the pilots in a file, in its order.
 
     folder: a pilot NAME without a folder gets `folder/NAME`. Raise `NotFound` if there is no such
-    file, `UsageError` that names the fault in it.
+    file, `UsageError`, which names the fault in it.
     """
     if sys.version_info >= (3, 11):  # here, since every program that connects imports this file
         import tomllib  # noqa: PLC0415

@@ -347,7 +347,7 @@ def _withdrawn(database: Queries, campaign: int, cursor: Cursor) -> Iterator[Row
 def _withdrawn_before(
     database: Queries, campaign: int, rows: list[Row]
 ) -> Iterator[tuple[int, int]]:
-    """Yield withdrawn results of the tasks of these, which are given in place of them."""
+    """Yield (task, attempt) of the withdrawn results that the results in these rows replace."""
     given = {row["task_id"]: row["attempt"] for row in rows}
     for row in database.rows("withdrawals_of", campaign=campaign, tasks=list(given)):
         if row["attempt"] != given[row["task_id"]]:

@@ -1,6 +1,6 @@
 """Folder of a pilot's jobs, visible on this machine: the agent's file, output, exit codes.
 
-`BatchDriver` is what drivers share whose batch system has such a folder.
+`BatchDriver` has the common parts of drivers whose batch system has such a folder.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class JobFolder:
 
 
 class BatchDriver:
-    """What drivers share whose jobs write into a folder that this machine sees."""
+    """The common parts of drivers whose jobs write into a folder that this machine sees."""
 
     #: The batch system's programs.
     programs: ClassVar[tuple[str, ...]] = ()
