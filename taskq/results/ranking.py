@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
@@ -102,7 +102,8 @@ class Ranking:
     field: a dotted name, such as `result.score`. Values are numbers, compared exactly, or instants;
     a number with more than 309 digits before the point, or 1,000 after it, counts as none. Equal
     values are ordered by the campaign scanned first, then by the task seeded first. ranked,
-    left_out: number of results with such a value, and without.
+    left_out: number of results with such a value, and without. on_scan: called with the sum of
+    these when a part was scanned.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Ranking:
         *,
         ascending: bool = False,
         scan: int = SCAN,
+        on_scan: Callable[[int], object] = lambda _: None,
     ) -> None:
         self.left_out = 0
         self.ranked = 0
@@ -123,6 +125,7 @@ class Ranking:
         self._field = field
         self._ascending = ascending
         self._scan = scan
+        self._on_scan = on_scan
         self._campaigns: list[NamedCampaign] = []
         self._heap: list[_Place] = []
         self._first: tuple[NamedCampaign, int] | None = None
@@ -150,6 +153,7 @@ class Ranking:
             self.left_out += row["seen"] - ranked
             if row["seen"] and self._first is None:
                 self._first = campaign, after
+            self._on_scan(self.ranked + self.left_out)
             after = row["last"]
 
     def best(self) -> Iterator[tuple[NamedCampaign, Result]]:

@@ -26,6 +26,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import subprocess
 import time
 from collections import defaultdict
@@ -66,10 +67,16 @@ class Writer:
 
 
 def appending(file: int) -> subprocess.Popen[bytes]:
-    """Start a process that writes to a file what comes to its standard input, until that ends."""
-    return subprocess.Popen(
+    """Start a process that writes to a file what comes to its standard input, until that ends.
+
+    Its files may grow, although those of a process whose disk is full by then may not.
+    """
+    process = subprocess.Popen(
         ["cat"], stdin=subprocess.PIPE, stdout=file, start_new_session=True, bufsize=0
     )
+    _, most = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most, most))
+    return process
 
 
 @dataclass(frozen=True)

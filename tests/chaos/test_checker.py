@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -32,8 +30,6 @@ from tests.chaos.history import (
     Session,
     Sweep,
     Task,
-    Writer,
-    read,
 )
 
 
@@ -348,51 +344,3 @@ def test_anomaly_is_found_and_named(harm: Callable[[History], None], kind: str, 
     assert (kind, key) in {(one.kind, one.key) for one in verdict.anomalies}
     assert {one.key for one in verdict.anomalies} == {key}
     assert verdict.count(kind) == 1
-
-
-def test_history_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Several writers, one through a process of its own; orders without an answer are kept."""
-    writer, agent = Writer(tmp_path, "clients"), Writer(tmp_path, "agent", piped=True)
-    writer.note("seeding", keys=["a", "b"])
-    writer.note("seeded", keys=["a"])
-    agent.note("claimed", agent="x.1", task=1, key="a", attempt=1, lease="l")
-    writer.note("began", execution="e", agent="x.1", key="a", attempt=1)
-    writer.note("restored", execution="e", kept_by="d", step=2)
-    writer.note("kept", execution="e", step=3)
-    agent.note("saved", task=1, lease="l", execution="e", step=3)
-    writer.note("ended", execution="e", outcome="done")
-    agent.note("answered", task=1, lease="l", outcome="done", verdict="accepted", execution="e")
-    writer.note("ordering", verb="cancel", key="a")
-    writer.note("ordered", verb="cancel", key="a", moved=0)
-    writer.note("ordering", verb="retry", key="b")
-    agent.note("opening", session="s", host="h", site="here")
-    agent.note("opening", session="s", host="h", site="here")
-    agent.note("opened", session="s")
-    writer.note("banned", kind="host", name="h")
-    writer.note("lifting")
-    writer.note("sweeping", verb="cancel", word="12")
-    writer.note("swept")
-    writer.note("sweeping", verb="retry", word="3")
-    writer.note("fault", kind="cut", target="way", seen=None)
-    writer.close()
-    agent.close()
-
-    history = read(tmp_path)
-    assert history.seeding.keys() == {"a", "b"}
-    assert history.seeded.keys() == {"a"}
-    assert history.leases == {("x.1", 1, 1): {"l"}}
-    begun = history.executions["e"]
-    assert (begun.agent, begun.key, begun.attempt, begun.outcome) == ("x.1", "a", 1, "done")
-    assert history.restored == {"e": Checkpoint("d", 2)}
-    assert (history.kept, history.saved) == ({"e": 3}, [Checkpoint("e", 3, 1, "l")])
-    (answer,) = history.answers
-    assert answer == Answer(1, "l", "done", "accepted", "e", answer.at)
-    (session,) = history.sessions.values()
-    assert session.asked < session.opened < history.bans[0].since < history.bans[0].until
-    assert [(one.verb, one.word, one.ended < math.inf) for one in history.sweeps] == [
-        *(("cancel", "12", True), ("retry", "3", False)),
-    ]
-    assert [(one.verb, one.key, one.moved) for one in history.orders] == [
-        ("cancel", "a", False),
-        ("retry", "b", None),
-    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +17,6 @@ from tests.chaos.history import (
     Sweep,
     Task,
     Withdrawal,
-    Writer,
-    read,
 )
 
 
@@ -161,16 +158,3 @@ def test_anomaly_is_found_and_named(harm: Callable[[History], None], kind: str, 
     found = {(one.kind, one.key) for one in check(history).anomalies}
     assert (kind, key) in found
     assert {one for _, one in found} == {key}
-
-
-def test_history_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Withdrawals without an answer are kept."""
-    writer = Writer(tmp_path, "clients")
-    writer.note("withdrawing", key="a")
-    writer.note("withdrew", moved=1)
-    writer.note("withdrawing", key="b")
-    writer.note("read", gone=[("a", 1)], given=[("c", 2)])
-    writer.close()
-    history = read(tmp_path)
-    assert [(one.key, one.moved) for one in history.withdrawals] == [("a", True), ("b", None)]
-    assert history.looks == [Look([("a", 1)], [("c", 2)])]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from itertools import islice
@@ -11,13 +12,14 @@ from typing import Any, Final
 
 import click
 
-from taskq import Client
+from taskq import Campaign, Client
 from taskq.campaign.indexes import ResultIndex
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
 from taskq.files.large_results import Fetching
 from taskq.model.errors import NotFound, ResultLost, UsageError
-from taskq.model.words import counted, duration
+from taskq.model.views import Status
+from taskq.model.words import command, counted, duration
 from taskq.results.ranking import Ranking, dotted
 from taskq.results.tabular import Table
 from taskq_cli.display.output import (
@@ -30,7 +32,7 @@ from taskq_cli.display.output import (
 )
 from taskq_cli.display.progress import chunk_display
 from taskq_cli.early_exits import resumable
-from taskq_cli.invocation import Invocation, campaigns_with
+from taskq_cli.invocation import Invocation
 from taskq_cli.options.best import check_ranking, ranked_by, ranking_options
 from taskq_cli.options.shared import (
     below_option,
@@ -44,6 +46,10 @@ from taskq_cli.options.shared import (
     where_option,
 )
 from taskq_cli.options.shared import since as parse_since
+
+#: Of so many results or more, which take seconds, the index and the progress are shown.
+_LARGE: Final = 500_000
+_INDEXED: Final = ("result", "payload", "phases")
 
 
 @click.command()
@@ -217,15 +223,39 @@ def found_results(client: Client, path: str, wanted: Wanted) -> Iterator[Record]
             where=wanted.where, below=below, raw=raw, blobs=store, on_lost=on_lost
         )
         return filter(wanted.is_recent, map(as_record, found))
-    campaigns = campaigns_with(client, path, lambda node: node.done, below=below)
+    campaign = client.campaign(path)
+    nodes = campaign.tree() if below else [campaign.status(below=False)]
     fetching = Fetching(client.queries, raw=raw, blobs=store, on_lost=on_lost)
-    ranking = Ranking(client.queries, fetching, best, by, ascending=wanted.lowest is True)
-    for campaign in campaigns:
-        ranking.look(campaign)
+    with _ranking_display(campaign, nodes, by) as on_scan:
+        ranking = Ranking(
+            client.queries, fetching, best, by, ascending=wanted.lowest is True, on_scan=on_scan
+        )
+        for node in nodes:
+            if node.done:
+                ranking.look(node)
     found_best = ranking.best()
     if ranking.left_out:
         click.echo(f"{counted(ranking.left_out, 'result')} without a number in {by}.", err=True)
     return (as_record(result) for _, result in found_best)
+
+
+@contextmanager
+def _ranking_display(
+    campaign: Campaign, nodes: Sequence[Status], by: str
+) -> Iterator[Callable[[int], object]]:
+    """Yield what shows how many results are read, after saying so if an index would spare it."""
+    large = [one.path for one in nodes if one.done >= _LARGE]
+    indexes = {one.campaign: one for one in campaign.indexes() if one.field == by} if large else {}
+    if all(path in indexes and indexes[path].complete for path in large):
+        yield lambda _: None
+        return
+    done = sum(one.done for one in nodes)
+    bare = [path for path in large if path not in indexes]
+    if bare and by.partition(".")[0] in _INDEXED:
+        words = command("campaign", "index", "--by", by, names=bare[:1])
+        click.echo(f"Reading {counted(done, 'result')}; an index spares it: {words}", err=True)
+    with chunk_display(f"ranking {campaign.path}") as show:
+        yield lambda seen: show(seen, done, "")
 
 
 class LossWarning:

@@ -140,8 +140,9 @@ def status(invocation: Invocation, *, path: str, below: bool) -> None:
       taskq status /demo
     """
     with invocation.reader() as client:
-        overview = read_overview(client, path, below=below)
-        forecast = client.campaign(path).forecast() if below else None
+        nodes = read_tree(client.queries, path).nodes if below else None
+        overview = read_overview(client, path, nodes)
+        forecast = nodes[path].forecast if nodes is not None else None
         behind_s = client.behind_s
     lines = overview.lines()
     if forecast is not None and overview.status.unfinished:

@@ -198,15 +198,16 @@ def watch(
 
 def _sample(client: Client, readings: TreeReadings, began: float, *, below: bool) -> Progress:
     path = readings.path
-    overview = read_overview(client, path, below=below)
-    status = overview.status
-    nodes = readings.tree(client.queries).nodes if below or not status.children else {}
+    nodes = readings.tree(client.queries).nodes if below else None
+    overview = read_overview(client, path, nodes)
+    if nodes is None and not overview.status.children:
+        nodes = readings.tree(client.queries).nodes
     return Progress(
         overview=overview,
-        children=[one.status for name, one in nodes.items() if below and parent(name) == path],
+        children=[one.status for name, one in (nodes or {}).items() if parent(name) == path],
         at=datetime.now(timezone.utc),
         elapsed_s=time.monotonic() - began,
-        forecast=nodes[path].forecast if nodes else None,
+        forecast=None if nodes is None else nodes[path].forecast,
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from taskq import Campaign, Client
+from taskq.diagnosis.campaign_tree import CampaignNode
 from taskq.diagnosis.forecast import Forecast
 from taskq.model.seed import STATUSES
 from taskq.model.views import AgentView, Hedges, LeftAgent, LeftOver, Refusals, Status
@@ -189,11 +191,16 @@ def resume_commands(paths: list[str]) -> str:
     return " and ".join(f"`taskq campaign resume {path}`" for path in paths)
 
 
-def read_overview(client: Client, path: str, *, below: bool = True) -> Overview:
-    """Read the overview of a campaign; raise `NotFound`."""
-    campaign = client.campaign(path)
-    status = campaign.status(below=below)
-    # Without failures, refusals and leftovers no campaign has paused itself: skip the tree.
+def read_overview(
+    client: Client, path: str, nodes: Mapping[str, CampaignNode] | None = None
+) -> Overview:
+    """Read the overview of a campaign; raise `NotFound`.
+
+    nodes: of the tree; None: without the campaigns below.
+    """
+    campaign, below = client.campaign(path), nodes is not None
+    status = campaign.status(below=False) if nodes is None else nodes[path].status
+    own = [status] if nodes is None else [one.own for one in nodes.values()]
     refusals = [one for one in client.refusals(path) if below or one.path == path]
     left_over = client.left_over(path) if below or not status.children else None
     troubled = (
@@ -202,10 +209,11 @@ def read_overview(client: Client, path: str, *, below: bool = True) -> Overview:
         or refusals
         or (left_over is not None and left_over.unservable)
     )
-    nodes = (campaign.tree() if below else [status]) if troubled else []
+    # Without failures, refusals and leftovers no campaign has paused itself.
+    own = own if troubled else []
     classes: Counter[str] = Counter()
     groupable = status.failures + status.losses <= MAX_GROUPED
-    for node in nodes if groupable else ():
+    for node in own if groupable else ():
         if node.failures or node.losses:
             one = Campaign(client.queries, node.campaign_id, node.path)
             classes.update(one.failure_classes(below=False))
@@ -214,7 +222,7 @@ def read_overview(client: Client, path: str, *, below: bool = True) -> Overview:
         agents=client.agents(path, limit=MAX_AGENTS),
         classes=classes.most_common(CLASSES) if groupable else None,
         closed_by=[] if status.state == "open" else campaign.closed_by(),
-        paused_below=[one for one in nodes if one.paused_why and one.path != status.path],
+        paused_below=[one for one in own if one.paused_why and one.path != status.path],
         left_agents=client.left_agents(path, limit=MAX_LEFT_AGENTS),
         refusals=refusals,
         left_over=left_over,

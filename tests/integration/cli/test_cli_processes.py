@@ -297,3 +297,15 @@ def test_an_agent_runs_the_test_of_its_site_first(taskq: CommandLine, ready: Cam
     assert (agent.returncode, json.loads(out)["done"]) == (0, 1), log
     code, error = taskq.refused(*run, "--self-test", "sh 'open")
     assert (code, "No closing quotation" in error) == (2, True), error
+
+
+def test_status_and_watch_read_the_counts_once(
+    taskq: CommandLine, queue: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the tree, which both need for the ETA, also for the rest."""
+    queue.create_campaign("/a/b").seed([{"n": 1}])
+    for other in ("status", "tree"):
+        monkeypatch.setattr(Campaign, other, None)
+    assert taskq.json("status", "/a")["waiting"] == 1
+    watched = taskq("watch", "/a", "--timeout", "0", "-o", "jsonl")
+    assert (watched.exit_code, json.loads(watched.stdout)["waiting"]) == (124, 1)

@@ -154,6 +154,24 @@ def test_results_without_the_number_are_left_out_and_counted(
     assert result.stderr == "1 result without a number in result.score.\n"
 
 
+def test_ranking_of_many_results_names_the_index_that_it_lacks(
+    taskq: CommandLine, finished: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it reads them; not once the index is there, nor by what cannot be indexed."""
+    monkeypatch.setattr("taskq_cli.commands.results._LARGE", 5)
+    monkeypatch.setattr("taskq_cli.display.progress.LINE_INTERVAL_S", -1.0)
+    words = ["results", finished.path, "--best", 1, "--lowest", "--by"]
+    index = "taskq campaign index --by result.score /c"
+    hint = f"Reading 5 results; an index spares it: {index}\n"
+    shown = "100%  ranking /c  5 of 5"
+    assert re.fullmatch(f"{hint}({shown}.*\n)+", taskq(*words, "result.score").stderr)
+    assert taskq(*words, "attempt").stderr.startswith(shown)
+    finished.index("result.score")
+    assert taskq(*words, "result.score").stderr == ""
+    monkeypatch.setattr("taskq_cli.commands.results._LARGE", 6)
+    assert taskq(*words, "payload.n").stderr == ""
+
+
 def test_results_are_exported_in_each_format(
     taskq: CommandLine, finished: Campaign, tmp_path: Path
 ) -> None:
