@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -25,9 +25,10 @@ from taskq.model.errors import TaskqError
 from taskq.model.version import VERSION
 from taskq.upkeep.keeper import keeping
 from taskq_agent import streams
+from taskq_agent.core.reports import fence
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.loop import agent_of_processes
-from taskq_agent.protocol import Answer, Request
+from taskq_agent.protocol import ACCEPTED, DONE, Answer, Report, Request, dumps
 from taskq_agent.settings import AgentSettings
 
 #: The variable with the address of the queue; anybody can read a command line.
@@ -38,6 +39,8 @@ POLL_S: Final = 0.1
 WAKE: Final = b"+"
 IN_TIME: Final = b"end"
 AT_ONCE: Final = b"now"
+#: The line by which agents make the program look for ends of calls that no line names.
+LOOK: Final = b"\n"
 #: Seconds between checks whether the program still lives.
 LOOK_S: Final = 1.0
 #: First pause of a campaign that cannot run here: the waiting program should soon see why.
@@ -48,7 +51,11 @@ _READ: Final = 4_096
 
 
 class ReportingTransport(DirectTransport):
-    """Writes a byte to the program when calls have ended; reports: the end of a pipe."""
+    """Tells the program which calls have ended; reports: the end of a pipe.
+
+    A line is `[campaign, task, result]` of an accepted result. An empty one stands for other ends,
+    and for long results. The kernel writes up to `PIPE_BUF` bytes entirely or not at all.
+    """
 
     def __init__(self, database: Database, reports: int) -> None:
         super().__init__(database)
@@ -58,10 +65,29 @@ class ReportingTransport(DirectTransport):
         """Report and claim; see `DirectTransport`."""
         answer = super().exchange(request)
         if request.reports:
-            # Full: the program is awake. Closed: it has ended.
+            # Full: the program is awake, and looks after a while. Closed: it has ended.
             with suppress(OSError):
-                os.write(self._reports, WAKE)
+                for text in ends(request.reports, answer):
+                    os.write(self._reports, text)
         return answer
+
+
+def ends(reports: Sequence[Report], answer: Answer) -> Iterator[bytes]:
+    """Yield the lines about reports, as many together as can be written at once."""
+    accepted = {fence(ack) for ack in answer.acks if ack.verdict == ACCEPTED}
+    text, others = b"", b""
+    for report in reports:
+        line = LOOK
+        if report.outcome == DONE and fence(report) in accepted:
+            line = f"{dumps([report.campaign, report.task, report.result])}\n".encode()
+        if line == LOOK or len(line) > select.PIPE_BUF - len(LOOK):
+            others = LOOK
+        elif len(text) + len(line) > select.PIPE_BUF - len(LOOK):
+            yield text
+            text = line
+        else:
+            text += line
+    yield text + others
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from taskq.compute.outcomes import OutcomeReader
-from taskq.compute.tracker import EndedCall, Pauses, Tracker
+from taskq.compute.tracker import LAST_PAUSE_S, EndedCall, Pauses, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.compute.waiting import Complaints
 from taskq.db.access import Queries, check_process
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 AWAY_S: Final = 2.0
 #: The first pause where agents of this machine say when they have reported.
 WOKEN_PAUSE_S: Final = 0.02
+#: Reported results that wait to be given to their futures, or belong to none that is known yet.
+MOST_HEARD: Final = 1_000
 
 T = TypeVar("T")
 
@@ -164,6 +167,8 @@ class Watcher:
         self._lock = threading.Lock()
         self._news = threading.Event()
         self._is_reported = False
+        self._heard: deque[tuple[int, int, Any]] = deque(maxlen=MOST_HEARD)
+        self._early: dict[tuple[int, int], Any] = {}  # of tasks not watched (yet)
         self._new: list[Callable[[], bool]] = []  # return whether results may be there
         self._watched: dict[int, _Watched] = {}  # the thread's own
         self._thread: threading.Thread | None = None
@@ -193,9 +198,11 @@ class Watcher:
                 self._thread.start()
         self._news.set()
 
-    def wake(self) -> None:
-        """Look soon: an agent of this machine has reported."""
-        self._is_reported = True
+    def hear(self, results: list[tuple[int, int, Any]], *, others: bool) -> None:
+        """Take results that agents of this machine have reported; see `Hearing`."""
+        self._heard += results
+        if others or len(self._heard) == MOST_HEARD:  # then some may be dropped
+            self._is_reported = True
         self._news.set()
 
     def wake_agents(self) -> None:
@@ -212,21 +219,26 @@ class Watcher:
             thread.join()
 
     def _run(self) -> None:
-        pauses, is_due = self._pauses(), False
+        pauses, is_due, looked_at = self._pauses(), False, time.monotonic()
         while True:
             self._news.clear()
             if reported := self._is_reported:
                 self._is_reported = False  # only then: it may be set at this very moment
-            begun = [begin() for begin in self._take_new()]
+            heard = [self._heard.popleft() for _ in range(len(self._heard))]
+            begun = [begin() for begin in self._take_new()]  # after those: they were made before
             if begun:
                 pauses = self._pauses()
-            found = (is_due or reported or any(begun)) and self._look_at_all(reported=reported)
+            self._complete_heard(heard)
+            found = False
+            if is_due or reported or any(begun):
+                found, looked_at = self._look_at_all(reported=reported), time.monotonic()
             self._watched = {n: one for n, one in self._watched.items() if one.is_pending}
             with self._lock:
                 if not self._watched and not self._new:
                     self._thread = None
                     return
             is_due = not self._news.wait(pauses.next_s(found=found))
+            is_due = is_due or time.monotonic() > looked_at + LAST_PAUSE_S
 
     def _take_new(self) -> list[Callable[[], bool]]:
         with self._lock:
@@ -257,7 +269,25 @@ class Watcher:
         for future in futures:
             watched.futures.setdefault(future.task, []).append(future)
         watched.tracker.add(sorted(future.task for future in futures))
+        if new and self._early:
+            early = [(number, one.task) for one in futures if (number, one.task) in self._early]
+            self._complete_heard([(*one, self._early.pop(one)) for one in early])
         return not new
+
+    def _complete_heard(self, heard: Sequence[tuple[int, int, Any]]) -> None:
+        """Complete the futures of results that agents of this machine have reported."""
+        ended: dict[int, list[EndedCall]] = {}
+        for campaign, task, result in heard:
+            watched = self._watched.get(campaign)
+            if watched is not None and watched.tracker.pending.discard(task):
+                row = {"task_id": task, "result": result}
+                ended.setdefault(campaign, []).append(EndedCall(task, "done", row))
+            else:
+                self._early[campaign, task] = result
+        for campaign, some in ended.items():
+            self._look(self._watched[campaign], heard=some)
+        while len(self._early) > MOST_HEARD:
+            del self._early[next(iter(self._early))]
 
     def _look_at_all(self, *, reported: bool) -> bool:
         found = False
@@ -265,10 +295,15 @@ class Watcher:
             found = self._look(one, reported=reported) or found
         return found
 
-    def _look(self, watched: _Watched, *, reported: bool) -> bool:
-        """Complete the futures of one campaign whose tasks have ended; return whether any had."""
+    def _look(
+        self, watched: _Watched, *, reported: bool = False, heard: Sequence[EndedCall] = ()
+    ) -> bool:
+        """Complete the futures of one campaign whose tasks have ended; return whether any had.
+
+        heard: those that are known to have ended.
+        """
         try:
-            ended = watched.tracker.look(reported=reported)
+            ended = heard or watched.tracker.look(reported=reported)
             self._complete(watched, ended)
             if not ended:
                 for agents in self._agents:

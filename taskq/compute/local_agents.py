@@ -26,7 +26,7 @@ GRACE_S: Final = 5.0
 #: Seconds after which agents that do not end are killed.
 END_S: Final = 30.0
 _LAST_LINES: Final = 5
-_READ: Final = 4_096
+_READ: Final = 65_536
 
 
 class Computing(Queue, Protocol):
@@ -42,11 +42,11 @@ class Computing(Queue, Protocol):
         ...
 
 
-class Wakeable(Protocol):
+class Hearing(Protocol):
     """What waits for the ends of calls."""
 
-    def wake(self) -> None:
-        """Look soon."""
+    def hear(self, results: list[tuple[int, int, Any]], *, others: bool) -> None:
+        """Take accepted results, as (campaign, task, result); others: more have ended."""
 
 
 class LocalAgents:
@@ -71,8 +71,8 @@ class LocalAgents:
         self._parent = os.getpid()
         self._ending = False
         self._pipe = threading.Lock()
-        #: What to wake when an agent has reported.
-        self.watchers: weakref.WeakSet[Wakeable] = weakref.WeakSet()
+        #: What hears of reports.
+        self.watchers: weakref.WeakSet[Hearing] = weakref.WeakSet()
 
     def __enter__(self) -> Self:
         self.start()
@@ -135,11 +135,15 @@ class LocalAgents:
             os.write(process.stdin.fileno(), agent_process.WAKE)
 
     def _hear(self, reports: int) -> None:
-        """Wake those that wait, at each byte of the agents, until the agents have ended."""
+        """Tell those that wait what the agents write, until the agents have ended."""
+        unread = b""
         with open(reports, "rb", buffering=0) as file:
-            while file.read(_READ):
-                for one in tuple(self.watchers):
-                    one.wake()
+            while chunk := file.read(_READ):
+                *lines, unread = (unread + chunk).split(b"\n")
+                if watchers := tuple(self.watchers):
+                    results = [tuple(json.loads(line)) for line in lines if line]
+                    for one in watchers:
+                        one.hear(results, others=b"" in lines)
 
     def stop(self, *, at_once: bool = False) -> None:
         """End the agents: running tasks may end within the grace, then go back to the queue.

@@ -22,7 +22,7 @@ from taskq.campaign.campaign import Campaign
 from taskq.compute.functions import Arguments
 from taskq.compute.futures import TaskFuture, Watcher
 from taskq.compute.unpickling import ResultReader
-from taskq.db.access import Queries, check_process, in_chunks, task_ids
+from taskq.db.access import Queries, check_process, in_chunks
 from taskq.ingest.seeding import REMOTE_CHUNK, REMOTE_CHUNK_CHARS, task_json
 from taskq.model.errors import NotFound, UsageError
 from taskq.model.seed import Seed
@@ -188,22 +188,19 @@ class CallOutbox:
 
     def _store(self, lane: Lane, calls: list[Call]) -> None:
         campaign = lane.campaign
-        keys = [call.future.key for call in calls]
         tasks = "[" + ",".join([call.task for call in calls]) + "]"
-        about = {"path": campaign.path, "tasks": tasks, "on_conflict": "skip"}
+        about = {"path": campaign.path, "campaign": campaign.campaign_id, "tasks": tasks}
         # A pickle may differ from the stored one, though its content and its key are the same.
-        added = self._database.value("submit", **about)
-        self._watcher.wake_agents()
-        number = campaign.campaign_id
-        known = task_ids(self._database, number, keys)
-        if missing := set(keys) - known.keys():
-            raise NotFound(f"{campaign.path} was removed with its task {min(missing)}")
+        rows = self._database.rows("submit_calls", **about)
+        known = {row["key"]: row["task_id"] for row in rows}
+        added = rows[0]["added"]
         if added < len(known):  # cancelled ones are tried again, as by `map`
-            retry_cancelled(self._database, number, [*known.values()])
+            retry_cancelled(self._database, campaign.campaign_id, [*known.values()])
         for call in calls:
             call.future.note_stored(campaign, known[call.future.key])
         futures = [call.future for call in calls]
         self._watcher.watch(campaign, lane.read, futures, new=added == len(calls))
+        self._watcher.wake_agents()
 
 
 def retry_cancelled(database: Queries, campaign: int, tasks: Sequence[int]) -> None:

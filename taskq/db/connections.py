@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import select
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,7 +28,7 @@ from taskq.db.address import (
     translated,
 )
 from taskq.db.catalogue import statement
-from taskq.db.silence import WatchedAsyncConnection, WatchedConnection
+from taskq.db.silence import WatchedAsyncConnection, WatchedConnection, check
 from taskq.db.statements import JsonText, Statements
 from taskq.model.errors import SchemaNewer, TaskqError, Unavailable
 
@@ -42,6 +43,8 @@ __all__ = [
 
 #: Seconds for which a server's timeline is cached: a pooler may switch servers at any moment.
 TIMELINE_FRESH_S: Final = 10.0
+#: Seconds after its last use in which a pooled connection is not checked by a round trip.
+USED_LATELY_S: Final = 1.0
 
 T = TypeVar("T")
 
@@ -55,6 +58,20 @@ _STANDBY: Final = (
 def _look(connection: WatchedConnection) -> None:
     """Detect a pooler behind a new connection of the pool; see `note_backend`."""
     note_backend(connection, Statements(connection).value("backend"))
+
+
+def _check(connection: WatchedConnection) -> None:
+    """Raise an error if a pooled connection is broken.
+
+    A server that ends closes its connections, so one that was used lately costs no round trip.
+    """
+    if time.monotonic() < connection.used_at + USED_LATELY_S:
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        if not poll.poll(0):
+            check(connection)
+            return
+    psycopg_pool.ConnectionPool.check_connection(connection)
 
 
 def _explain(connection: WatchedConnection, error: psycopg.Error, address: DatabaseAddress) -> None:
@@ -231,7 +248,7 @@ class Database(Queries):
             timeout=POOL_TIMEOUT_S,
             reconnect_timeout=POOL_TIMEOUT_S,
             configure=_look,
-            check=psycopg_pool.ConnectionPool.check_connection,
+            check=_check,
             open=False,
         )
         self._process = os.getpid()
@@ -283,6 +300,8 @@ class Database(Queries):
             except psycopg.Error as error:
                 _explain(connection, error, self._address)
                 raise
+            finally:
+                connection.used_at = time.monotonic()
 
     @contextmanager
     def connection(self) -> Iterator[Statements]:

@@ -165,12 +165,15 @@ def _put_off(conninfo: str) -> str:
 
 
 class WatchedConnection(psycopg.Connection[dict[str, Any]]):
-    """A connection that is abandoned when its server falls silent."""
+    """A connection that is abandoned when its server falls silent.
+
+    used_at: when a pool lent it last, until when it was used.
+    """
 
     def __init__(self, *values: Any, **options: Any) -> None:
         super().__init__(*values, **options)
         self.server = (self.info.host, self.info.port)
-        self.opened_at = time.monotonic()
+        self.opened_at = self.used_at = time.monotonic()
 
     @classmethod
     def connect(cls, conninfo: str = "", **options: Any) -> Self:

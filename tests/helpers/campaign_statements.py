@@ -380,6 +380,7 @@ class Scene:
             ],
             "shorten_delays": [Case(NEW // 2, page)],
             "submit": [Case(2, {**it, "tasks": task, "on_conflict": "skip"})],
+            "submit_calls": [Case(2, {**it, **one, "tasks": task})],
             "task_ids": [Case(3, {**one, "keys": ["n=1", "n=7", "n=1500"]})],
             "hedges": [Case(0, {**it, "below": True, "most": PAGE})],
             "tasks": [

@@ -37,6 +37,22 @@ def test_long_tasks_are_not_hoarded() -> None:
     assert len(harness.heartbeat().held) == 2
 
 
+@pytest.mark.parametrize("seconds", [0.001, 0.1])
+def test_reports_of_quick_tasks_wait_for_no_claim_that_would_find_nothing(seconds: float) -> None:
+    """Where a claim has found fewer tasks than it wanted, the next one comes 10 ms later."""
+    harness = started_harness(3, slots=2, ahead_s=1.0)
+    harness.now += seconds
+    harness.end(0)
+    harness.end(1)
+    harness.deliver()
+    assert (len(harness.running), len(harness.request().reports)) == (1, 1)
+    if seconds < 0.01:
+        assert harness.request().want == 0
+        harness.deliver_all()
+        harness.tick(0.01)
+    assert harness.request().want > 0
+
+
 def test_quick_failures_do_not_lead_to_hoarding() -> None:
     """A node where everything fails at once does not pull the campaign towards it."""
     harness = started_harness(10_000, slots=2, ahead_s=1.0)

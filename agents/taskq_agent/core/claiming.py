@@ -98,6 +98,10 @@ class RunTimes:
             return 0
         return min(MAX_CLAIM, int(quick_slots * self._ahead_s / max(self._run_s, _SHORTEST_RUN_S)))
 
+    def are_quick(self) -> bool:
+        """Return whether tasks end before another claim would be answered."""
+        return self._run_s is not None and self._run_s < _QUICK_S
+
     def at_once(self) -> int:
         """Return how many calls of a function last for `_AT_ONCE_S` together."""
         if self._run_s is None or not self._ahead_s:
@@ -106,6 +110,9 @@ class RunTimes:
 
 
 _FIRST_POLL_S = 0.1
+#: A claim after one that found few tasks waits so long for the reports of tasks that take less: it
+#: would find nothing most of the time, and they would wait for its answer.
+_QUICK_S = 0.01
 #: Calls of a function that a slot gets at once: for so many seconds.
 _AT_ONCE_S = 0.1
 # The least time for an attempt that goes on from a checkpoint and leaves another.
@@ -243,8 +250,10 @@ class Claiming:
         self._polls.reset()
         self.claim_at = max(now, self._held_off_until)
 
-    def claimed(self, answer: Answer, kept: int, now: float, *, long_polled: bool = False) -> None:
-        """Learn from the answer to a claim, of which `kept` tasks were accepted.
+    def claimed(
+        self, answer: Answer, want: int, kept: int, now: float, *, long_polled: bool = False
+    ) -> None:
+        """Learn from the answer to a claim of `want` tasks, of which `kept` were accepted.
 
         long_polled: the queue kept the claim waiting for most of its time, so the next claim
         follows soon.
@@ -258,8 +267,12 @@ class Claiming:
         self._unservable = answer.unservable
         if kept or long_polled:
             self._polls.reset()
-        if not kept and not self._woken:
-            self.claim_at = now + self._polls.draw()
+        if not self._woken:
+            is_all = kept < want and kept <= self._settings.slots
+            if not kept:
+                self.claim_at = now + self._polls.draw()
+            elif is_all and self._run_times.are_quick():
+                self.claim_at = max(self.claim_at, now + _QUICK_S)
         self._woken = False
 
     def unread(self, now: float) -> None:

@@ -76,14 +76,15 @@ class FailoverReplay:
         """
         if not timeline:
             return []
-        self.timeline = timeline
         again = []
-        for held, one in list(self._kept.items()):
-            if timeline not in one.timelines and not one.under_way:
-                self._kept[held] = replace(one, at=now, under_way=True)
-                again.append((one.report, one.size))
-            elif now - one.at > KEPT_S:
-                self._drop(held)
+        if timeline != self.timeline:
+            self.timeline = timeline
+            for held, one in self._kept.items():
+                if timeline not in one.timelines and not one.under_way:
+                    self._kept[held] = replace(one, at=now, under_way=True)
+                    again.append((one.report, one.size))
+        while self._kept and now - next(iter(self._kept.values())).at > KEPT_S:
+            self._drop(next(iter(self._kept)))
         return again
 
     def _drop(self, held: Held) -> Optional[_Accepted]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -17,12 +19,24 @@ import pytest
 import taskq
 from taskq import AgentsDied, CampaignSpec, Client, Handler, UsageError
 from taskq.compute import agent_process
-from taskq.compute.futures import WOKEN_PAUSE_S
+from taskq.compute.futures import WOKEN_PAUSE_S, TaskFuture, Watcher
 from taskq.compute.local_agents import LocalAgents
 from taskq.compute.runs import FIRST_BATCH
 from taskq.compute.tracker import Pauses
+from taskq.compute.unpickling import ResultReader
 from taskq.dispatch.direct import DirectTransport
-from taskq_agent.protocol import Hello, LeaseIds, Request
+from taskq_agent.protocol import (
+    ACCEPTED,
+    DONE,
+    FAILED,
+    SUPERSEDED,
+    Ack,
+    Answer,
+    Hello,
+    LeaseIds,
+    Report,
+    Request,
+)
 from tests.helpers.waiting import wait_until
 from tests.payloads import called
 
@@ -222,7 +236,7 @@ def test_submitting_wakes_the_agents_of_this_machine(
     monkeypatch.setattr(agents, "check", lambda: None)
     queue.local_agents.append(agents)
     assert queue.submit(abs, -1).task
-    assert len(woken) == 1
+    wait_until(lambda: len(woken) == 1, timeout_s=WAIT_S)
     run = queue.map(abs, range(FIRST_BATCH + 1), name="/abs")
     assert len(woken) == 3
     run.cancel()
@@ -284,7 +298,7 @@ def test_a_look_after_a_wake_finds_what_came_since(
 def test_reports_of_agents_wake_the_futures_that_wait(
     queue: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Values and exceptions, though no second look is due for an hour."""
+    """Values, also long ones, and exceptions, though no second look is due for an hour."""
     asked = set[Pauses]()
 
     def next_s(pauses: Pauses, *, found: bool) -> float:
@@ -295,7 +309,43 @@ def test_reports_of_agents_wake_the_futures_that_wait(
     with taskq.local_agents(queue, 2, "/"):
         assert queue.submit(called.square, 0).result(WAIT_S) == 0
         monkeypatch.setattr(Pauses, "next_s", next_s)
+        monkeypatch.setattr("taskq.compute.futures.LAST_PAUSE_S", 3_600.0)
+        long = "x" * select.PIPE_BUF
+        assert queue.submit(called.same, long).result(WAIT_S) == long
         futures = [queue.submit(called.square, n) for n in range(1, 50)]
         assert [future.result(WAIT_S) for future in futures] == [n * n for n in range(1, 50)]
         assert isinstance(queue.submit(called.refuse, 1).exception(WAIT_S), called.BadLigand)
         assert queue.submit(called.square, 7).result(WAIT_S) == 49  # known already
+
+
+def test_reported_results_cost_no_statement(queue: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that are reported before their futures are known."""
+    campaign = queue.create_campaign("/c")
+    campaign.seed([{"n": 0}, {"n": 1}])
+    tasks = [one.task_id for one in campaign.tasks()]
+    futures = [TaskFuture[int](campaign, str(task)) for task in tasks]
+    for future, task in zip(futures, tasks, strict=True):
+        future.note_stored(campaign, task)
+    watcher, number = Watcher(queue.queries, [LocalAgents(queue, 1, "/c")]), campaign.campaign_id
+    monkeypatch.setattr(queue.queries, "rows", None)
+    watcher.hear([(number, task, {"value": 7}) for task in (tasks[0], 10**9)], others=False)
+    watcher.watch(campaign, ResultReader(()), futures, new=True)
+    assert futures[0].result(WAIT_S) == 7
+    watcher.hear([(number, tasks[1], {"value": 8})], others=False)
+    assert futures[1].result(WAIT_S) == 8
+
+
+def test_agents_write_what_a_pipe_takes_at_once() -> None:
+    """Short results together, and for all else an empty line."""
+    reports = [
+        Report(1, task, "f0", DONE, {"value": "x" * size})
+        for task, size in enumerate([1_500, 1_500, 1_500, 5_000, 0])
+    ]
+    reports += [Report(1, 5, "f0", FAILED), Report(1, 6, "f0", DONE, {"value": 0})]
+    verdicts = [ACCEPTED] * 6 + [SUPERSEDED]
+    acks = tuple(Ack(1, task, "f0", verdict) for task, verdict in enumerate(verdicts))
+    texts = [*agent_process.ends(reports, Answer(acks))]
+    assert all(len(text) <= select.PIPE_BUF and text.endswith(b"\n") for text in texts)
+    lines = b"".join(texts).split(b"\n")[:-1]
+    assert [json.loads(line)[1] for line in lines if line] == [0, 1, 2, 4]
+    assert lines.count(b"") == 1

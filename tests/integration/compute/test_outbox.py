@@ -15,7 +15,7 @@ import taskq
 from taskq import Client, Executor, Unavailable
 from taskq.compute import functions
 from taskq.model import seed
-from taskq.model.errors import UsageError
+from taskq.model.errors import NotFound, UsageError
 from taskq.model.seed import MAX_PAYLOAD_BYTES
 from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
@@ -42,12 +42,29 @@ def test_calls_that_gather_are_stored_together(
     with postgres.transaction():
         postgres.execute("lock table taskq.spec in access exclusive mode")
         futures = [queue.submit(called.same, 0)]
-        wait_until(lambda: statements["submit"] == 1)
+        wait_until(lambda: statements["submit_calls"] == 1)
         futures += [queue.submit(called.same, n) for n in range(1, 50)]
     tasks = [future.task for future in futures]
     assert tasks == sorted(tasks)
-    assert statements["submit"] == 2
-    assert statements["task_ids"] == 2
+    assert statements["submit_calls"] == 2
+    assert "task_ids" not in statements
+
+
+def test_calls_are_stored_once_in_the_very_campaign_that_they_are_for(queue: Client) -> None:
+    """The same calls again add nothing; a campaign that took the place of another gets none."""
+    campaign = queue.create_campaign("/calls")
+    tasks = '[{"key": "b", "payload": {}}, {"key": "a", "payload": {}}]'
+    about = {"path": "/calls", "campaign": campaign.campaign_id, "tasks": tasks}
+    first = queue.queries.rows("submit_calls", **about)
+    assert {row["key"]: row["added"] for row in first} == {"a": 2, "b": 2}
+    again = queue.queries.rows("submit_calls", **about)
+    assert [row | {"added": 2} for row in again] == first
+    assert {row["added"] for row in again} == {0}
+    campaign.remove()
+    queue.create_campaign("/calls")
+    with pytest.raises(NotFound):
+        queue.queries.rows("submit_calls", **about)
+    assert queue.campaign("/calls").status().total == 0
 
 
 def test_a_call_that_is_refused_harms_no_other(
@@ -73,7 +90,7 @@ def test_why_calls_are_not_stored_is_known_to_their_futures_and_the_next_submit(
 ) -> None:
     """After that error, `submit` works again."""
     assert queue.submit(called.same, "first").task
-    fail_once(monkeypatch, queue.queries, lambda name: name == "submit")
+    fail_once(monkeypatch, queue.queries, lambda name: name == "submit_calls")
     told = list[Future[object]]()
     future = queue.submit(called.same, 1)
     future.add_done_callback(told.append)
@@ -92,8 +109,8 @@ def test_a_callback_may_cancel_calls_that_failed_with_its_own(
     begun = list[str]()
 
     def is_second(name: str) -> bool:
-        begun.extend([name] * (name == "submit"))
-        return name == "submit" and len(begun) > 1
+        begun.extend([name] * (name == "submit_calls"))
+        return name == "submit_calls" and len(begun) > 1
 
     fail_once(monkeypatch, queue.queries, is_second)
     with postgres.transaction():
@@ -126,7 +143,7 @@ def test_a_call_that_is_not_on_its_way_is_never_stored_once_cancelled(
     with postgres.transaction():
         postgres.execute("lock table taskq.spec in access exclusive mode")
         sent = queue.submit(called.same, 1)
-        wait_until(lambda: "submit" in called_for)
+        wait_until(lambda: "submit_calls" in called_for)
         waiting = queue.submit(called.same, 2)
         for future in (waiting, sent):
             future.add_done_callback(lambda one: one.cancel())
@@ -181,7 +198,7 @@ def test_an_executor_reports_what_it_could_not_store(
 ) -> None:
     """Its end does not wait for values of such calls."""
     executor = Executor(queue)
-    fail_once(monkeypatch, queue.queries, lambda name: name == "submit")
+    fail_once(monkeypatch, queue.queries, lambda name: name == "submit_calls")
     future = executor.submit(called.square, 2)
     assert isinstance(future.exception(WAIT_S), Unavailable)
     executor.shutdown()
