@@ -6,10 +6,10 @@ import concurrent.futures
 import importlib.util
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import taskq
 from benchmarks.findings import Finding, Goal, not_measured
@@ -23,9 +23,23 @@ LATENCIES: Final = 15
 PAUSE_S: Final = 0.2
 #: Numbers of an array of 5 MB.
 NUMBERS: Final = 655_360
+#: Goals: of a single call, of calls in flight, and of cheap calls that are chunked.
+LATENCY_MS: Final = 15.0
+IN_FLIGHT_RATE: Final = 1_500.0
+CHEAP_S: Final = 10.0
 WAIT_S: Final = 600.0
 
-Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+Function = Callable[[Any], Any]
+
+
+class Caller(Protocol):
+    """What calls functions on other processes."""
+
+    def map(self, function: Function, arguments: Iterable[Any], /) -> Iterable[Any]:
+        """Return the values."""
+
+    def submit(self, function: Function, argument: Any, /) -> Any:
+        """Return a future."""
 
 
 def called(bench: Bench) -> Iterator[Finding]:
@@ -36,31 +50,52 @@ def called(bench: Bench) -> Iterator[Finding]:
         yield _latency(stage, numbers)
         yield _in_flight(stage, numbers, bench.scale.seconds)
         calls, cheap, arrays = bench.scale.calls, bench.scale.cheap_calls, bench.scale.arrays
-        runs = count()
-
-        def ours(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterable[Any]:
-            run = stage.client.map(function, arguments, name=f"/map{next(runs)}")
-            return run.results(WAIT_S, progress=False)
-
-        _rate(ours, abs, range(IN_FLIGHT))
-        yield from _beside(bench, ours, "no-ops", abs, range(calls))
-
-        def chunked(function: Callable[[Any], Any], arguments: Iterable[Any]) -> Iterable[Any]:
-            name = f"/map{next(runs)}"
-            run = stage.client.map(function, arguments, name=name, chunksize="auto")
-            return run.results(WAIT_S, progress=False)
-
-        for how, what in ((ours, "each a task"), (chunked, 'chunksize="auto"')):
+        single, chunked = Runs(stage.client), Runs(stage.client, chunksize="auto")
+        _rate(single, abs, range(IN_FLIGHT))
+        yield from _beside(bench, single, "no-ops", abs, range(calls), goals={"Dask": Goal(4.0)})
+        for runs, what in ((single, "each a task"), (chunked, 'chunksize="auto"')):
             began = time.perf_counter()
-            _rate(how, abs, range(cheap))
+            _rate(runs, abs, range(cheap))
             took_s = time.perf_counter() - began
-            yield Finding(f"{cheap:,} cheap calls, {what}", took_s, "s")
-        if importlib.util.find_spec("numpy") is None:
-            yield not_measured("arrays as results", "numpy is not installed")
-            return
-        import numpy as np  # noqa: PLC0415  # only this needs it
+            goal = Goal(CHEAP_S, "most") if runs is chunked else None
+            yield Finding(f"{cheap:,} cheap calls, {what}", took_s, "s", goal=goal)
+        goals = {"ProcessPoolExecutor": Goal(0.8)}
+        what = 'no-ops, chunksize="auto"'
+        yield from _beside(bench, chunked, what, abs, range(cheap // 10), goals=goals)
+        with taskq.Executor(stage.client) as executor:
+            goals, what = {"Dask": Goal(2.0)}, "calls submitted to an executor"
+            yield from _beside(
+                bench, executor, what, abs, range(calls), goals=goals, measure=_submitted
+            )
+            if importlib.util.find_spec("numpy") is None:
+                yield not_measured("arrays as results", "numpy is not installed")
+                return
+            import numpy as np  # noqa: PLC0415  # only this needs it
 
-        yield from _beside(bench, ours, "arrays of 5 MB", np.zeros, [NUMBERS] * arrays)
+            lengths = range(NUMBERS, NUMBERS + arrays)  # no array twice, which would be one blob
+            goals = {"Dask": Goal(1.0)}
+            yield from _beside(bench, executor, "arrays of 5 MB", np.arange, lengths, goals=goals)
+
+
+class Runs:
+    """`Client.map` with these options, a campaign for each."""
+
+    def __init__(self, client: taskq.Client, **options: Any) -> None:
+        self._client = client
+        self._options = options
+
+    def map(self, function: Function, arguments: Iterable[Any]) -> Iterable[Any]:
+        """Return the values."""
+        name = f"/map{next(_CAMPAIGNS)}"
+        run = self._client.map(function, arguments, name=name, **self._options)
+        return run.results(WAIT_S, progress=False)
+
+    def submit(self, function: Function, argument: Any) -> Any:
+        """Return a future."""
+        return self._client.submit(function, argument)
+
+
+_CAMPAIGNS: Final = count()
 
 
 def _warm(stage: Stage) -> None:
@@ -76,7 +111,8 @@ def _latency(stage: Stage, numbers: Iterator[int]) -> Finding:
         began = time.perf_counter()
         stage.client.submit(abs, next(numbers)).result(WAIT_S)
         took.append(1_000 * (time.perf_counter() - began))
-    return Finding("a single call, until its value", statistics.median(took), "ms")
+    goal = Goal(LATENCY_MS, "most")
+    return Finding("a single call, until its value", statistics.median(took), "ms", goal=goal)
 
 
 def _in_flight(stage: Stage, numbers: Iterator[int], seconds: float) -> Finding:
@@ -92,53 +128,75 @@ def _in_flight(stage: Stage, numbers: Iterator[int], seconds: float) -> Finding:
         pending |= {stage.client.submit(abs, next(numbers)) for _ in done}
     took = time.perf_counter() - began
     concurrent.futures.wait(pending)
-    return Finding(f"calls with {IN_FLIGHT} in flight", ended / took, "calls/s")
+    what = f"calls with {IN_FLIGHT} in flight"
+    return Finding(what, ended / took, "calls/s", goal=Goal(IN_FLIGHT_RATE))
+
+
+def _rate(caller: Caller, function: Function, arguments: Iterable[Any]) -> float:
+    began = time.perf_counter()
+    calls = sum(1 for _ in caller.map(function, arguments))
+    return calls / (time.perf_counter() - began)
+
+
+def _submitted(caller: Caller, function: Function, arguments: Iterable[Any]) -> float:
+    began = time.perf_counter()
+    futures = [caller.submit(function, one) for one in arguments]
+    for future in futures:
+        future.result()
+    return len(futures) / (time.perf_counter() - began)
 
 
 def _beside(
     bench: Bench,
-    ours: Map,
+    ours: Caller,
     what: str,
-    function: Callable[[Any], Any],
+    function: Function,
     arguments: Iterable[Any],
+    *,
+    goals: Mapping[str, Goal],
+    measure: Callable[[Caller, Function, Iterable[Any]], float] = _rate,
 ) -> Iterator[Finding]:
-    """Compare with the executors that are installed."""
-    for name, others, goal in _others():
-        with others as its_map:
-            _rate(its_map, abs, range(IN_FLIGHT))
+    """Compare with the executors that are installed; goals: by their names."""
+    for name, others in _others():
+        with others as other:
+            for caller in (ours, other):
+                _rate(caller, function, [*arguments][:IN_FLIGHT])
             compared = compare(
-                lambda: _rate(ours, function, arguments),
-                lambda its=its_map: _rate(its, function, arguments),  # type: ignore[misc]
+                lambda: measure(ours, function, arguments),
+                lambda its=other: measure(its, function, arguments),  # type: ignore[misc]
                 min(3, bench.scale.rounds),
             )
-        yield compared.finding(what, "calls/s", name, goal)
+        yield compared.finding(what, "calls/s", name, goals.get(name))
 
 
-def _others() -> Iterator[tuple[str, Any, Goal | None]]:
-    yield "ProcessPoolExecutor", _of_processes(), None
+def _others() -> Iterator[tuple[str, AbstractContextManager[Caller]]]:
+    yield "ProcessPoolExecutor", concurrent.futures.ProcessPoolExecutor(SLOTS)
     if importlib.util.find_spec("distributed") is not None:
-        yield "Dask", _of_dask(), Goal(1.0)
+        yield "Dask", _dask()
 
 
-def _rate(its_map: Map, function: Callable[[Any], Any], arguments: Iterable[Any]) -> float:
-    began = time.perf_counter()
-    calls = sum(1 for _ in its_map(function, arguments))
-    return calls / (time.perf_counter() - began)
+class Dask:
+    """Dask's client."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def map(self, function: Function, arguments: Iterable[Any]) -> Iterable[Any]:
+        """Return the values."""
+        futures = self._client.map(function, list(arguments), pure=False)
+        values: list[Any] = self._client.gather(futures)
+        return values
+
+    def submit(self, function: Function, argument: Any) -> Any:
+        """Return a future."""
+        return self._client.submit(function, argument, pure=False)
 
 
 @contextmanager
-def _of_processes() -> Iterator[Map]:
-    with concurrent.futures.ProcessPoolExecutor(SLOTS) as executor:
-        yield executor.map
-
-
-@contextmanager
-def _of_dask() -> Iterator[Map]:
+def _dask() -> Iterator[Caller]:
     distributed: Any = importlib.import_module("distributed")
     with (
         distributed.LocalCluster(SLOTS, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
-        yield lambda function, arguments: client.gather(
-            client.map(function, list(arguments), pure=False)
-        )
+        yield Dask(client)

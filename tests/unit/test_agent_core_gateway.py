@@ -142,10 +142,19 @@ def test_claim_of_a_busy_agent_does_not_wait() -> None:
 
 
 def test_claim_with_a_report_does_not_wait() -> None:
+    """If it finds nothing, one that waits follows at once; where none can wait, after a pause."""
     harness = started_harness(1, **WAIT)
     harness.end(0)
     assert harness.request().reports
     assert harness.request().wait_s == 0.0
+    harness.deliver()
+    assert harness.request().wait_s > 0
+    harness.deliver()
+    assert harness.in_flight is None
+    polling = started_harness(1)
+    polling.end(0)
+    polling.deliver()
+    assert polling.in_flight is None
 
 
 def test_agent_asks_again_at_once_after_a_full_wait() -> None:

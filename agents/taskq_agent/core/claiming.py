@@ -19,6 +19,7 @@ from taskq_agent.protocol import (
     STOP,
     Answer,
     CampaignTerms,
+    Request,
     Unservable,
 )
 from taskq_agent.settings import AgentSettings
@@ -139,6 +140,7 @@ class Claiming:
             self.stop_at = now + settings.max_seconds - reserve_s
         self.claim_at = self._held_off_until = now
         self._woken = False
+        self._pauses_idle = True
         self.throttle = Throttle(uniform)
         self.campaign_backoff = CampaignBackoff(settings.campaign_backoff_s, uniform)
         self.campaign_runs = CampaignRuns()
@@ -180,7 +182,9 @@ class Claiming:
 
     def want(self, held_tasks: HeldTasks, now: float) -> int:
         """Return how many tasks to claim now."""
-        if now < max(self.claim_at, self.throttle.try_at) or (
+        pauses = self._pauses_idle or not held_tasks.is_empty()
+        claim_at = self.claim_at if pauses else self._held_off_until
+        if now < max(claim_at, self.throttle.try_at) or (
             self.throttle.active and held_tasks.tasks()
         ):
             return 0
@@ -251,9 +255,9 @@ class Claiming:
         self.claim_at = max(now, self._held_off_until)
 
     def claimed(
-        self, answer: Answer, want: int, kept: int, now: float, *, long_polled: bool = False
+        self, answer: Answer, claim: Request, kept: int, now: float, *, long_polled: bool = False
     ) -> None:
-        """Learn from the answer to a claim of `want` tasks, of which `kept` were accepted.
+        """Learn from the answer to a claim, of which `kept` tasks were accepted.
 
         long_polled: the queue kept the claim waiting for most of its time, so the next claim
         follows soon.
@@ -268,16 +272,18 @@ class Claiming:
         if kept or long_polled:
             self._polls.reset()
         if not self._woken:
-            is_all = kept < want and kept <= self._settings.slots
+            is_all = kept < claim.want and kept <= self._settings.slots
             if not kept:
                 self.claim_at = now + self._polls.draw()
+                # The next one may be a long poll, before which nothing needs a pause.
+                self._pauses_idle = not (claim.reports and self._settings.longest_wait_s)
             elif is_all and self._run_times.are_quick():
                 self.claim_at = max(self.claim_at, now + _QUICK_S)
         self._woken = False
 
     def unread(self, now: float) -> None:
         """Claim one task after a pause, since one of the last tasks made the answer unreadable."""
-        self._alone = True
+        self._alone = self._pauses_idle = True
         self.claim_at = now + self._polls.draw()
 
     def attempted(self, run_s: float, *, done: bool) -> None:

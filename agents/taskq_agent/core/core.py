@@ -177,7 +177,7 @@ class AgentCore:
         if claim is not None:
             shutting_down = self._shutdown is not None
             kept = self._task_flow.take_in(answer, self._now, shutting_down=shutting_down)
-            self._claiming.claimed(answer, claim.want, kept, self._now, long_polled=long_polled)
+            self._claiming.claimed(answer, claim, kept, self._now, long_polled=long_polled)
             self._report_unservable(answer)
         self._follow_orders(answer.orders)
 
