@@ -147,6 +147,8 @@ def test_tests_that_pages_name_exist(page: Path) -> None:
     defined = {
         name
         for file in (ROOT / "tests").rglob("test_*.py")
-        for name in re.findall(r"^def (test_\w+)\(", file.read_text(encoding="utf-8"), re.MULTILINE)
+        for name in re.findall(
+            r"^(?:async )?def (test_\w+)\(", file.read_text(encoding="utf-8"), re.MULTILINE
+        )
     }
     assert named - defined == set()
