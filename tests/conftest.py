@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import gc
 import inspect
 import os
+import re
 import signal
 import sys
 import threading
@@ -61,11 +63,20 @@ NAMED_ONLY = frozenset(
 )
 
 
+#: What begins the marks of a module of which `make test` runs nothing.
+ALL_THOROUGH = re.compile(r"^pytestmark = (\[[^]]*)?pytest\.mark\.thorough\b", re.MULTILINE)
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave folders of tests out that were to be named, and were not."""
+    """Leave out folders of tests that were to be named, and were not, and modules without a test.
+
+    Those are not even imported: in `make test` each of four processes would import them.
+    """
     here = Path(__file__).parent
     if not collection_path.is_relative_to(here) or collection_path == here:
         return None
+    if config.option.markexpr == "not thorough" and collection_path.suffix == ".py":
+        return bool(ALL_THOROUGH.search(collection_path.read_text(encoding="utf-8"))) or None
     folder = here / collection_path.relative_to(here).parts[0]
     if folder.name not in NAMED_ONLY:
         return None
@@ -123,6 +134,17 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
     asyncio.run(asyncio.wait_for(test, COROUTINE_S))
     return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Have no garbage looked for among thousands of tests, all of which stay: it takes a sixth."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:

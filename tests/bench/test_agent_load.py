@@ -21,6 +21,8 @@ from taskq.model.errors import Conflict
 from taskq.planning.trial import CAMPAIGN
 from tests.helpers.postgres import Postgres, value
 
+pytestmark = pytest.mark.thorough
+
 AGENTS = 6
 WORK = LoadWork(AGENTS, processes=2)
 SOON_S = 60.0
@@ -41,7 +43,6 @@ def opened(stage: Stage) -> tuple[Credentials, ...]:
     return sessions.opened(stage.database, CAMPAIGN, AGENTS)
 
 
-@pytest.mark.thorough
 def test_tasks_told_as_reported_are_done_in_the_database(
     stage: Stage, gateways: RunningGateways
 ) -> None:
@@ -55,7 +56,6 @@ def test_tasks_told_as_reported_are_done_in_the_database(
     assert stage.client.campaign(CAMPAIGN).status().done >= totals.reported
 
 
-@pytest.mark.thorough
 def test_every_agent_of_a_load_holds_what_it_wants(
     stage: Stage, gateways: RunningGateways, postgres: Postgres
 ) -> None:
@@ -70,7 +70,6 @@ def test_every_agent_of_a_load_holds_what_it_wants(
     assert [row["held"] for row in rows] == [2] * AGENTS
 
 
-@pytest.mark.thorough
 def test_agents_that_enroll_are_served_each_once(
     stage: Stage, gateways: RunningGateways, postgres: Postgres
 ) -> None:
@@ -86,7 +85,6 @@ def test_agents_that_enroll_are_served_each_once(
     assert stage.client.campaign(CAMPAIGN).status().working == AGENTS
 
 
-@pytest.mark.thorough
 def test_agents_beat_while_they_wait(stage: Stage, gateways: RunningGateways) -> None:
     """Idle agents cost what idle agents cost."""
     stage.seed(1)  # with none the campaign would be finished
@@ -96,7 +94,6 @@ def test_agents_beat_while_they_wait(stage: Stage, gateways: RunningGateways) ->
         assert load.totals().errors == {}
 
 
-@pytest.mark.thorough
 def test_agents_that_are_not_known_are_told_as_refused(
     stage: Stage, gateways: RunningGateways
 ) -> None:
@@ -106,7 +103,6 @@ def test_agents_that_are_not_known_are_told_as_refused(
         load.wait(lambda totals: totals.refused == AGENTS, SOON_S)
 
 
-@pytest.mark.thorough
 def test_a_gateway_that_vanishes_is_noticed(stage: Stage, gateways: RunningGateways) -> None:
     """A rate that was measured meanwhile is no figure."""
     stage.seed(20_000)
@@ -118,7 +114,6 @@ def test_a_gateway_that_vanishes_is_noticed(stage: Stage, gateways: RunningGatew
             runs.check(replace(load.watch(0.0), totals=load.totals()))
 
 
-@pytest.mark.thorough
 def test_agents_that_run_out_of_tasks_give_no_figure(
     stage: Stage, gateways: RunningGateways
 ) -> None:
@@ -128,7 +123,6 @@ def test_agents_that_run_out_of_tasks_give_no_figure(
         runs.run(stage.database, gateways, WORK, opened(stage), 0.2)
 
 
-@pytest.mark.thorough
 def test_a_load_that_is_interrupted_leaves_no_process(
     stage: Stage, gateways: RunningGateways
 ) -> None:

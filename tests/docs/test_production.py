@@ -15,8 +15,9 @@ from tests.fixtures.servers import make_home
 from tests.helpers.tutorial import TUTORIALS, readers_shell
 from tests.helpers.waiting import free_port
 
+pytestmark = pytest.mark.thorough
 
-@pytest.mark.thorough
+
 def test_a_production_is_set_up_from_an_empty_database(tmp_path: Path) -> None:
     """With the names of this machine in the place of the page's."""
     home = make_home()

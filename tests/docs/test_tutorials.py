@@ -9,15 +9,15 @@ import pytest
 
 from tests.helpers.tutorial import TUTORIALS, readers_shell
 
+pytestmark = pytest.mark.thorough
 
-@pytest.mark.thorough
+
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="the page is for Python 3.10 to 3.12")
 def test_a_library_is_docked_on_a_laptop(tmp_path: Path) -> None:
     with readers_shell(tmp_path) as shell:
         assert shell.follow(TUTORIALS / "laptop.md") == 14
 
 
-@pytest.mark.thorough
 def test_a_program_with_an_executor_is_moved(tmp_path: Path) -> None:
     with readers_shell(tmp_path) as shell:
         assert shell.follow(TUTORIALS / "executors.md") == 5

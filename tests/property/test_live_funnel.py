@@ -17,7 +17,7 @@ from tests.helpers.postgres import Postgres, promote
 from tests.helpers.scripted_agent import Claimed
 from tests.helpers.variants import rest_thorough
 
-pytestmark = pytest.mark.both_transports
+pytestmark = [pytest.mark.thorough, pytest.mark.both_transports]
 
 SCORES: tuple[Any, ...] = (-9.5, -9, -9, -7.25, 0, 0.0, 3, 1e-9, None, "-99")
 STAGES = ("/dock", "/dock/a")
@@ -178,7 +178,6 @@ def check(world: World, fed: Fed) -> None:
     }
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("seed", "wanted", "target"),
     rest_thorough(

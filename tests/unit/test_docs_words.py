@@ -61,6 +61,8 @@ def test_messages_are_in_plain_words(folder: str) -> None:
 def prose(path: Path) -> str:
     """Return the docstrings and comments of a file of Python or SQL."""
     text = path.read_text(encoding="utf-8")
+    if not AVOIDED.search(text):  # which is most of them, and much faster than to take them apart
+        return ""
     if path.suffix == ".sql":
         return "\n".join(re.findall(r"--.*| is\s+'(?:[^']|'')*'", text))
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

@@ -15,6 +15,8 @@ from tests.helpers.paths import PAYLOADS
 from tests.helpers.postgres import Postgres
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 AGENTS = 5
 KILLED = (1, 3)
 LEASE_S = 4
@@ -29,7 +31,6 @@ def executions(diary: Path) -> dict[int, list[int]]:
     return agents
 
 
-@pytest.mark.thorough
 @pytest.mark.longer  # five agents start
 @pytest.mark.parametrize("tasks", [500, 4_000])
 def test_killed_agents_cost_only_their_own_executions(

@@ -23,6 +23,8 @@ from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres
 from tests.helpers.threaded_agent import FunctionRunner
 
+pytestmark = pytest.mark.thorough
+
 TOO_LONG = 10**199_999  # jsonb's numbers have 131,072 digits before the point
 
 
@@ -51,7 +53,6 @@ def claimed(transport: DirectTransport, count: int) -> tuple[int, Answer]:
     return welcome.session, transport.exchange(Request(welcome.session, (), count, LeaseIds()()))
 
 
-@pytest.mark.thorough
 def test_report_that_cannot_be_stored_fails_its_task_and_no_other(
     queue: Client, tmp_path: Path
 ) -> None:
@@ -86,7 +87,6 @@ def test_report_that_cannot_be_stored_fails_its_task_and_no_other(
     assert "overflow" in (attempt.error or "")
 
 
-@pytest.mark.thorough
 def test_payload_that_cannot_be_read_ends_no_agent(queue: Client, postgres: Postgres) -> None:
     """It goes on to other tasks; that one fails for good."""
     campaign = servable(queue)

@@ -50,6 +50,8 @@ LIVE = [
     """
 import threading
 import taskq
+
+pytestmark = pytest.mark.thorough
 queue = taskq.connect()
 def work(n):
     if n == 3:
@@ -69,7 +71,6 @@ for thread in threading.enumerate():
 ]
 
 
-@pytest.mark.thorough
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.filterwarnings("ignore")  # those of kernels and their sockets
 def test_a_run_is_shown_live() -> None:
@@ -86,7 +87,6 @@ def test_a_run_is_shown_live() -> None:
     assert len(widgets) == (find_spec("ipywidgets") is not None)
 
 
-@pytest.mark.thorough
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.filterwarnings("ignore")  # those of kernels and their sockets
 def test_the_notebook_computes_once_and_draws(queue: Client) -> None:
@@ -108,7 +108,6 @@ def test_the_notebook_computes_once_and_draws(queue: Client) -> None:
         executed(few | {"sweeps // 4": "sweeps // 3"})
 
 
-@pytest.mark.thorough
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="Vina has no wheel for this Python")
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.filterwarnings("ignore")  # those of kernels and their sockets

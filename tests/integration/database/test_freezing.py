@@ -15,6 +15,8 @@ from tests.fixtures.servers import make_home, remove_home
 from tests.helpers.scripted_agent import ScriptedAgent, report_of
 from tests.helpers.waiting import wait_until
 
+pytestmark = pytest.mark.thorough
+
 # The least that PostgreSQL takes for a limit that is 200 million by default.
 _LIMIT = 100_000
 _SETTINGS = f"""\
@@ -56,7 +58,6 @@ def server() -> Iterator[Server]:
     remove_home(home)
 
 
-@pytest.mark.thorough
 def test_specs_and_attempts_stay_young_without_an_emergency(server: Server) -> None:
     """While more transactions go by than a table may be old; each vacuum reads what is new."""
     info = server.up()

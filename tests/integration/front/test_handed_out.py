@@ -15,10 +15,11 @@ from tests.fixtures.queues import Hire
 from tests.helpers.front_harness import until
 from tests.helpers.postgres import Postgres, value
 
+pytestmark = pytest.mark.thorough
+
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
 
 
-@pytest.mark.thorough
 @pytest.mark.usefixtures("campaign")
 def test_ended_session_is_found_though_it_was_served_while_others_were_looked_up(
     hire: Hire, database: Database, dsn: str, postgres: Postgres

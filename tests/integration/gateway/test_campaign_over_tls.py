@@ -17,6 +17,8 @@ from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import AgentResult
 from tests.integration.gateway.site import Site
 
+pytestmark = pytest.mark.thorough
+
 TASKS = 50  # of each kind
 BEFORE = 20  # done when a gateway goes
 TAKES_S = 0.3
@@ -102,7 +104,6 @@ def busier(site: Site, place: Realm, gateways: list[GatewayProcess]) -> GatewayP
     return max(gateways, key=lambda gateway: site.exchanges(gateway, place.manager))
 
 
-@pytest.mark.thorough
 def test_killed_gateway_costs_no_task(
     site: Site, place: Realm, gateways: list[GatewayProcess]
 ) -> None:
@@ -116,7 +117,6 @@ def test_killed_gateway_costs_no_task(
     assert any(doomed.url in agent.err for agent in ran)
 
 
-@pytest.mark.thorough
 def test_stopped_gateway_is_noticed_by_nobody(
     site: Site, place: Realm, gateways: list[GatewayProcess]
 ) -> None:

@@ -20,7 +20,6 @@ from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import AgentResult, WorkerNode
 
 
-@pytest.mark.thorough
 def test_gateway_serves_agents_by_its_role_alone(
     staff: Staff, tmp_path: Path, redis_server: RedisServer
 ) -> None:
@@ -49,7 +48,6 @@ def test_gateway_serves_agents_by_its_role_alone(
         gateway.stop()
 
 
-@pytest.mark.thorough
 def test_gateways_login_needs_the_role_manager(staff: Staff, tmp_path: Path) -> None:
     """By the role `gateway` alone it does nothing for them."""
     for roles, fine in ((("gateway",), False), (("gateway", "manager"), True)):
@@ -72,6 +70,8 @@ SCRIPT = 'env; until [ -e "$1" ]; do sleep 0.05; done'
 PAYLOAD = """
 import os, pathlib, time
 
+pytestmark = pytest.mark.thorough
+
 def look(payload, shared):
     print(dict(os.environ))
     while not pathlib.Path(shared["go"]).exists():
@@ -90,7 +90,6 @@ def environment(pid: int) -> str:
         return ""
 
 
-@pytest.mark.thorough
 def test_token_is_seen_by_the_agent_alone(realm: Realm, tmp_path: Path) -> None:
     """It is in no command line, no payload's environment, no log at its most verbose, no result."""
     go = tmp_path / "go"

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from taskq import Client
 from tests.fixtures.gateways import Realm, StartGateway
 from tests.helpers.command_line import PROGRAM, CommandLine
@@ -19,6 +17,8 @@ LATER_S = 60.0
 SCRIPT = """
 import sys
 import taskq
+
+pytestmark = pytest.mark.thorough
 
 queue = taskq.connect()
 path = sys.argv[1]
@@ -38,7 +38,6 @@ print(sum(value["score"] for value in refined.results(timeout=60)))
 """
 
 
-@pytest.mark.thorough
 def test_functions_run_from_outside_with_nothing_but_a_gateway(
     queue: Client, start_gateway: StartGateway, tmp_path: Path
 ) -> None:
@@ -90,7 +89,6 @@ def test_functions_run_from_outside_with_nothing_but_a_gateway(
     assert refused.stderr.count("\n") == 1
 
 
-@pytest.mark.thorough
 def test_a_certificate_that_is_not_trusted_is_told(
     queue: Client, start_gateway: StartGateway, tmp_path: Path
 ) -> None:

@@ -17,6 +17,8 @@ from tests.fixtures.gateways import StartGateway, start_gateway  # noqa: F401  #
 from tests.helpers.campaigns import servable
 from tests.helpers.command_line import CommandLine
 
+pytestmark = pytest.mark.thorough
+
 AtGateway = Callable[..., Client]
 
 
@@ -44,7 +46,6 @@ def at_gateway(
         one.close()
 
 
-@pytest.mark.thorough
 def test_pilots_of_others_are_not_seen_and_not_steered(
     queue: Client, at_gateway: AtGateway
 ) -> None:
@@ -77,7 +78,6 @@ def test_pilots_of_others_are_not_seen_and_not_steered(
         assert owner.pilots.set_status("hpc", "paused") == 0
 
 
-@pytest.mark.thorough
 def test_what_a_loop_runs_is_stored_by_a_login_only(at_gateway: AtGateway) -> None:
     """Or anyone who has a token would run programs as the user of any loop."""
     manager = at_gateway("/", kind="pickler")
@@ -86,7 +86,6 @@ def test_what_a_loop_runs_is_stored_by_a_login_only(at_gateway: AtGateway) -> No
             manager.pilots.create("hpc", "local", "/c", {"folder": "/jobs"}, replace=replace)
 
 
-@pytest.mark.thorough
 def test_jobs_that_need_the_database_are_not_submitted_from_afar(
     queue: Client, at_gateway: AtGateway
 ) -> None:
@@ -97,7 +96,6 @@ def test_jobs_that_need_the_database_are_not_submitted_from_afar(
     assert "add gateways" in (done.trouble or "")
 
 
-@pytest.mark.thorough
 def test_local_jobs_of_a_loop_behind_a_gateway_do_the_work(
     queue: Client,
     start_gateway: StartGateway,  # noqa: F811  # the fixture

@@ -11,8 +11,9 @@ from taskq.model.errors import UsageError
 from taskq.planning import trial
 from tests.helpers.command_line import CommandLine
 
+pytestmark = pytest.mark.thorough
 
-@pytest.mark.thorough
+
 def test_plan_measures_the_server(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a database of its own. What the figures are is not judged."""
     monkeypatch.setattr(trial, "MEASURED_S", 0.05)
@@ -35,7 +36,6 @@ def test_plan_measures_the_server(database: Database, monkeypatch: pytest.Monkey
     assert sizes == [*trial.CHECKED]
 
 
-@pytest.mark.thorough
 def test_server_elsewhere_is_not_measured(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

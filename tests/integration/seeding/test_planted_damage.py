@@ -20,6 +20,8 @@ import pytest
 from taskq import Campaign
 from tests.helpers.command_line import PROGRAM, CommandLine
 
+pytestmark = pytest.mark.thorough
+
 MOST = 1_048_576
 MARK = b"\xef\xbb\xbf"
 
@@ -117,7 +119,6 @@ def run(
     )
 
 
-@pytest.mark.thorough
 def test_what_is_seeded_from_damaged_files_is_what_a_slow_reader_finds(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:
@@ -194,7 +195,6 @@ TABLE = (
 )
 
 
-@pytest.mark.thorough
 def test_what_is_seeded_from_a_damaged_table_is_what_a_slow_reader_finds(
     taskq: CommandLine, campaign: Campaign, tmp_path: Path
 ) -> None:

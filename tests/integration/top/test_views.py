@@ -17,7 +17,10 @@ from tests.helpers.campaigns import servable
 from tests.helpers.full_screen import PATIENCE_S, failing, on_screen, shown, shows, text_of
 from tests.helpers.scripted_agent import report_of
 
-pytestmark = pytest.mark.both_transports(near=["test_states_of_hosts_are_shown"])
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.both_transports(near=["test_states_of_hosts_are_shown"]),
+]
 
 
 async def settled(app: TopApp) -> str:
@@ -29,7 +32,6 @@ async def settled(app: TopApp) -> str:
     raise AssertionError(f"it is still read:\n{text_of(app)}")
 
 
-@pytest.mark.thorough
 async def test_ways_out_are_seen_in_every_view(queue: Client, hire: Hire) -> None:
     """In 80 columns and less; `?` shows all keys, with those that have no room below."""
     failing(queue, hire)
@@ -49,7 +51,6 @@ async def test_ways_out_are_seen_in_every_view(queue: Client, hire: Hire) -> Non
         await settled(app)
 
 
-@pytest.mark.thorough
 async def test_views_keep_what_they_are_about(queue: Client, hire: Hire) -> None:
     """Gateways are not about a campaign, but keys go on to be; known text is not repeated."""
     failing(queue, hire)
@@ -68,7 +69,6 @@ async def test_views_keep_what_they_are_about(queue: Client, hire: Hire) -> None
             await settled(app)
 
 
-@pytest.mark.thorough
 async def test_task_of_a_campaign_below_is_found_by_its_key(queue: Client, hire: Hire) -> None:
     """One that several have is not guessed, one that none has is reported."""
     campaign = failing(queue, hire)
@@ -92,7 +92,6 @@ async def test_task_of_a_campaign_below_is_found_by_its_key(queue: Client, hire:
         await shows(app, f"/a/b {key}", "the end of it")
 
 
-@pytest.mark.thorough
 async def test_finished_campaign_is_not_paused(queue: Client, hire: Hire) -> None:
     """It is called finished, has no rate, and the key says so."""
     servable(queue, "/a", 2)
@@ -107,7 +106,6 @@ async def test_finished_campaign_is_not_paused(queue: Client, hire: Hire) -> Non
         assert "pace" not in await shows(app, "/a  finished", "█ done")
 
 
-@pytest.mark.thorough
 async def test_states_of_hosts_are_shown(queue: Client, hire: Hire) -> None:
     """With the end of a ban, who made it, and the command that lifts it."""
     failing(queue, hire, host="n17", site="alpha")
@@ -124,7 +122,6 @@ async def test_states_of_hosts_are_shown(queue: Client, hire: Hire) -> None:
         assert text.count("SITE") == 1
 
 
-@pytest.mark.thorough
 async def test_long_texts_of_a_table_end_with_a_mark(queue: Client, hire: Hire) -> None:
     """No row has a bar to scroll sideways."""
     campaign = servable(queue, "/a", 1)
