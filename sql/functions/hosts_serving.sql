@@ -1,8 +1,8 @@
 -- hosts_serving(campaign, most): hosts on which agents serve a campaign: hashes of the names of some of
 -- them, `most` at most. A part of pick_again(), which pins the settings; not for clients.
 --
--- An agent serves a campaign if it was opened for it or for one above it, offers what it requires, was heard
--- within its lease, does not drain, and is not slowed, neither by itself nor as suspicious. Time in which the
+-- An agent serves a campaign if it was opened for it or for one above it, offers what it requires, sent a
+-- heartbeat within its lease, does not drain, and is not slowed, neither by itself nor as suspicious. Time in which the
 -- server could not hear anybody does not count. Agents that do not name their host are left out: they may be
 -- on any host. An agent that has refused the campaign does not serve it for as long as it surely leaves the
 -- campaign out: ten seconds, twice as long after each further refusal, at most ten minutes, up to a quarter

@@ -250,7 +250,7 @@ comment on column taskq.site_claim.tasks is
 
 
 -- What attempts tell while they run. Nothing depends on it, so it is not logged: a crash or a failover empties
--- both tables, a standby has none of it, and agents tell it again with their next heartbeats.
+-- both tables, a standby has none of it, and agents report it again with their next heartbeats.
 
 create unlogged table taskq.progress (
     campaign_id bigint not null,

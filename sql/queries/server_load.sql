@@ -2,8 +2,8 @@
 -- with the rights of pg_read_all_stats only, else that of the own one.
 --
 -- size: in bytes. connections: of clients, to all databases of the server. oldest_s: since when the oldest
--- transaction holds a snapshot, or may; null: none does. standbys: that follow. lag_s: how far the last
--- of them is behind; null: none is, or it may not be seen.
+-- transaction holds a snapshot, or may; null: none does. standbys: how many follow. lag_s: how far the last
+-- of them is behind; null: there is no standby, or the login may not see it.
 -- @roles all
 -- @standby yes
 -- @gateway manager, quiet, whole
