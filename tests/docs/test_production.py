@@ -39,8 +39,8 @@ def test_a_production_is_set_up_from_an_empty_database(tmp_path: Path) -> None:
     try:
         with readers_shell(tmp_path, environment) as shell:
             commands = shell.follow(TUTORIALS.parent / "production.md", names)
-            shell.run("kill %1; wait")
-        assert commands == 43
+            shell.run("kill %?gateway; wait")
+        assert commands == 48
     finally:
         server.down(immediate=True)
         shutil.rmtree(home)
