@@ -30,6 +30,7 @@ FOLDERS = ("agents", "benchmarks", "cli", "deploy", "docs", "examples", "sql", "
 OF_USERS = {  # files that examples name and that users have
     "dock.py",
     "dock.sh",
+    "receptor.py",
     "taskq-agent.pyz",
 }
 BLOCK = re.compile(r"^```(?:sh)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
