@@ -11,6 +11,8 @@ _TYPED: Final = "agents/taskq_agent/typed.py"
 _TRUST: Final = ("tests/integration/compute/test_trust.py",)
 _OUTBOX: Final = ("tests/integration/compute/test_outbox.py",)
 _ENDS: Final = ("tests/integration/compute/test_tracker.py",)
+_CHUNKS: Final = ("tests/integration/compute/test_chunks.py",)
+_LOCAL: Final = ("tests/integration/compute/test_local_agents.py",)
 
 COMPUTING: Final = (
     Mutant(
@@ -134,5 +136,93 @@ COMPUTING: Final = (
             == self._params""",
         "Params of True are answered with the results of 1.",
         ("tests/integration/compute/test_runs.py",),
+    ),
+    Mutant(
+        "last-chunk-is-lost",
+        "taskq/compute/chunks.py",
+        "        yield from self._joined(chunk, self._number + 1)\n",
+        "        yield from self._joined(chunk if len(chunk) == size else [], self._number + 1)\n",
+        "The last calls of a run are not made if they do not fill a chunk.",
+        _CHUNKS,
+    ),
+    Mutant(
+        "large-argument-in-a-chunk",
+        "taskq/compute/chunks.py",
+        "                if not has_large(content[0]):\n",
+        "                if True:\n",
+        "A call with a large argument is in a chunk, whose blobs agents do not fetch.",
+        _CHUNKS,
+    ),
+    Mutant(
+        "chunk-counts-as-a-call",
+        "taskq/compute/chunks.py",
+        "    return int(found[1]) if found else 1\n",
+        "    return 1\n",
+        "A run has as many calls as tasks.",
+        _CHUNKS,
+    ),
+    Mutant(
+        "chunks-of-another-size",
+        "taskq/compute/chunks.py",
+        "    if known is not None:\n",
+        "    if known is not None and False:\n",
+        "The same calls, asked for again, are other chunks.",
+        _CHUNKS,
+    ),
+    Mutant(
+        "chunk-has-fewer-values",
+        "taskq/compute/outcomes.py",
+        "not isinstance(values, list) or len(values) != calls",
+        "not isinstance(values, list)",
+        "A chunk with fewer values than calls breaks off a run.",
+        _CHUNKS,
+    ),
+    Mutant(
+        "shared-argument-is-read-again",
+        "agents/taskq_agent/handlers/calls.py",
+        "@functools.lru_cache(maxsize=None)\ndef shared(",
+        "def shared(",
+        "Each call of joblib reads an argument of hundreds of megabytes.",
+        ("tests/integration/compute/test_joblib.py",),
+    ),
+    Mutant(
+        "calls-go-to-the-next-of-that-name",
+        "sql/functions/submit_calls.sql",
+        "    if taskq.campaign_id(p_path) <> p_campaign then\n",
+        "    if false then\n",
+        "Calls are stored in a campaign that another program has made at their path.",
+        _OUTBOX,
+    ),
+    Mutant(
+        "early-result-is-forgotten",
+        "taskq/compute/futures.py",
+        "        if new and self._early:\n",
+        "        if False:\n",
+        "A result that comes before its future is known waits for the next look.",
+        _LOCAL,
+    ),
+    Mutant(
+        "refused-result-is-given",
+        "taskq/compute/agent_process.py",
+        "        if report.outcome == DONE and fence(report) in accepted:\n",
+        "        if report.outcome == DONE:\n",
+        "A future gets a result that the queue has not accepted.",
+        _LOCAL,
+    ),
+    Mutant(
+        "closed-connection-is-lent",
+        "taskq/db/connections.py",
+        "        if not poll.poll(0):\n",
+        "        if True:\n",
+        "A statement fails, since the server has closed the connection meanwhile.",
+        ("tests/integration/database/test_pooled_connections.py",),
+    ),
+    Mutant(
+        "pause-before-a-long-poll",
+        "agents/taskq_agent/core/claiming.py",
+        "        pauses = self._pauses_idle or not held_tasks.is_empty()\n",
+        "        pauses = True\n",
+        "An agent of a gateway is not there when the next call comes.",
+        ("tests/unit/test_agent_core_gateway.py",),
     ),
 )

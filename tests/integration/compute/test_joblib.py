@@ -60,6 +60,22 @@ def test_calls_are_computed_once_whatever_the_batches(served: Client) -> None:
     assert campaign_of(served, "square").status().total == 8
 
 
+def test_a_shared_argument_is_read_once_in_each_process(served: Client) -> None:
+    """So its calls see what earlier ones have done to it."""
+
+    def mark(n: int, values: list[int]) -> tuple[int, int]:
+        values.append(n)
+        return os.getpid(), len(values)
+
+    values = [*range(4_000)]
+    seen = Parallel(timeout=WAIT_S)(delayed(mark)(n, values) for n in range(12))
+    for process in {pid for pid, _ in seen}:
+        lengths = sorted(length for pid, length in seen if pid == process)
+        assert lengths == [*range(4_001, 4_001 + len(lengths))]
+    (pickled,) = (one for one in campaign_of(served, "mark").inputs() if one.endswith(".pickle"))
+    assert pickled
+
+
 @pytest.mark.thorough
 def test_equal_calls_of_one_parallel_each_happen(served: Client) -> None:
     """As draws without a seed; a later one finds these, and computes what is more."""
