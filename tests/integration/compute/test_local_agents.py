@@ -328,10 +328,11 @@ def test_reported_results_cost_no_statement(queue: Client, monkeypatch: pytest.M
         future.note_stored(campaign, task)
     watcher, number = Watcher(queue.queries, [LocalAgents(queue, 1, "/c")]), campaign.campaign_id
     monkeypatch.setattr(queue.queries, "rows", None)
-    watcher.hear([(number, task, {"value": 7}) for task in (tasks[0], 10**9)], others=False)
-    watcher.watch(campaign, ResultReader(()), futures, new=True)
+    watcher.watch(campaign, ResultReader(()), futures[:1], new=True)
+    early = [(number, task, {"value": 8}) for task in (tasks[1], 10**9)]
+    watcher.hear([*early, (number, tasks[0], {"value": 7})], others=False)
     assert futures[0].result(WAIT_S) == 7
-    watcher.hear([(number, tasks[1], {"value": 8})], others=False)
+    watcher.watch(campaign, ResultReader(()), futures[1:], new=True)
     assert futures[1].result(WAIT_S) == 8
 
 
