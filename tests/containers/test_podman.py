@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,15 +59,8 @@ def test_real_container_is_killed_with_its_task(podman_slot: SlotHarness, tmp_pa
     endless = real("trap '' TERM; touch begun; while true; do sleep 1; done")
     assert podman_slot.run(endless, limit_s=5.0).error_class == "time-limit"
     assert containers() == ""
-
-    def stop() -> None:
-        wait_until(lambda: any(tmp_path.glob("scratch/*/*/begun")))
-        podman_slot.runner.stop()
-
-    stopper = threading.Thread(target=stop)
-    stopper.start()
-    assert podman_slot.run(endless).outcome == RELEASED
-    stopper.join()
+    with podman_slot.stopped_once(lambda: any(tmp_path.glob("scratch/*/*/begun"))):
+        assert podman_slot.run(endless).outcome == RELEASED
     assert containers() == ""
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from taskq_agent.handlers import Ended, MemoryRoom, RunnerSettings, make_runner
 from taskq_agent.protocol import CampaignTerms, Input, Task
 from taskq_agent.resources import Resources
 from taskq_agent.transport import TaskBlobs
+from tests.helpers.meanwhile import meanwhile
 from tests.helpers.paths import PAYLOADS
 from tests.helpers.waiting import wait_until
 
@@ -99,6 +101,15 @@ class SlotHarness:
             if ready.exists():
                 return ended, limit_s
         raise AssertionError(f"{ready} was never made: {ended}")
+
+    def stopped_once(self, is_ready: Callable[[], object]) -> AbstractContextManager[object]:
+        """Stop the attempt that the block runs as soon as it is ready."""
+
+        def stop(_: Event) -> None:
+            wait_until(is_ready)
+            self.runner.stop()
+
+        return meanwhile(stop)
 
     def processes(self) -> list[int]:
         """Return the living processes that payloads have started."""

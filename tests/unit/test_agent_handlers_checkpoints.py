@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-import threading
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from taskq_agent.errors import TransportFailed
 from taskq_agent.handlers import Ended
 from taskq_agent.protocol import CONTINUED, DONE, FAILED, RELEASED, Held, Input
 from taskq_agent.try_command import LocalBlobs
+from tests.helpers.meanwhile import meanwhile
 from tests.helpers.slot_harness import SlotHarness, python, shell, slot_in, talker
 from tests.helpers.waiting import wait_until
 
@@ -74,16 +75,8 @@ def run(slot: SlotHarness, handler: dict[str, Any], attempt: int = 1, **more: An
 
 def stopped(slot: SlotHarness, script: str, ready: Path, **more: Any) -> Ended:
     """Run a script that makes a file and goes on for ever; stop it then."""
-
-    def stop() -> None:
-        wait_until(ready.exists)
-        slot.runner.stop()
-
-    stopper = threading.Thread(target=stop)
-    stopper.start()
-    ended = run(slot, shell(f'{script}; touch "$1"; sleep 1000', str(ready)), **more)
-    stopper.join()
-    return ended
+    with slot.stopped_once(ready.exists):
+        return run(slot, shell(f'{script}; touch "$1"; sleep 1000', str(ready)), **more)
 
 
 def test_command_goes_on_by_its_exit_code(slot: SlotHarness) -> None:
@@ -179,14 +172,12 @@ def test_checkpoint_is_uploaded_while_the_attempt_runs(
     go = tmp_path / "go"
     script = 'echo a > "$TASKQ_CHECKPOINT/state"; until test -e "$1"; do sleep 0.05; done'
 
-    def wait_and_go() -> None:
+    def wait_and_go(_: Event) -> None:
         wait_until(lambda: blobs.saved == 1)
         go.touch()
 
-    waiter = threading.Thread(target=wait_and_go)
-    waiter.start()
-    ended = run(slot, shell(script, str(go)), checkpoint_every_s=0.05)
-    waiter.join()
+    with meanwhile(wait_and_go):
+        ended = run(slot, shell(script, str(go)), checkpoint_every_s=0.05)
     assert (ended.outcome, blobs.saved) == (DONE, 1)
 
 

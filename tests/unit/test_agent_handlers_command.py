@@ -4,7 +4,6 @@ import json
 import os
 import stat
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from taskq_agent.protocol import DONE, FAILED, MAX_TAIL_BYTES, RELEASED
 from tests.helpers.slot_harness import SlotHarness, command, shell, slot_in
 from tests.helpers.variants import rest_thorough
-from tests.helpers.waiting import BUSY_S, wait_until
+from tests.helpers.waiting import BUSY_S
 
 
 @pytest.mark.parametrize(
@@ -239,17 +238,9 @@ def test_polite_payload_may_clear_up_in_the_grace(tmp_path: Path) -> None:
 
 def test_stopped_attempt_is_released(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
-
-    def stop() -> None:
-        wait_until(ready.exists)
-        slot.runner.stop()
-        slot.runner.stop()
-
     with slot_in(tmp_path, grace_s=0.2) as slot:
-        stopper = threading.Thread(target=stop)
-        stopper.start()
-        ended = slot.run(shell(STUBBORN, str(ready)))
-        stopper.join()
+        with slot.stopped_once(ready.exists), slot.stopped_once(ready.exists):
+            ended = slot.run(shell(STUBBORN, str(ready)))
         assert (ended.outcome, ended.node_broken) == (RELEASED, False)
         assert ended.error_class == "stopped"
         slot.wait_until_alone()

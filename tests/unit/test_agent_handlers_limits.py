@@ -19,6 +19,7 @@ from taskq_agent.handlers.limits import ChildWatch, MemoryRoom
 from taskq_agent.protocol import DONE, FAILED, OUT_OF_MEMORY, RELEASED, Held
 from taskq_agent.resources import Resources
 from taskq_agent.try_command import LocalBlobs
+from tests.helpers.meanwhile import meanwhile
 from tests.helpers.slot_harness import SlotHarness, command, python, shell, slot_in
 from tests.helpers.waiting import wait_until
 
@@ -91,17 +92,15 @@ def test_memory_that_processes_share_counts_once(slot: SlotHarness, tmp_path: Pa
         "while not os.path.exists('seen'): time.sleep(0.02)"
     )
 
-    def see() -> None:
+    def see(_: threading.Event) -> None:
         # All four: a fork while they are looked at would move shares from one to another.
         wait_until(lambda: len([*tmp_path.glob("scratch/*/*/there-*")]) == 4)
         slot.runner._watch.meter.look()  # type: ignore[attr-defined]  # noqa: SLF001 - now
         next(tmp_path.glob("scratch/*/*/there-*")).with_name("seen").touch()
 
-    seer = threading.Thread(target=see)
-    seer.start()
     program = command(sys.executable, "-c", forks)
-    ended = slot.run(program, resources={"memory": (400 * MIB,)})
-    seer.join()
+    with meanwhile(see):
+        ended = slot.run(program, resources={"memory": (400 * MIB,)})
     assert ended.outcome == DONE
     assert 200 * MIB < ended.phases["peak_bytes"] < 400 * MIB
 

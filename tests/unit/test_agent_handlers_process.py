@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -155,14 +154,8 @@ def test_flood_while_waiting_for_the_end_takes_no_memory(tmp_path: Path) -> None
 
 
 def test_stopped_attempt_is_released(slot: SlotHarness) -> None:
-    def stop() -> None:
-        wait_until(slot.processes)
-        slot.runner.stop()
-
-    stopper = threading.Thread(target=stop)
-    stopper.start()
-    ended = slot.run(talker(), {"sleep": 600})
-    stopper.join()
+    with slot.stopped_once(slot.processes):
+        ended = slot.run(talker(), {"sleep": 600})
     assert (ended.outcome, ended.error_class) == (RELEASED, "stopped")
 
 

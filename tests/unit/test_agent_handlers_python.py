@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.helpers.slot_harness import SlotHarness, python, slot_in, wait_for_exit
 from tests.helpers.variants import rest_thorough
-from tests.helpers.waiting import wait_until
 
 
 def test_child_prepares_once_for_a_revision(slot: SlotHarness, tmp_path: Path) -> None:
@@ -206,16 +204,9 @@ def test_time_limit_holds_for_code_that_keeps_the_interpreters_lock(
 
 def test_stopped_attempt_is_released(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
-
-    def stop() -> None:
-        wait_until(ready.exists)
-        slot.runner.stop()
-
     with slot_in(tmp_path) as slot:
-        stopper = threading.Thread(target=stop)
-        stopper.start()
-        ended = slot.run(python("hold"), {"ready": str(ready)})
-        stopper.join()
+        with slot.stopped_once(ready.exists):
+            ended = slot.run(python("hold"), {"ready": str(ready)})
         assert (ended.outcome, ended.error_class) == (RELEASED, "stopped")
 
 

@@ -24,7 +24,6 @@ from tests.helpers.slot_harness import (
     slot_in,
     talker,
 )
-from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture
@@ -120,15 +119,8 @@ def test_stop_ends_a_transfer(slot: SlotHarness, source: BlobSource) -> None:
     """The task goes back, unbegun."""
     wanted = source.add(b"x" * 50_000)
     source.break_at = 20_000
-
-    def stop() -> None:
-        wait_until(lambda: source.moved() == 20_000)
-        slot.runner.stop()
-
-    stopper = threading.Thread(target=stop)
-    stopper.start()
-    ended = slot.run(command("true"), inputs={"a": wanted})
-    stopper.join()
+    with slot.stopped_once(lambda: source.moved() == 20_000):
+        ended = slot.run(command("true"), inputs={"a": wanted})
     assert (ended.outcome, ended.started, ended.error_class) == (RELEASED, False, "stopped")
 
 
@@ -214,15 +206,8 @@ def test_upload_that_breaks_is_tried_again(slot: SlotHarness, source: BlobSource
 def test_stop_ends_an_upload(slot: SlotHarness, source: BlobSource) -> None:
     """The attempt is handed back; until then the slot says since when the upload fails."""
     source.broken_writes = 1_000_000
-
-    def stop() -> None:
-        wait_until(lambda: slot.runner.transfer_fails_since is not None)
-        slot.runner.stop()
-
-    stopper = threading.Thread(target=stop)
-    stopper.start()
-    ended = slot.run(python("large"), {"length": 200_000})
-    stopper.join()
+    with slot.stopped_once(lambda: slot.runner.transfer_fails_since is not None):
+        ended = slot.run(python("large"), {"length": 200_000})
     assert (ended.outcome, ended.started, ended.error_class) == (RELEASED, True, "stopped")
     assert slot.runner.transfer_fails_since is None
 

@@ -9,7 +9,6 @@ import secrets
 import stat
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from taskq_agent.errors import Refused, TransportFailed
 from taskq_agent.inputs import InputCache, default_cache
 from taskq_agent.protocol import Input
 from tests.helpers.blob_server import BlobSource
+from tests.helpers.meanwhile import meanwhile
 from tests.helpers.paths import ROOT
 from tests.helpers.waiting import wait_until
 
@@ -103,11 +103,8 @@ def test_threads_that_want_the_same_fetch_it_once(source: BlobSource, folder: Pa
     """The slots of one agent."""
     wanted = source.add(secrets.token_bytes(SIZE))
     cache = InputCache(folder, source)
-    threads = [threading.Thread(target=fetched, args=(cache, wanted)) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with meanwhile(*[lambda _: fetched(cache, wanted)] * 6):
+        pass
     assert source.moved() == SIZE
 
 

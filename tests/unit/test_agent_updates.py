@@ -8,6 +8,7 @@ import threading
 from collections.abc import Container, Iterator
 from pathlib import Path
 from queue import SimpleQueue
+from threading import Event
 
 import pytest
 
@@ -25,6 +26,7 @@ from taskq_agent.task_messages import (
     UpdatingHeartbeat,
 )
 from taskq_agent.threads import Watchdog
+from tests.helpers.meanwhile import meanwhile
 from tests.helpers.slot_harness import SlotHarness, python, shell, slot_in
 from tests.helpers.waiting import wait_until
 
@@ -143,16 +145,14 @@ def test_program_is_seen_while_it_runs(slot: SlotHarness, tmp_path: Path) -> Non
         seen.append(update)
         return True
 
-    def look() -> None:
+    def look(_: Event) -> None:
         try:
             wait_until(has_said_all)
         finally:
             go_on.touch()
 
-    looker = threading.Thread(target=look)
-    looker.start()
-    ended = slot.run(shell(SAYS, str(go_on)))
-    looker.join()
+    with meanwhile(look):
+        ended = slot.run(shell(SAYS, str(go_on)))
     assert ended.outcome == "done", ended
     (update,) = seen
     assert (update.fraction, update.note, update.held) == (0.5, "half", HELD)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -20,6 +19,7 @@ from taskq.model.seed import Seed
 from tests.fixtures.gateways import opened
 from tests.fixtures.replicas import Pair, pair  # noqa: F401  # a fixture, for the tests here
 from tests.helpers.command_line import CommandLine
+from tests.helpers.meanwhile import meanwhile
 from tests.helpers.scripted_agent import ScriptedAgent
 from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import free_port, wait_until
@@ -242,13 +242,8 @@ def test_many_threads_read(servers: Pair) -> None:
     counts: list[int] = []
     with reader(servers) as (client, said):
         campaign = client.campaign("/c")
-        threads = [
-            threading.Thread(target=lambda: counts.append(campaign.status().done)) for _ in range(8)
-        ]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join(LATER_S)
+        with meanwhile(*[lambda _: counts.append(campaign.status().done)] * 8):
+            pass
         assert (counts, said) == ([2] * 8, [])
 
 

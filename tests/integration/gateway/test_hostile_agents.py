@@ -6,9 +6,9 @@ they get.
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -39,11 +39,8 @@ def work(agents: list[Agent]) -> None:
             if len(tasks) != 1:
                 troubles.append(f"a claim got no task: {reply}")
 
-    threads = [threading.Thread(target=turns, args=(agent,)) for agent in agents]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(agents)) as pool:
+        list(pool.map(turns, agents))
     assert troubles == []
 
 

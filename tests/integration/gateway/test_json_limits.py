@@ -14,6 +14,7 @@ import pytest
 from taskq.db.stored_json import UNREADABLE
 from tests.fixtures.gateways import Realm
 from tests.helpers.command_line import CommandLine
+from tests.helpers.meanwhile import meanwhile
 from tests.integration.gateway.peers import Agent, fence
 from tests.integration.gateway.test_manager_queries import asked, error
 
@@ -39,10 +40,10 @@ def bounded(realm: Realm) -> Iterator[None]:
     """Check that the gateway needs little memory, and that a healthy agent gets on meanwhile."""
     realm.seed(50)
     before = realm.gateway.memory_mb()
-    ended, peak, done = threading.Event(), [before], [0]
+    peak, done = [before], [0]
     healthy = realm.agent()
 
-    def work() -> None:
+    def work(ended: threading.Event) -> None:
         while True:
             peak[0] = max(peak[0], realm.gateway.memory_mb())
             tasks = [task for task in healthy.claim() if "n" in task["payload"]]
@@ -51,13 +52,8 @@ def bounded(realm: Realm) -> Iterator[None]:
             if ended.is_set():
                 return
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with meanwhile(work):
         yield
-    finally:
-        ended.set()
-        thread.join()
     assert done[0], "no healthy agent got on"
     assert peak[0] - before < MOST_MIB
 

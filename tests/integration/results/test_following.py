@@ -21,6 +21,7 @@ from taskq.db.catalogue import statement
 from taskq.db.connections import Database
 from taskq.results import cursor as cursors
 from tests.fixtures.queues import Hire
+from tests.helpers.meanwhile import meanwhile
 from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 
@@ -151,16 +152,12 @@ def test_following_gives_each_result_once_and_ends(
             paused.wait(0.005)
 
     paused = threading.Event()
-    threads = [
-        threading.Thread(target=work, args=(agents[0], agents[0].done)),
-        threading.Thread(target=work, args=(agents[1], late)),
-    ]
-    for thread in threads:
-        thread.start()
     cursor = Cursor()
-    found = [one.key for one in campaign.follow(cursor)]
-    for thread in threads:
-        thread.join()
+    with meanwhile(
+        lambda _: work(agents[0], agents[0].done),
+        lambda _: work(agents[1], late),
+    ):
+        found = [one.key for one in campaign.follow(cursor)]
     assert Counter(found) == Counter(f"t{n}" for n in range(300))
     assert len(cursor) == 300
     assert list(campaign.follow(cursor)) == []

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import uuid
 from datetime import datetime, timedelta, timezone
+from threading import Event
 
 import psycopg
 import pytest
@@ -19,6 +19,7 @@ from taskq_agent.errors import Refused
 from taskq_agent.protocol import Heartbeat, Hello
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
+from tests.helpers.meanwhile import meanwhile
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, value
 
@@ -205,18 +206,14 @@ def test_two_bans_and_heartbeats_at_a_time_end_well(queue: Client, hire: Hire) -
     """Nobody waits in a circle."""
     agents = [hire(host=f"n{n % 3}") for n in range(12)]
 
-    def ban_all() -> None:
+    def ban_all(_: Event) -> None:
         for n in range(3):
             queue.fleet.ban("host", f"n{n}", why="x")
             queue.fleet.unban("host", f"n{n}")
 
-    threads = [threading.Thread(target=ban_all) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for agent in agents * 3:
-        agent.heartbeat(None)
-    for thread in threads:
-        thread.join()
+    with meanwhile(*[ban_all] * 3):
+        for agent in agents * 3:
+            agent.heartbeat(None)
     assert all(one.draining for one in queue.agents())
 
 
