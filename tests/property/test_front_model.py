@@ -21,7 +21,7 @@ from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.postgres import silence, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
-from tests.property.front_model import DELAYED, Fence, Task
+from tests.property.front_model import DELAYED, WORKING, Fence, Task
 from tests.property.front_scene import KEEPER, LONG_S, POOL_S, FrontScene
 from tests.property.queue_agents import apart, in_turn
 from tests.property.queue_scene import pick
@@ -33,7 +33,7 @@ SIDE = st.integers(0, 1)
 WANTS = st.integers(1, 3)
 RARELY = [
     *("cancel", "come", "crash_gateway", "crash_refiller", "depose", "give_back", "leave"),
-    *("let_time_pass", "look", "name", "pause_or_resume", "promote", "withdraw"),
+    *("let_time_pass", "look", "name", "pause_or_resume", "promote"),
 ]
 SUBTLY = ["bring_back", "forge", "move", "repeat", "restore", "save", "shuffle"]
 BRUTALLY = ["drop", "flush", "hang_up", "set_epoch", "spoil", "want"]
@@ -322,10 +322,19 @@ class FrontMachine(FrontScene):
         campaign = self.campaigns[self.ids.index(task.campaign)]
         assert campaign.cancel([task.key]) == self.model.cancel(task)
 
+    @rule(which=INDEX)
     def withdraw(self, which: int) -> None:
-        """Withdraw the result of a task; it may be leased ahead again."""
-        done = [task for task in self.model.tasks.values() if task.status == DONE]
-        task = pick(done or list(self.model.tasks.values()), which)
+        """Withdraw the result of a task, perhaps a new one; it may be leased ahead again."""
+        tasks = self.model.tasks
+        held = [
+            number
+            for number, (task, lease) in enumerate(self.fences)
+            if (tasks[task].status, tasks[task].lease) == (WORKING, lease)
+        ]
+        if held:
+            self.report("who has it", which, [(pick(held, which), DONE, True)])
+        done = [task for task in tasks.values() if task.status == DONE]
+        task = pick(done or list(tasks.values()), which)
         campaign = self.campaigns[self.ids.index(task.campaign)]
         assert campaign.retry(status=DONE, keys=[task.key]) == self.model.withdraw(task)
 
