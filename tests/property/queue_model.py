@@ -159,11 +159,8 @@ class QueueModel:
 
     def claimable(self, session: int, lease: str) -> list[Task]:
         """Return what a claim may get: nothing that had its lease before."""
-        return [
-            task
-            for task in self.waiting_for(session)
-            if all(one.lease != lease for one in task.ended)
-        ]
+        free = self.waiting_for(session)
+        return [task for task in free if all(one.lease != lease for one in task.ended)]
 
     def held(self, session: int, lease: str | None = None) -> list[Task]:
         """Return the tasks that a session works on, under one lease or all."""
@@ -348,6 +345,7 @@ class QueueModel:
             for one in task.ended:
                 if one.outcome == DONE:
                     one.outcome, task.avoids, task.priority = WITHDRAWN, {one.host}, task.seeded
+                    task.session = task.ended[-1].session
         return len(moved)
 
     def retriable(

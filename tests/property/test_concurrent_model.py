@@ -14,11 +14,13 @@ from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from taskq import Seed
 from taskq.db.connections import Database
-from tests.property.concurrent_agents import ConcurrentAgents
+from taskq_agent.protocol import DONE
+from tests.property.concurrent_agents import ConcurrentAgents, Word
 from tests.property.concurrent_pool import ConcurrentPool
 from tests.property.concurrent_scene import COMMIT, CONNECTION, HOLD, INDEX
 from tests.property.concurrent_upkeep import ConcurrentUpkeep
 from tests.property.queue_model import Task
+from tests.property.queue_scene import pick
 
 pytestmark = pytest.mark.thorough
 
@@ -42,6 +44,16 @@ class ConcurrentMachine(ConcurrentAgents, ConcurrentPool, ConcurrentUpkeep):
         self.expire(0, 0, hold=False)
         self.claim(1, 1, 1, again=False, hold=False, commit=True)  # from the first task on
         self.lease_ahead(2, 2, hold=False)
+
+    @rule(number=CONNECTION, which=INDEX, hold=HOLD, commit=COMMIT)
+    def withdraw(self, number: int, which: int, hold: bool, commit: bool) -> None:
+        """Withdraw all results, to which one is added before if something is at work."""
+        tasks = self.connections.model.tasks
+        is_late = self.connections.model.is_late
+        held = [(task, lease) for task, lease in self.fences if not is_late(tasks[task], lease)]
+        if held:
+            self._report(number, which, {pick(held, which): Word(DONE)}, hold=False, commit=commit)
+        self.retry(number, DONE, hold, commit)
 
     @rule(
         how=st.sampled_from(["come", "fold", "leave", "promote"]),
