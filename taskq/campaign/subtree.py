@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from taskq.db.access import Queries, pages, task_ids
 from taskq.db.address import Row
-from taskq.model.errors import NotFound
+from taskq.model.errors import NotFound, UnknownCampaign
 from taskq.model.views import Result, Status, TaskView
 
 
@@ -20,10 +20,10 @@ class Subtree:
     path: str
 
     def row(self) -> Row:
-        """Return the campaign's row; raise `NotFound` if it was removed."""
+        """Return the campaign's row; raise `UnknownCampaign` if it was removed."""
         row = self.database.row("campaign", path=self.path)
         if row is None:
-            raise NotFound(f"no campaign {self.path}")
+            raise UnknownCampaign(self.path)
         return row
 
     def tree(self) -> list[Status]:

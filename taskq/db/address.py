@@ -42,6 +42,7 @@ from taskq.model.errors import (
     Unavailable,
     UsageError,
     ValueRefused,
+    from_server,
 )
 from taskq_agent.text import is_unicode
 
@@ -128,7 +129,7 @@ def translated(what: str) -> Iterator[None]:
         kind = BY_SQLSTATE.get(error.sqlstate or "", ServerUnsuitable)
         if kind is KeyConflict:
             raise _key_conflict(error) from error
-        raise kind(_first_line(error)) from error
+        raise from_server(kind, _first_line(error)) from error
 
 
 def _refused_value(what: str, error: psycopg.Error) -> ValueRefused | Unavailable:

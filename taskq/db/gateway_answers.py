@@ -70,7 +70,7 @@ class Refusal(Exception):
             return _key_conflict(self.message, self.details)
         if isinstance(kind, type) and issubclass(kind, TaskqError):
             try:
-                return kind(self.message)
+                return errors.from_server(kind, self.message)
             except TypeError:  # its class has more fields
                 pass
         found = _BY_STATUS.get(self.status, errors.Unavailable)

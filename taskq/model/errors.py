@@ -7,6 +7,7 @@ distinguish them (from `sysexits.h` where it has a fitting one).
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -321,6 +322,16 @@ class ServerUnsuitable(TaskqError):
 
 class SessionEnded(TaskqError):
     """The session of the agent has expired or was ended. Open another."""
+
+
+_NO_CAMPAIGN = re.compile(r"no campaign (/\S*?)(;.*)?")
+
+
+def from_server(kind: type[TaskqError], text: str) -> TaskqError:
+    """Return the exception for a server's text; `UnknownCampaign` if it says so."""
+    if issubclass(kind, NotFound) and (found := _NO_CAMPAIGN.fullmatch(text)):
+        return UnknownCampaign(found[1])
+    return kind(text)
 
 
 #: The private error codes of the server-side functions.

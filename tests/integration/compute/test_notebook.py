@@ -14,6 +14,8 @@ import pytest
 from taskq import Client
 from tests.helpers.paths import ROOT
 
+pytestmark = pytest.mark.thorough
+
 NOTEBOOKS = ROOT / "examples/notebook"
 
 
@@ -50,8 +52,6 @@ LIVE = [
     """
 import threading
 import taskq
-
-pytestmark = pytest.mark.thorough
 queue = taskq.connect()
 def work(n):
     if n == 3:

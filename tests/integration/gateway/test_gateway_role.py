@@ -19,6 +19,8 @@ from tests.helpers.slot_harness import processes_with
 from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import AgentResult, WorkerNode
 
+pytestmark = pytest.mark.thorough
+
 
 def test_gateway_serves_agents_by_its_role_alone(
     staff: Staff, tmp_path: Path, redis_server: RedisServer
@@ -69,8 +71,6 @@ def test_gateways_login_needs_the_role_manager(staff: Staff, tmp_path: Path) -> 
 SCRIPT = 'env; until [ -e "$1" ]; do sleep 0.05; done'
 PAYLOAD = """
 import os, pathlib, time
-
-pytestmark = pytest.mark.thorough
 
 def look(payload, shared):
     print(dict(os.environ))

@@ -7,18 +7,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from taskq import Client
 from tests.fixtures.gateways import Realm, StartGateway
 from tests.helpers.command_line import PROGRAM, CommandLine
 from tests.integration.gateway.site import Site
+
+pytestmark = pytest.mark.thorough
 
 LATER_S = 60.0
 #: What a chemist types; agents run elsewhere, as anyone who looks after them likes.
 SCRIPT = """
 import sys
 import taskq
-
-pytestmark = pytest.mark.thorough
 
 queue = taskq.connect()
 path = sys.argv[1]
