@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -34,26 +33,22 @@ def door(database: Database) -> Iterator[Database]:
         yield through
 
 
-def test_clients_are_not_taken_for_one_another(door: Database) -> None:
+async def test_clients_are_not_taken_for_one_another(door: Database) -> None:
     """They speak in turn, with statements of their own each, and share the server's connections."""
     queue = Client(door)
     campaign = queue.create_campaign("/c")
     campaign.seed({"n": n} for n in range(2 * ROUNDS))
     agents = [ScriptedAgent(door), ScriptedAgent(door)]
     idle = door.dedicated_async_connection()
-
-    async def rounds() -> None:
-        for done in range(ROUNDS):
-            for agent in agents:
-                assert await idle.rows("installation")
-                (task,) = agent.claim(1)
-                assert agent.heartbeat([task]) == set()
-                assert campaign.status().working == 1
-                assert agent.done(task) == "accepted"
-            assert len(list(campaign.tasks(status="done"))) == 2 * (done + 1)
-        await idle.close()
-
-    asyncio.run(rounds())
+    for done in range(ROUNDS):
+        for agent in agents:
+            assert await idle.rows("installation")
+            (task,) = agent.claim(1)
+            assert agent.heartbeat([task]) == set()
+            assert campaign.status().working == 1
+            assert agent.done(task) == "accepted"
+        assert len(list(campaign.tasks(status="done"))) == 2 * (done + 1)
+    await idle.close()
     for agent in agents:
         agent.close()
     assert list(queue.audit()) == []

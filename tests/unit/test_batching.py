@@ -164,7 +164,7 @@ def test_what_nobody_waits_for_is_left_out() -> None:
     assert (len(batches), batches.common, batches.large) == (0, 0, 0)
 
 
-def test_task_that_loses_a_cancellation_is_cancelled_again() -> None:
+async def test_task_that_loses_a_cancellation_is_cancelled_again() -> None:
     """What `asyncio.wait_for` may do to a cancellation leaves nothing running."""
     lost = 0
 
@@ -175,13 +175,10 @@ def test_task_that_loses_a_cancellation_is_cancelled_again() -> None:
         lost += 1
         await asyncio.Event().wait()
 
-    async def whole() -> None:
-        running = [asyncio.create_task(forgetful()) for _ in range(2)]
-        await asyncio.sleep(0)
-        await cancel(running)
-        assert all(task.cancelled() for task in running)
-
-    asyncio.run(asyncio.wait_for(whole(), 30))
+    running = [asyncio.create_task(forgetful()) for _ in range(2)]
+    await asyncio.sleep(0)
+    await cancel(running)
+    assert all(task.cancelled() for task in running)
     assert lost == 2
 
 

@@ -253,7 +253,7 @@ def test_who_follows_keeps_no_heartbeat_waiting(
     assert shown(tasks, "a") == (None, "n")
 
 
-def test_statement_is_sent_for_those_that_tell_something(
+async def test_statement_is_sent_for_those_that_tell_something(
     tasks: Campaign,
     hire: Hire,
     postgres: Postgres,
@@ -280,13 +280,13 @@ def test_statement_is_sent_for_those_that_tell_something(
         async with HeartbeatBatcher(database, 0.2) as heartbeats:
             return [*await asyncio.gather(*map(heartbeats.heartbeat, beats))]
 
-    answers = asyncio.run(sent(silent))
+    answers = await sent(silent)
     assert statements == {"beat": 1}
     assert [getattr(answer, "follow", ()) for answer in answers] == [silent[0].held, ()]
-    asyncio.run(sent(telling))
+    await sent(telling)
     assert statements == {"beat": 2, "note_updates": 1}
     assert [shown(tasks, task.key) for task in (first, second)] == [(0.5, "ab")] * 2
     assert follow(postgres, first)["written"] == 1
     many = replace(telling[0], updates=telling[0].updates * 501)
     with pytest.raises(Refused, match="500 updates"):
-        asyncio.run(sent([many]))
+        await sent([many])

@@ -118,11 +118,10 @@ async def test_what_others_just_hold_is_struck_off_as_ever(
         assert statements["exchange"] <= 1 + statements["servable"]
 
 
-def test_who_is_woken_in_vain_passes_it_on(campaign: Campaign, database: Database) -> None:
+async def test_who_is_woken_in_vain_passes_it_on(campaign: Campaign, database: Database) -> None:
     """To the next of its queue, at once; to a bounded number of them between two turns."""
     campaign.seed([{"n": 1}])
-
-    async def scene(waker: LongPoll) -> None:
+    async with LongPoll(database, 60.0) as waker:
         waiting = [asyncio.ensure_future(waker.wait(SERVING, 60.0, 0)) for _ in range(100)]
         await asyncio.sleep(0)
         waker.poll_soon()
@@ -136,12 +135,6 @@ def test_who_is_woken_in_vain_passes_it_on(campaign: Campaign, database: Databas
             waker.pass_on(SERVING)
         assert all(await asyncio.gather(*waiting[:65]))
         assert waker.waiting == 35
-
-    async def played() -> None:
-        async with LongPoll(database, 60.0) as waker:
-            await scene(waker)
-
-    asyncio.run(asyncio.wait_for(played(), 60))
 
 
 async def test_claims_find_what_has_failed_where_there_is_too_little_else(

@@ -21,25 +21,21 @@ WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
 
 
 @pytest.mark.usefixtures("campaign")
-def test_ended_session_is_found_though_it_was_served_while_others_were_looked_up(
+async def test_ended_session_is_found_though_it_was_served_while_others_were_looked_up(
     hire: Hire, database: Database, dsn: str, postgres: Postgres
 ) -> None:
     """None is passed over, whenever it claims."""
     living, ended = hire(), hire()
     ended.leave()
-
-    async def scenario() -> None:
-        lines = StatementPool(database, 1)
-        handed_out = Bindings(lines)
-        keeping = asyncio.create_task(handed_out.keep())
-        with psycopg.connect(dsn) as other:
-            other.execute("lock table taskq.session")
-            handed_out.note(living.session, ())
-            await until(lambda: value(postgres, WAITING))
-            handed_out.note(ended.session, ())
-        await until(lambda: handed_out.has_ended(ended.session))
-        assert not handed_out.has_ended(living.session)
-        await cancel([keeping])
-        await lines.close()
-
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    lines = StatementPool(database, 1)
+    handed_out = Bindings(lines)
+    keeping = asyncio.create_task(handed_out.keep())
+    with psycopg.connect(dsn) as other:
+        other.execute("lock table taskq.session")
+        handed_out.note(living.session, ())
+        await until(lambda: value(postgres, WAITING))
+        handed_out.note(ended.session, ())
+    await until(lambda: handed_out.has_ended(ended.session))
+    assert not handed_out.has_ended(living.session)
+    await cancel([keeping])
+    await lines.close()

@@ -15,7 +15,7 @@ from taskq.gateway import requests as bodies
 from taskq.gateway.app import App
 from taskq.gateway.errors import Busy, failure
 from taskq.gateway.manager_queries import ManagerQueries
-from taskq.gateway.messages import BadRequest, HeartbeatMessage, heartbeat_parts, read_heartbeat
+from taskq.gateway.messages import BadRequest, HeartbeatMessage, heartbeat_arguments, read_heartbeat
 from taskq.gateway.requests import LARGE_BYTES, LargeBodies
 from taskq.gateway.service import Service
 from taskq.gateway.settings import Settings
@@ -135,29 +135,25 @@ def test_large_exchanges_that_come_together_are_all_answered(realm: Realm) -> No
 
 @pytest.mark.usefixtures("endless_rest")
 @pytest.mark.parametrize("path", ["/v1/exchange", "/v1/beat"])
-def test_application_decodes_large_requests_in_turns(realm: Realm, path: str) -> None:
+async def test_application_decodes_large_requests_in_turns(realm: Realm, path: str) -> None:
     """And goes on with small ones."""
     tokens = [realm.agent().token for _ in range(3)]
-
-    async def run() -> None:
-        service = Service(realm.queue.database, Settings(), lambda: 3)
-        blobs, queries = cast("BlobStore", None), cast("ManagerQueries", None)
-        app = App(service, realm.queue.database, blobs, queries).asgi
-        try:
-            large, waiting = (
-                asyncio.create_task(posted(app, path, token, b"{}" + b" " * LARGE_BYTES))
-                for token in tokens[:2]
-            )
-            assert await large == 200
-            assert await posted(app, path, tokens[2], b"{}") == 200
-            assert not waiting.done()
-            # Refused unread: the length is all that comes of it.
-            assert await posted(app, path, tokens[1], None, len(LARGE)) == 503
-            waiting.cancel()
-        finally:
-            await service.close()
-
-    asyncio.run(asyncio.wait_for(run(), 30))
+    service = Service(realm.queue.database, Settings(), lambda: 3)
+    blobs, queries = cast("BlobStore", None), cast("ManagerQueries", None)
+    app = App(service, realm.queue.database, blobs, queries).asgi
+    try:
+        large, waiting = (
+            asyncio.create_task(posted(app, path, token, b"{}" + b" " * LARGE_BYTES))
+            for token in tokens[:2]
+        )
+        assert await large == 200
+        assert await posted(app, path, tokens[2], b"{}") == 200
+        assert not waiting.done()
+        # Refused unread: the length is all that comes of it.
+        assert await posted(app, path, tokens[1], None, len(LARGE)) == 503
+        waiting.cancel()
+    finally:
+        await service.close()
 
 
 async def posted(
@@ -195,7 +191,7 @@ def test_heartbeat_is_written_as_it_was_read() -> None:
     body = {"held": held, "drawn": "", "timeline": 4, "trouble": trouble, "tally": tally}
     message = read_heartbeat(json.dumps(body).encode())
     assert isinstance(message, HeartbeatMessage)
-    assert json.loads(heartbeat_parts(message, 7)[0]) == {
+    assert json.loads(heartbeat_arguments(message, 7)[0]) == {
         "session": 7,
         "held": [[1, n, lease] for n in range(3)],
         "pending": [],

@@ -255,19 +255,15 @@ async def test_result_that_is_no_json_is_refused_alone(
         assert [type(answer) for answer in answers] == [Refused, Answer]
 
 
-def test_closing_answers_what_was_asked(campaign: Campaign, database: Database) -> None:
+async def test_closing_answers_what_was_asked(campaign: Campaign, database: Database) -> None:
     """An exchange that had not been sent yet is not left hanging."""
     campaign.seed({"n": n} for n in range(10))
     members = BatchedAgents(database, 5)
-
-    async def play() -> None:
-        batcher = Batcher(database, connections=1)
-        asked = [
-            asyncio.ensure_future(batcher.exchange(members.claim(number), SERVING))
-            for number in range(5)
-        ]
-        await asyncio.sleep(0)
-        await batcher.close()
-        assert [len((await one).tasks) for one in asked] == [1] * 5
-
-    asyncio.run(asyncio.wait_for(play(), 30))
+    batcher = Batcher(database, connections=1)
+    asked = [
+        asyncio.ensure_future(batcher.exchange(members.claim(number), SERVING))
+        for number in range(5)
+    ]
+    await asyncio.sleep(0)
+    await batcher.close()
+    assert [len((await one).tasks) for one in asked] == [1] * 5

@@ -316,20 +316,16 @@ async def test_lost_connection_is_made_anew_unnoticed(
         assert answers == [HeartbeatAnswer()] * len(agents)
 
 
-def test_closing_sends_what_waits(
+async def test_closing_sends_what_waits(
     agents: list[ScriptedAgent], database: Database, postgres: Postgres
 ) -> None:
     """At once, and answers it."""
     before = last_beats(postgres)
-
-    async def run() -> None:
-        heartbeats = HeartbeatBatcher(database, 3_600)
-        said = [asyncio.ensure_future(heartbeats.heartbeat(beat_of(agent))) for agent in agents]
-        await asyncio.sleep(0)
-        await heartbeats.close()
-        assert await asyncio.gather(*said) == [HeartbeatAnswer()] * 4
-
-    asyncio.run(asyncio.wait_for(run(), 30))
+    heartbeats = HeartbeatBatcher(database, 3_600)
+    said = [asyncio.ensure_future(heartbeats.heartbeat(beat_of(agent))) for agent in agents]
+    await asyncio.sleep(0)
+    await heartbeats.close()
+    assert await asyncio.gather(*said) == [HeartbeatAnswer()] * 4
     after = last_beats(postgres)
     assert all(after[agent.session] > before[agent.session] for agent in agents)
 

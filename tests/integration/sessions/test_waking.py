@@ -260,22 +260,18 @@ async def test_database_that_goes_away_is_asked_on(
         assert [text.split(":")[0] for text in told()] == [CANNOT, WORKS]
 
 
-def test_whoever_keeps_that_there_was_nothing_hears_otherwise(
+async def test_whoever_keeps_that_there_was_nothing_hears_otherwise(
     campaign: Campaign, database: Database
 ) -> None:
     """Before anybody is woken who would be sent away again because of it."""
     found: list[Scope] = []
-
-    async def run() -> None:
-        async with LongPoll(database, POLL_S, found=found.append) as waker:
-            waiting = waiters(waker, ONE, 1) + waiters(waker, Scope("/c", (), 5_000.0), 1)
-            other = waiters(waker, OTHER, 1, unfinished=0)
-            campaign.seed([{"n": 1}, {"n": 2}])
-            assert await asyncio.gather(*waiting) == [True, True]
-            assert set(found) == {ONE, Scope("/c", (), 5_000.0).rounded()}
-            assert not other[0].done()
-
-    asyncio.run(asyncio.wait_for(run(), 30))
+    async with LongPoll(database, POLL_S, found=found.append) as waker:
+        waiting = waiters(waker, ONE, 1) + waiters(waker, Scope("/c", (), 5_000.0), 1)
+        other = waiters(waker, OTHER, 1, unfinished=0)
+        campaign.seed([{"n": 1}, {"n": 2}])
+        assert await asyncio.gather(*waiting) == [True, True]
+        assert set(found) == {ONE, Scope("/c", (), 5_000.0).rounded()}
+        assert not other[0].done()
 
 
 @pytest.mark.parametrize("broken", ["5", '[{"path": "/", "lifetime_s": "x"}]', '[{"offers": 3}]'])

@@ -49,18 +49,14 @@ async def look(ticker: Ticker, count: int) -> list[Tree | None]:
         return [await ticker.next_tree(60) for _ in range(count)]
 
 
-def test_viewers_share_a_statement_a_period(database: Counting) -> None:
+async def test_viewers_share_a_statement_a_period(database: Counting) -> None:
     """Fifty see the same trees, of one statement each."""
     Client(database).create_campaign("/a")
     database.ran.clear()
 
-    async def many() -> list[list[Tree | None]]:
-        ticker = Ticker(database, period_s=0.2)
-        found = await asyncio.gather(*(look(ticker, 6) for _ in range(50)))
-        await ticker.close()
-        return list(found)
-
-    found = asyncio.run(many())
+    ticker = Ticker(database, period_s=0.2)
+    found = await asyncio.gather(*(look(ticker, 6) for _ in range(50)))
+    await ticker.close()
     for trees in found:
         assert [tree and set(tree.nodes) for tree in trees] == [{"/", "/a"}] * 6
     # Far fewer than the 300 that were shown: all see the same.
@@ -102,7 +98,9 @@ async def test_database_that_is_away_is_told_and_comes_back(
     await ticker.close()
 
 
-def test_counts_of_the_tree_are_those_of_status(database: Counting, postgres: Postgres) -> None:
+async def test_counts_of_the_tree_are_those_of_status(
+    database: Counting, postgres: Postgres
+) -> None:
     """With all that is below, and agents above and below."""
     queue = Client(database)
     for number, path in enumerate(("/a", "/a/b", "/a/b/c", "/a-b", "/d/e")):
@@ -113,18 +111,14 @@ def test_counts_of_the_tree_are_those_of_status(database: Counting, postgres: Po
         " select gen_random_uuid(), c.campaign_id, now(), now(), 60, 1, 1, 'a', 'h', 's', ''"
         "   from taskq.campaign c cross join generate_series(1, c.campaign_id)"
     )
-    tree = asyncio.run(_tree(database))
+    tree = await Ticker(database).tree()
     for path, node in tree.nodes.items():
         status = queue.campaign(path).status()
         assert (node.status.waiting, node.status.total) == (status.waiting, status.total)
         assert node.agents == len(queue.agents(path)), path
 
 
-async def _tree(database: Database) -> Tree:
-    return await Ticker(database).tree()
-
-
-def test_readings_are_shared_kept_and_bounded_in_number() -> None:
+async def test_readings_are_shared_kept_and_bounded_in_number() -> None:
     """Those who ask meanwhile wait for one reading; two are made at a time."""
     now = 0.0
     made: list[str] = []
@@ -142,21 +136,17 @@ def test_readings_are_shared_kept_and_bounded_in_number() -> None:
             at_a_time -= 1
         return key
 
-    async def ask() -> None:
-        nonlocal now
-        readings = Readings(lambda: now)
-        keys = [f"{n % 10}" for n in range(100)]
-        got = await asyncio.gather(*(readings.get(key, 5, partial(read, key)) for key in keys))
-        assert got == keys
-        assert sorted(made) == sorted(set(keys))
-        now = 4.0
-        await readings.get("1", 5, lambda: read("1"))
-        assert len(made) == 10
-        now = 6.0
-        await readings.get("1", 5, lambda: read("1"))
-        assert len(made) == 11
-
-    asyncio.run(ask())
+    readings = Readings(lambda: now)
+    keys = [f"{n % 10}" for n in range(100)]
+    got = await asyncio.gather(*(readings.get(key, 5, partial(read, key)) for key in keys))
+    assert got == keys
+    assert sorted(made) == sorted(set(keys))
+    now = 4.0
+    await readings.get("1", 5, lambda: read("1"))
+    assert len(made) == 10
+    now = 6.0
+    await readings.get("1", 5, lambda: read("1"))
+    assert len(made) == 11
     assert most == 2
 
 

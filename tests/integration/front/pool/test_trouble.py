@@ -244,31 +244,25 @@ async def test_queue_without_a_front_makes_no_claim_wait(
         assert database.value("front_state") is not None
 
 
-def test_tasks_of_a_campaign_never_served_before_are_handed_out_while_postgresql_is_away(
+async def test_tasks_of_a_campaign_never_served_before_are_handed_out_while_postgresql_is_away(
     front: ScriptedFront,
     database: Database,
     cut_off: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """What they share is known to a gateway before it pops the first of them."""
     front.fill(10)
-
-    async def scenario() -> None:
-        batcher, statements = Batcher(database), StatementPool(database, 1)
-        pool = Pool(database, FrontAddress.parsed(front.server.url), batcher.campaign_cache)
-        fronted = Fronted(batcher, pool, statements)
-        await fronted.start()
-        try:
-            await until(lambda: pool.has_entries(ALL))
-            told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            with cut_off():
-                fronted.submit(
-                    ExchangeRequest(1, 1, next(leases), ALL, (), ()), partial(resolve, told)
-                )
-                (task,) = (await told).tasks
-            assert task.campaign == front.campaign
-        finally:
-            await fronted.close()
-            await batcher.close()
-            await statements.close()
-
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    batcher, statements = Batcher(database), StatementPool(database, 1)
+    pool = Pool(database, FrontAddress.parsed(front.server.url), batcher.campaign_cache)
+    fronted = Fronted(batcher, pool, statements)
+    await fronted.start()
+    try:
+        await until(lambda: pool.has_entries(ALL))
+        told: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        with cut_off():
+            fronted.submit(ExchangeRequest(1, 1, next(leases), ALL, (), ()), partial(resolve, told))
+            (task,) = (await told).tasks
+        assert task.campaign == front.campaign
+    finally:
+        await fronted.close()
+        await batcher.close()
+        await statements.close()
