@@ -90,7 +90,10 @@ def change(subtree: Subtree, spec: CampaignSpec, inputs: Mapping[str, Input] | N
     """Change settings. A shorter backoff is also that of delayed tasks."""
     database, before, after = subtree.database, subtree.row()["settings"], spec.retry
     database.value("change_campaign", path=subtree.path, spec=spec_body(spec, inputs))
-    if after.backoff_s < before["backoff_s"] or after.backoff_max_s < before["backoff_max_s"]:
+    if after.backoff_s >= before["backoff_s"] and after.backoff_max_s >= before["backoff_max_s"]:
+        return
+    (counts,) = database.rows("counts", path=subtree.path, depth=0)
+    if counts["delayed"]:  # to find them, it goes through all rows of tasks
         deque(chunks(database, "shorten_delays", campaign=subtree.campaign_id), maxlen=0)
 
 

@@ -123,3 +123,14 @@ def test_long_backoff_is_named_and_can_be_shortened(
     assert back_off(4_000) == due, "it is not shorter"
     soon = value(postgres, "select clock_timestamp() + interval '100 s'")
     assert all(at and at < soon for at in back_off(10))
+
+
+def test_shorter_backoff_looks_for_no_tasks_where_none_is_delayed(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To find them, it goes through the rows of all tasks."""
+    retry = RetryPolicy(backoff_s=60)
+    campaign = make(tasks=1, retry=retry)
+    monkeypatch.setattr("taskq.campaign.verbs.chunks", None)
+    campaign.change(replace(campaign.spec(), retry=replace(retry, backoff_s=1)))
+    assert campaign.spec().retry.backoff_s == 1
