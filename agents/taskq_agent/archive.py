@@ -58,6 +58,10 @@ class ArchiveUnreadable(ArchiveRefused):
     """A folder that cannot be read now, for lack of something that the node may have again."""
 
 
+class ArchiveTooLarge(ArchiveRefused):
+    """A folder that is larger than what the campaign keeps."""
+
+
 class Member(NamedTuple):
     """A file or folder of an archive. parts: of its name. content: None for a folder."""
 
@@ -245,7 +249,7 @@ def _content(inside: int, name: str, most: int) -> Optional[bytes]:
             return None
         data = stream.read(max(0, most) + 1)
     if len(data) > most:
-        raise ArchiveRefused("it is larger than what the campaign keeps")
+        raise ArchiveTooLarge("it is larger than what the campaign keeps")
     return data
 
 

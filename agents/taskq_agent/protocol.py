@@ -33,6 +33,8 @@ TOO_LONG = "too-long"
 #: Class of a failure because the attempt has taken more memory than its campaign allows.
 OUT_OF_MEMORY = "out-of-memory"
 TIME_LIMIT = "time-limit"
+#: Class of a failure because the output files are larger than what the campaign keeps.
+OUTPUT_TOO_LARGE = "output-too-large"
 
 ACCEPTED = "accepted"
 DUPLICATE = "duplicate"

@@ -1,5 +1,5 @@
--- latest_failure(path, host, class, most): the latest failure of a class on a host, among the `most` failures
--- of that class in a campaign whose tasks were seeded last; no row: none of these is of that class on that host.
+-- latest_failure(path, host, class, most): the latest failure of a class on a host (null: on any), among the `most`
+-- failures of that class in a campaign whose tasks were seeded last; no row: none of these is there.
 --
 -- error: its message; line: the last line of its output. Error TQ404: no such campaign.
 --
@@ -27,7 +27,7 @@ begin
                limit p_most
           ) a
          cross join lateral taskq.session_of(a.session_id) n
-         where n.host = p_host
+         where n.host = p_host or p_host is null
          limit 1;
 end
 $$;

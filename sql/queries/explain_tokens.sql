@@ -1,11 +1,12 @@
 -- The tokens of sites that agents of a campaign can have: those that are valid, and those that ended within
--- 30 days; latest first. never: no agent has come with it, as far as sessions without work are kept.
--- Index: session_token; tokens are few.
+-- 30 days; latest first. never: no agent has come with it, not even one that was refused, as far as sessions
+-- without work and refused hellos are kept. Index: session_token, refused_hello_pkey; tokens are few.
 -- @roles reader
 -- @standby yes
 -- @gateway manager, quiet, whole
 select t.name, t.paths, t.state, t.ended_at, t.created_at,
-       not exists (select from taskq.session s where s.token_id = t.token_id) as never
+       not exists (select from taskq.session s where s.token_id = t.token_id)
+       and not exists (select from taskq.refused_hello r where r.token_id = t.token_id) as never
   from (
       select t.token_id, t.name, t.paths, t.created_at,
              case when t.revoked_at is not null then 'revoked'

@@ -22,8 +22,9 @@ from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, SampleSize, size_
 from taskq.model.settings import size_text
 from taskq.model.words import command, counted, duration, percent
 from taskq_agent.errors import FailForGood
-from taskq_agent.protocol import OUT_OF_MEMORY, TIME_LIMIT
+from taskq_agent.protocol import OUT_OF_MEMORY, OUTPUT_TOO_LARGE, TIME_LIMIT
 from taskq_agent.text import MAX_BYTES
+from taskq_agent.transport import MAX_BLOB_BYTES
 
 Side: TypeAlias = Literal["task", "node", "site", "campaign", "chance", "unclear"]
 
@@ -62,6 +63,7 @@ class TaskFates:
     memory: Sequence[int] | None = None
     time_limit_s: float | None = None
     max_attempts: int | None = None
+    output_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,9 @@ class FailureVerdict:
     then done on another. side: the likely fault: of the tasks, nodes, a site, the campaign; chance
     means that a task which has failed fails no more often than others, unclear that the sample is
     not enough. why: the evidence, in words. places: the hosts or sites at fault; bans: their bans.
-    message: of the latest such attempt at a host at fault; empty if unknown. sample: its size.
-    raised: the option, with its value, that doubles the limit that attempts exceeded, or allows as
-    many attempts as chance needs; empty if none.
+    message: of the latest such attempt, at a host at fault if there is one; empty if unknown.
+    sample: its size. raised: the option, with its value, that doubles the limit that attempts
+    exceeded, or allows as many attempts as chance needs; empty if none.
     """
 
     campaign: str
@@ -261,10 +263,12 @@ def _known(fates: TaskFates) -> tuple[Side, str, Sequence[str]] | None:
     if not _raised(fates):
         return None
     if fates.error_class == OUT_OF_MEMORY:
-        limit = f"more memory than it allows, now {size_text((fates.memory or [0])[-1])}"
+        limit = f"took more memory than it allows, now {size_text((fates.memory or [0])[-1])}"
+    elif fates.error_class == OUTPUT_TOO_LARGE:
+        limit = f"left more output than it keeps, now {size_text(fates.output_bytes or 0)}"
     else:
-        limit = f"longer than its time limit, now {duration(fates.time_limit_s or 0.0)}"
-    return "campaign", f"{counted(fates.attempts, 'attempt')} took {limit}", []
+        limit = f"took longer than its time limit, now {duration(fates.time_limit_s or 0.0)}"
+    return "campaign", f"{counted(fates.attempts, 'attempt')} {limit}", []
 
 
 def _raised(fates: TaskFates) -> Sequence[str]:
@@ -272,6 +276,8 @@ def _raised(fates: TaskFates) -> Sequence[str]:
     if fates.error_class == OUT_OF_MEMORY and fates.memory:
         sizes = [*fates.memory[:-1], min(2 * fates.memory[-1], MAX_BYTES)]
         return "--memory", ",".join(map(size_text, sizes))
+    if fates.error_class == OUTPUT_TOO_LARGE and fates.output_bytes:
+        return "--output-bytes", size_text(min(2 * fates.output_bytes, MAX_BLOB_BYTES))
     if fates.error_class == TIME_LIMIT and fates.time_limit_s is not None:
         return "--time-limit", f"{min(2 * fates.time_limit_s, _YEAR_S):.10g}s"
     return ()

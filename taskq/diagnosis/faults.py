@@ -11,7 +11,7 @@ from taskq.diagnosis.blame import FailureVerdict
 from taskq.diagnosis.facts import MAX_OVERDUE, Facts
 from taskq.diagnosis.fleet import Findings
 from taskq.diagnosis.places import Place
-from taskq.diagnosis.reasons import Reason, some, verb
+from taskq.diagnosis.reasons import Reason, brief, some, verb
 from taskq.model.words import command, counted, duration, instant
 from taskq_agent.protocol import EXCHANGES_FAIL
 
@@ -57,7 +57,8 @@ def fault_clauses(facts: Facts, verdicts: Sequence[FailureVerdict]) -> str:
     named = failing_places(facts)
     return "; ".join(
         f"{one.error_class or '(none)'}"
-        f"{'' if one.campaign == facts.status.path else f' in {one.campaign}'}: {one.fault}: "
+        f"{'' if one.campaign == facts.status.path else f' in {one.campaign}'}"
+        f"{f' ({brief(one.message)})' if one.message else ''}: {one.fault}: "
         # A reason of their own has the evidence.
         f"{some(one.places) if one.places and one.places[0] in named else one.why}"
         for one in verdicts

@@ -135,13 +135,11 @@ class Fleet:
         rows = self._database.rows("failing_tasks", path=path, most=MOST)
         fates = [TaskFates(**row) for row in rows]
         verdicts = blame(sample.groups, fates, limit, bans, sample.size)
-        asked = [one for one in verdicts if one.side == "node"][:MOST_MESSAGES]
-        return [
-            replace(one, message=self._message(one.campaign, one.places[0], one.error_class))
-            if one in asked
-            else one
-            for one in verdicts
-        ]
+        for number, one in enumerate(verdicts[:MOST_MESSAGES]):
+            host = one.places[0] if one.side == "node" else None
+            message = self._message(one.campaign, host, one.error_class)
+            verdicts[number] = replace(one, message=message)
+        return verdicts
 
     def _compared(
         self,
@@ -164,8 +162,11 @@ class Fleet:
                 places[number] = replace(one, message=message)
         return places
 
-    def _message(self, campaign: str, host: str, error_class: str) -> str:
-        """Return the last message of the latest failure of a class on a host; empty if unknown."""
+    def _message(self, campaign: str, host: str | None, error_class: str) -> str:
+        """Return the last message of the latest failure of a class, on a host or on any.
+
+        Empty if it is unknown.
+        """
         found = self._database.row(
             "latest_failure",
             path=campaign,

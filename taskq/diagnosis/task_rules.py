@@ -101,7 +101,8 @@ def _given_up(task: TaskView, last: Attempt, retry: str, facts: Facts) -> Reason
     found = () if facts.findings is None else facts.findings.failures
     for one in found:
         if one.remedy and (one.campaign, one.error_class) == (path, last.error_class):
-            text += f" {fault_clauses(facts, [one])}: it fails again until that is repaired."
+            clause = fault_clauses(facts, [replace(one, message="")])  # that has been said
+            text += f" {clause}: it fails again until that is repaired."
             commands = [commands[0], *repairs([one])]
     return Reason("failed", text, 1, commands=commands)
 

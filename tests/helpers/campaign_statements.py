@@ -319,7 +319,7 @@ class Scene:
             "latest_results": [Case(PAGE, {**it, "most": PAGE})],
             "latest_failure": [
                 Case(PAGE, {**it, "host": host, "error_class": "exit-1", "most": PAGE})
-                for host in ("h1", "nobody")
+                for host in ("h1", "nobody", None)
             ],
             **{key: [Case(SESSIONS + 1, {**it, "limit": 10})] for key in ("agents", "left_agents")},
             "left_over": [Case(0, {**it, "offers": None})],

@@ -96,7 +96,7 @@ FLEET: Final = (
     Mutant(
         "message-of-another-host",
         "sql/functions/latest_failure.sql",
-        "         where n.host = p_host\n",
+        "         where n.host = p_host or p_host is null\n",
         "",
         "A host is banned for what failed elsewhere.",
         ("tests/integration/hosts/test_fleet.py",),

@@ -124,7 +124,8 @@ def test_files_that_are_refused_fail_the_attempt_for_good(
 ) -> None:
     """A result without them would look complete."""
     ended = run(slot, shell(f'cd "$TASKQ_OUT"; {script}'))
-    assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, "output-refused", False)
+    error_class = "output-too-large" if why == "larger than" else "output-refused"
+    assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, error_class, False)
     assert ended.error is not None
     assert why in ended.error
     assert blobs.written == {}

@@ -75,7 +75,13 @@ def test_classes_of_error_are_those_of_the_code() -> None:
     )
     given = {"".join(found) for found in OF_AGENTS.findall(agents)}
     given |= {"".join(found) for found in OF_THE_QUEUE.findall(queue)}
-    given |= {protocol.OUT_OF_TIME, protocol.CONTINUED, protocol.OUT_OF_MEMORY, UNREADABLE_CLASS}
+    given |= {
+        protocol.OUT_OF_TIME,
+        protocol.CONTINUED,
+        protocol.OUT_OF_MEMORY,
+        protocol.OUTPUT_TOO_LARGE,
+    }
+    given |= {UNREADABLE_CLASS}
     named = {name for cell in cells("Classes of error", 0) for name in re.findall("`(.+?)`", cell)}
     assert {re.sub(r"^(exit-|signal-).*", r"\1", name) for name in named} == given
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Callable, Optional, Tuple
 
 from taskq_agent import archive
-from taskq_agent.archive import ArchiveRefused, ArchiveUnreadable
+from taskq_agent.archive import ArchiveRefused, ArchiveTooLarge, ArchiveUnreadable
 from taskq_agent.errors import Refused, TransportError, TransportFailed
 from taskq_agent.handlers.base import AttemptOver, Ended, broken, failed, handed_back
 from taskq_agent.handlers.exits import EX_CONTINUE
@@ -30,6 +30,7 @@ from taskq_agent.protocol import (
     CONTINUED,
     DONE,
     MAX_ERROR_CHARS,
+    OUTPUT_TOO_LARGE,
     RELEASED,
     CampaignTerms,
     Held,
@@ -211,6 +212,9 @@ def _with_text(ended: Ended, text: str) -> Ended:
     return replace(ended, error=clean(before + text)[:MAX_ERROR_CHARS])
 
 
+_NOT_KEPT = "the output files are not kept: {}"
+
+
 def make_output_folder(scratch: str) -> None:
     """Make the folder; OSError if that fails."""
     Path(scratch, OUTPUT_FOLDER).mkdir(0o700)
@@ -226,11 +230,14 @@ def with_output_files(ended: Ended, scratch: str, task: Task, most: int) -> Ende
         for name, *_ in archive.signature(folder):
             check_name(name)
         data: Optional[bytes] = archive.packed(folder, head, min(most, MAX_BLOB_BYTES))
+    except ArchiveTooLarge as error:
+        over = failed(OUTPUT_TOO_LARGE, _NOT_KEPT.format(error), retry=False)
     except ArchiveRefused as error:
         retry = isinstance(error, ArchiveUnreadable)
-        over = failed("output-refused", f"the output files are not kept: {error}", retry=retry)
-        return replace(over, phases=ended.phases, tail=ended.tail)
-    return replace(ended, output=data)
+        over = failed("output-refused", _NOT_KEPT.format(error), retry=retry)
+    else:
+        return replace(ended, output=data)
+    return replace(over, phases=ended.phases, tail=ended.tail)
 
 
 def check_name(name: str) -> None:

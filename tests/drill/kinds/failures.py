@@ -116,6 +116,24 @@ def memory_limit(scene: Scene) -> Signs:
     )
 
 
+@kind("output-limit")
+def output_limit(scene: Scene) -> Signs:
+    path = scene.campaign(60, output_bytes=20_000)
+    leave = "head -c 60000 /dev/zero > $TASKQ_OUT/pose"
+    scene.everywhere(f"[ $((n % 3)) = 0 ] && {leave}", path)
+    return Signs(
+        (path, "output-too-large", "campaign's fault"),
+        f"taskq campaign change {path} --output-bytes 40000",
+    )
+
+
+@kind("missing-field")
+def missing_field(scene: Scene) -> Signs:
+    argv = ("dock", "{params.name}", "{n}", "{smiles}")
+    path = scene.campaign(60, handler=Handler("command", argv=argv))
+    return Signs((path, "smiles", "campaign's fault"), f"taskq retry .*{path}")
+
+
 @kind("module-with-syntax-error")
 def module_with_syntax_error(scene: Scene) -> Signs:
     module = scene.stage.word()

@@ -84,6 +84,15 @@ def token_expired(scene: Scene) -> Signs:
     return Signs((rf"\b{name}\b", "expired"), f"taskq token create {name}")
 
 
+@kind("token-of-other-network")
+def token_of_other_network(scene: Scene) -> Signs:
+    site, name = scene.site(), scene.stage.word()
+    scene.stage.token(site.name, name, networks=["192.0.2.0/24"])
+    site.restart(token=name)
+    scene.guilty.add(name)
+    return Signs((rf"\b{name}\b", "refused", "not for agents at 127.0.0.1"), "taskq token list")
+
+
 @kind("never-came")
 def never_came(scene: Scene) -> Signs:
     name = scene.stage.word()

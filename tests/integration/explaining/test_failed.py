@@ -60,7 +60,7 @@ def test_task_that_the_program_gave_up_is_its_own_fault(
     campaign = make(tasks=1, retry=RetryPolicy(max_attempts=1))
     text, *commands = ended(campaign, hire, error_class)
     assert f"1 failed ({error_class}: 1)" in text
-    assert f"{error_class}: the tasks' fault: the program gave the tasks up" in text
+    assert f"{error_class} (it broke): the tasks' fault: the program gave the tasks up" in text
     assert commands[-1] == f"taskq retry --error-class {error_class} /c"
 
 
@@ -73,6 +73,14 @@ def test_limits_are_a_verdict_at_once_with_the_change_that_helps(make: Make, hir
         "taskq campaign change /c --time-limit 180s",
         "taskq retry --error-class time-limit /c",
     ]
+
+
+def test_output_limit_is_a_verdict_with_the_message_of_the_failure(make: Make, hire: Hire) -> None:
+    """What fails is said where it is judged."""
+    campaign = make(tasks=1, retry=RetryPolicy(max_attempts=1), output_bytes=20_000)
+    text, *commands = ended(campaign, hire, "output-too-large")
+    assert "output-too-large (it broke): the campaign's fault: 1 attempt left more output" in text
+    assert commands[1] == "taskq campaign change /c --output-bytes 40000"
 
 
 def test_task_that_was_given_up_as_poison_is_named(make: Make, hire: Hire) -> None:

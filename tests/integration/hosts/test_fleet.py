@@ -271,7 +271,7 @@ def test_sample_says_of_how_many_attempts_it_is(
     assert sum(one.attempts for one in hosts) == 400
     assert hosts[0].sample == SampleSize(400, ended)
     told = " ".join(taskq.out("sites", "/c").split())
-    assert f"Seen: the latest 400 of {ended:,} attempts, by the order of their tasks; what" in told
+    assert f"Seen: the latest 400 of {ended:,} attempts, by the order of their tasks; few" in told
     assert taskq.json("sites", "/c")[0]["sample"] == {"attempts": 400, "whole": ended}
 
 
@@ -286,7 +286,7 @@ def test_explanation_names_each_of_the_three(
     assert codes[:3] == ["slow-site", "failing-host", "failed"]
     assert [one.lost for one in found.values()][3:] == [0] * (len(codes) - 3)
     assert found["failed"].text.startswith(
-        "48 tasks failed for good; signal-11: the tasks' fault: "
+        "48 tasks failed for good; signal-11 (atom 17 is too near): the tasks' fault: "
     )
     assert list(found["failed"].commands) == [
         "taskq failures /c",
