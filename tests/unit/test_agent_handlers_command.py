@@ -168,17 +168,6 @@ def test_program_that_cannot_be_executed_refuses_the_campaign(
         assert (ended.refused, ended.error_class) == (True, "command-not-executable")
 
 
-def test_program_on_path_that_cannot_be_executed_is_said_to_be_there(
-    slot: SlotHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A lost mode is another repair than a missing program."""
-    (tmp_path / "dock-19").write_text("#!/bin/sh\n")
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    ended = slot.run(command("dock-19"))
-    assert (ended.refused, ended.error_class) == (True, "command-not-executable")
-    assert f"Permission denied: '{tmp_path}/dock-19'" in str(ended.error)
-
-
 def test_argument_that_no_program_can_take_fails_for_good(slot: SlotHarness) -> None:
     for value, error_class in (("a\0b", "bad-argument"), ("y" * 200_000, "arguments-too-long")):
         ended = slot.run(command("echo", "{x}"), {"x": value})

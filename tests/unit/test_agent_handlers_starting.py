@@ -49,6 +49,17 @@ def test_what_keeps_a_script_from_being_started_is_named(
     assert reason in str(ended.error)
 
 
+def test_program_on_path_that_cannot_be_executed_is_said_to_be_there(
+    slot: SlotHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost mode is another repair than a missing program."""
+    (tmp_path / "dock-19").write_text("#!/bin/sh\n")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    ended = slot.run(command("dock-19"))
+    assert (ended.refused, ended.error_class) == (True, "command-not-executable")
+    assert f"Permission denied: '{tmp_path}/dock-19'" in str(ended.error)
+
+
 def test_interpreter_that_cannot_even_be_looked_at_is_named(
     slot: SlotHarness, tmp_path: Path
 ) -> None:

@@ -13,7 +13,6 @@ from taskq.model.requirements import missing
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, silence, value
-from tests.helpers.scripted_agent import ScriptedAgent, report_of
 from tests.helpers.scripted_pool import ScriptedPool
 from tests.integration.explaining.support import Make, explained, only
 
@@ -23,18 +22,6 @@ pytestmark = pytest.mark.both_transports(
         "test_draining_agents_claim_no_more",
     ]
 )
-
-
-def refuse(agent: ScriptedAgent, tasks: int = 1) -> None:
-    """Refuse so many tasks."""
-    agent.exchange(
-        [
-            report_of(
-                *(task, "released"), refused=True, error_class="program-missing", error="no vina"
-            )
-            for task in agent.claim(tasks)
-        ]
-    )
 
 
 def test_paused_from_above_names_the_campaign_and_who_paused_it(
@@ -285,42 +272,6 @@ def test_requirements_are_met_as_the_server_says(postgres: Postgres) -> None:
         for offer in [*offers, "v=2.50", "v", "n=01"]:
             said = value(postgres, "select taskq.offered(%s, %s)", [tag], [offer])
             assert (missing([tag], [offer]) == []) == said, (tag, offer)
-
-
-def test_refusing_agents_say_why_and_when_they_try_again(
-    make: Make, hire: Hire, postgres: Postgres
-) -> None:
-    """All of them, or some next to others."""
-    campaign = make()
-    for host in ("n1", "n2"):
-        refuse(hire("/c", host=host))
-    reason = only(campaign)
-    assert (reason.code, reason.figures["hosts"], reason.blocks) == ("refused", 2, True)
-    assert "2 hosts (n1, n2): program-missing: no vina" in reason.text
-    hire("/c", host="n3")
-    by_code = {one.code: one for one in explained(campaign).reasons}
-    assert not by_code["refused"].blocks
-    assert by_code["free-slots"].figures["free"] == 1
-    # Once the agents try again, they are as good as others.
-    postgres.execute("update taskq.refusal set last_at = last_at - interval '1 h'")
-    assert {one.code for one in explained(campaign).reasons} == {"free-slots"}
-
-
-def test_host_that_refuses_several_campaigns_for_one_cause_is_one_reason(
-    make: Make, hire: Hire, queue: Client
-) -> None:
-    """The repair of the host helps all of them."""
-    for path in ("/c/a", "/c/b"):
-        make(path)
-        refuse(hire(path, host="n1"))
-        hire(path, host="n2")
-    reasons = explained(queue.campaign("/c")).reasons
-    (reason,) = (one for one in reasons if one.code == "refused")
-    assert reason.text == (
-        "1 agent on 1 host (n1) skips /c/a, /c/b for now, since they cannot run there: "
-        "program-missing: no vina."
-    )
-    assert reason.commands == ["taskq failures /c", "taskq host show n1"]
 
 
 def test_draining_agents_claim_no_more(make: Make, hire: Hire, queue: Client) -> None:
