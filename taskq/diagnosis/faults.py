@@ -54,15 +54,18 @@ def odd_results(facts: Facts) -> Iterator[Reason]:
 
 def fault_clauses(facts: Facts, verdicts: Sequence[FailureVerdict]) -> str:
     """Return whose fault each class of failures is, as clauses of a sentence."""
-    named = failing_places(facts)
-    return "; ".join(
-        f"{one.error_class or '(none)'}"
-        f"{'' if one.campaign == facts.status.path else f' in {one.campaign}'}"
-        f"{f' ({brief(one.message)})' if one.message else ''}: {one.fault}: "
-        # A reason of their own has the evidence.
-        f"{some(one.places) if one.places and one.places[0] in named else one.why}"
-        for one in verdicts
-    )
+    return "; ".join(_clause(facts, one) for one in verdicts)
+
+
+def _clause(facts: Facts, one: FailureVerdict) -> str:
+    name = one.error_class or "(none)"
+    if one.campaign != facts.status.path:
+        name += f" in {one.campaign}"
+    exceeds_limit = one.side == "campaign" and one.raised  # then the class says all
+    if one.message and not exceeds_limit:
+        name += f" ({brief(one.message)})"
+    has_reason = bool(one.places) and one.places[0] in failing_places(facts)  # with the evidence
+    return f"{name}: {one.fault}: {some(one.places) if has_reason else one.why}"
 
 
 def verdicts_on_failed(facts: Facts) -> list[FailureVerdict]:

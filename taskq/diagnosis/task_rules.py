@@ -101,7 +101,7 @@ def _given_up(task: TaskView, last: Attempt, retry: str, facts: Facts) -> Reason
     found = () if facts.findings is None else facts.findings.failures
     for one in found:
         if one.remedy and (one.campaign, one.error_class) == (path, last.error_class):
-            clause = fault_clauses(facts, [replace(one, message="")])  # that has been said
+            clause = fault_clauses(facts, [replace(one, message="")])  # the text has it
             text += f" {clause}: it fails again until that is repaired."
             commands = [commands[0], *repairs([one])]
     return Reason("failed", text, 1, commands=commands)

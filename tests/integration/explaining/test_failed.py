@@ -75,11 +75,11 @@ def test_limits_are_a_verdict_at_once_with_the_change_that_helps(make: Make, hir
     ]
 
 
-def test_output_limit_is_a_verdict_with_the_message_of_the_failure(make: Make, hire: Hire) -> None:
-    """What fails is said where it is judged."""
+def test_output_limit_is_a_verdict_with_the_change_that_helps(make: Make, hire: Hire) -> None:
+    """Its class says all; the last words of the program would mislead."""
     campaign = make(tasks=1, retry=RetryPolicy(max_attempts=1), output_bytes=20_000)
     text, *commands = ended(campaign, hire, "output-too-large")
-    assert "output-too-large (it broke): the campaign's fault: 1 attempt left more output" in text
+    assert "output-too-large: the campaign's fault: 1 attempt left more output than it" in text
     assert commands[1] == "taskq campaign change /c --output-bytes 40000"
 
 
