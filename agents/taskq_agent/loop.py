@@ -27,6 +27,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from taskq_agent.core import events as ev
 from taskq_agent.core.core import EXIT_AGENT_BROKEN, AgentCore
+from taskq_agent.core.shutdown import PATIENCE_S
 from taskq_agent.handlers import MemoryRoom, Runner, RunnerSettings, make_runner
 from taskq_agent.heartbeat import (
     HeartbeatThread,
@@ -114,9 +115,12 @@ class Agent:
         self._lock = threading.Lock()
         self._loop_watchdog = Watchdog(settings.watchdog_s)
 
-    def terminate(self) -> None:
-        """Ask the agent to shut down; a call a second later: at once. Any thread may call it."""
-        self._events.put(ev.TermSignal())
+    def terminate(self, patience_s: float = 0.0) -> None:
+        """Ask the agent to shut down; a further call: at once. May be called from any thread.
+
+        patience_s: how long after the first call this one asks for no more.
+        """
+        self._events.put(ev.TermSignal(patience_s))
 
     def wake(self) -> None:
         """Make the agent claim soon, since there may be tasks. May be called from any thread."""
@@ -233,8 +237,9 @@ class Agent:
     def _install_signal_handlers(self, stack: ExitStack) -> None:
         # A signal just before the loop waits is handled after the wait, which is short.
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                former = signal.signal(number, lambda *_: self.terminate())
+            # Ctrl-C twice is meant; a batch system and its job's script send the same SIGTERM.
+            for number, patience_s in ((signal.SIGTERM, PATIENCE_S), (signal.SIGINT, 0.0)):
+                former = signal.signal(number, lambda *_, after=patience_s: self.terminate(after))
                 stack.callback(signal.signal, number, former)
 
     def _draw_hello(self) -> Hello:

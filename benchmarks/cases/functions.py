@@ -32,7 +32,7 @@ WAIT_S: Final = 600.0
 Function = Callable[[Any], Any]
 
 
-class Caller(Protocol):
+class CallPool(Protocol):
     """What calls functions on other processes."""
 
     def map(self, function: Function, arguments: Iterable[Any], /) -> Iterable[Any]:
@@ -132,13 +132,13 @@ def _in_flight(stage: Stage, numbers: Iterator[int], seconds: float) -> Finding:
     return Finding(what, ended / took, "calls/s", goal=Goal(IN_FLIGHT_RATE))
 
 
-def _rate(caller: Caller, function: Function, arguments: Iterable[Any]) -> float:
+def _rate(caller: CallPool, function: Function, arguments: Iterable[Any]) -> float:
     began = time.perf_counter()
     calls = sum(1 for _ in caller.map(function, arguments))
     return calls / (time.perf_counter() - began)
 
 
-def _submitted(caller: Caller, function: Function, arguments: Iterable[Any]) -> float:
+def _submitted(caller: CallPool, function: Function, arguments: Iterable[Any]) -> float:
     began = time.perf_counter()
     futures = [caller.submit(function, one) for one in arguments]
     for future in futures:
@@ -148,13 +148,13 @@ def _submitted(caller: Caller, function: Function, arguments: Iterable[Any]) -> 
 
 def _beside(
     bench: Bench,
-    ours: Caller,
+    ours: CallPool,
     what: str,
     function: Function,
     arguments: Iterable[Any],
     *,
     goals: Mapping[str, Goal],
-    measure: Callable[[Caller, Function, Iterable[Any]], float] = _rate,
+    measure: Callable[[CallPool, Function, Iterable[Any]], float] = _rate,
 ) -> Iterator[Finding]:
     """Compare with the executors that are installed; goals: by their names."""
     for name, others in _others():
@@ -169,7 +169,7 @@ def _beside(
         yield compared.finding(what, "calls/s", name, goals.get(name))
 
 
-def _others() -> Iterator[tuple[str, AbstractContextManager[Caller]]]:
+def _others() -> Iterator[tuple[str, AbstractContextManager[CallPool]]]:
     yield "ProcessPoolExecutor", concurrent.futures.ProcessPoolExecutor(SLOTS)
     if importlib.util.find_spec("distributed") is not None:
         yield "Dask", _dask()
@@ -193,7 +193,7 @@ class Dask:
 
 
 @contextmanager
-def _dask() -> Iterator[Caller]:
+def _dask() -> Iterator[CallPool]:
     distributed: Any = importlib.import_module("distributed")
     with (
         distributed.LocalCluster(SLOTS, threads_per_worker=1, dashboard_address=None) as cluster,

@@ -107,7 +107,6 @@ def test_stopped_attempt_refuses_nothing() -> None:
     """That it could not prepare was this agent's own doing."""
     harness = started_harness(10, slots=1)
     harness.feed(ev.TermSignal())
-    harness.tick(1)
     harness.feed(ev.TermSignal())
     assert harness.stopped_slots == [0]
     harness.end(0, REFUSED)

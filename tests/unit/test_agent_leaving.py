@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from taskq_agent.core import events as ev
+from taskq_agent.core.shutdown import PATIENCE_S
 from taskq_agent.errors import Refused, TransportFailed
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED
@@ -42,11 +43,10 @@ def test_terminated_agent_lets_running_tasks_end_within_the_grace() -> None:
 def test_second_signal_stops_running_tasks_at_once() -> None:
     """Somebody who asks twice does not want to wait."""
     harness = started_harness(2, slots=2, grace_s=3600)
-    harness.feed(ev.TermSignal())
+    harness.feed(ev.TermSignal(PATIENCE_S))
     harness.tick(0.9)
-    harness.feed(ev.TermSignal())
+    harness.feed(ev.TermSignal(PATIENCE_S))
     assert harness.stopped_slots == [], "a batch system and its job's script send one signal twice"
-    harness.tick(0.1)
     harness.feed(ev.TermSignal())
     assert sorted(harness.stopped_slots) == [0, 1]
 

@@ -36,7 +36,7 @@ from taskq_agent.core.delivery import Delivery
 from taskq_agent.core.events import Outbox
 from taskq_agent.core.held_tasks import HeldTasks
 from taskq_agent.core.reports import ProgressLog, Totals
-from taskq_agent.core.shutdown import PATIENCE_S, KilledTasks, Shutdown, is_by_sigterm
+from taskq_agent.core.shutdown import KilledTasks, Shutdown, is_by_sigterm
 from taskq_agent.core.task_flow import TaskFlow
 from taskq_agent.errors import Refused, SessionLost, TransportError
 from taskq_agent.protocol import Answer, Heartbeat, Hello, Orders, Report, Request, Welcome
@@ -245,11 +245,10 @@ class AgentCore:
             reason, grace_s = f"this node is broken: {event.ended.error}", self._settings.grace_s
             self._shut_down(reason, EXIT_NODE_BROKEN, patience_s=grace_s)
 
-    def _terminated(self, _: ev.TermSignal) -> None:
+    def _terminated(self, event: ev.TermSignal) -> None:
         self._signalled = True
         grace_s = self._settings.grace_s
-        # A batch system and its job's script send the same signal.
-        until = self._now + grace_s - PATIENCE_S
+        until = self._now + grace_s - event.patience_s
         again = self._shutdown is not None and self._shutdown.stop_at <= until
         self._shut_down("it got a signal to stop", 0, patience_s=0.0 if again else grace_s)
 

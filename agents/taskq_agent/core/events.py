@@ -81,7 +81,12 @@ class CallsEnded:
 
 @dataclass(frozen=True)
 class TermSignal:
-    """The agent must shut down; the second time, at once."""
+    """The agent must shut down; the second time, at once.
+
+    patience_s: seconds after the first in which this one is the same signal.
+    """
+
+    patience_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Dict, List, Optional, Tuple
 from taskq_agent.core.events import TaskEnded
 from taskq_agent.settings import AgentSettings
 
-#: Seconds between signals that a batch system sends at once.
+#: Seconds between signals that a batch system sends at once, or it and its job's script.
 PATIENCE_S = 1.0
 # A shell reports a command's SIGTERM as the latter.
 _BY_SIGTERM = ("signal-SIGTERM", "exit-143")

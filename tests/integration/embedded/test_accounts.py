@@ -73,7 +73,7 @@ def test_root_without_a_user_for_it_learns_how_to_make_one(place: Path) -> None:
     assert not (place / "home").exists()
     chosen = said(TASKQ_RUN_AS="nobody")
     assert chosen["run_as"] == "nobody"
-    assert "Other programs of nobody's can read and change the data" in chosen["notes"][1]
+    assert "Other programs of user nobody can read and change the data" in chosen["notes"][1]
 
 
 @pytest.mark.parametrize("name", ["root", "no-such-user"])
