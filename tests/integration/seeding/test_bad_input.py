@@ -193,10 +193,10 @@ def test_server_that_is_busy_is_told_apart_from_one_that_is_gone(dsn: str) -> No
 
 
 def test_connection_that_is_cut_is_replaced(campaign: Campaign, postgres: Postgres) -> None:
-    """The call that meets it fails or not; the next one succeeds."""
+    """The next call after the end of its backend succeeds."""
     campaign.status()
     postgres.execute(
-        "select pg_terminate_backend(pid) from pg_stat_activity"
+        "select pg_terminate_backend(pid, 60000) from pg_stat_activity"
         " where datname = current_database() and pid <> pg_backend_pid()"
     )
     assert campaign.status().total == 0
