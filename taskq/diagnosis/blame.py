@@ -75,9 +75,9 @@ class FailureVerdict:
     then done on another. side: the likely fault: of the tasks, nodes, a site, the campaign; chance
     means that a task which has failed fails no more often than others, unclear that the sample is
     not enough. why: the evidence, in words. places: the hosts or sites at fault; bans: their bans.
-    message: of the latest such attempt, at a host at fault if there is one; empty if unknown.
-    sample: its size. raised: the option, with its value, that doubles the limit that attempts
-    exceeded, or allows as many attempts as chance needs; empty if none.
+    message: of the latest such attempt, at a host at fault if there is one; empty if it is unknown
+    or adds nothing. sample: its size. raised: the option, with its value, that doubles the limit
+    that attempts exceeded, or allows as many attempts as chance needs; empty if none.
     """
 
     campaign: str
@@ -96,6 +96,11 @@ class FailureVerdict:
     message: str
     sample: SampleSize
     raised: Sequence[str] = ()
+
+    @property
+    def says_all(self) -> bool:
+        """Whether no message adds to it: a limit was exceeded, or nothing is known."""
+        return self.side == "unclear" or (self.side == "campaign" and bool(self.raised))
 
     @property
     def fault(self) -> str:

@@ -61,8 +61,7 @@ def _clause(facts: Facts, one: FailureVerdict) -> str:
     name = one.error_class or "(none)"
     if one.campaign != facts.status.path:
         name += f" in {one.campaign}"
-    exceeds_limit = one.side == "campaign" and one.raised  # then the class says all
-    if one.message and not exceeds_limit:
+    if one.message:
         name += f" ({brief(one.message)})"
     has_reason = bool(one.places) and one.places[0] in failing_places(facts)  # with the evidence
     return f"{name}: {one.fault}: {some(one.places) if has_reason else one.why}"

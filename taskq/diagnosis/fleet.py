@@ -136,6 +136,8 @@ class Fleet:
         fates = [TaskFates(**row) for row in rows]
         verdicts = blame(sample.groups, fates, limit, bans, sample.size)
         for number, one in enumerate(verdicts[:MOST_MESSAGES]):
+            if one.says_all:
+                continue
             host = one.places[0] if one.side == "node" else None
             message = self._message(one.campaign, host, one.error_class)
             verdicts[number] = replace(one, message=message)
