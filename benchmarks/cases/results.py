@@ -42,7 +42,7 @@ def arrow(bench: Bench) -> Iterator[Finding]:
             return rows / seconds
 
         compared = compare(ours, lambda: rows / _copied_s(stage), min(3, bench.scale.rounds))
-    yield compared.finding("results as Arrow", "rows/s", "COPY to stdout", None)
+    yield compared.finding("results as Arrow", "rows/s", "COPY to stdout", Goal(0.5))
     yield Finding(
         f"peak memory of the reader, {rows:,} rows",
         max(peaks),

@@ -11,6 +11,7 @@ import io
 import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from decimal import Decimal
 from itertools import chain, compress
@@ -22,7 +23,7 @@ from taskq.db.access import PAGE, Queries
 from taskq.db.address import Row
 from taskq.model.errors import ExtraMissing, NotOverGateway
 from taskq.model.views import Result
-from taskq.results.parquet import PIECE_ROWS, ArrowColumns, grouped
+from taskq.results.parquet import ArrowColumns, grouped
 from taskq.results.tabular import REST, SAMPLE_RECORDS, Table
 from taskq_agent import typed
 
@@ -57,6 +58,8 @@ class ResultPages:
         self._after = 0
         self._fields = _Fields()
         self._misses = 0
+        # The page of lines after this task, as soon as it is read.
+        self._ahead: tuple[int, Future[Row | None]] | None = None
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield all remaining rows."""
@@ -71,16 +74,17 @@ class ResultPages:
             self._fields.note(page)
             yield from self._made(page)
 
-    def parsed(self, schema: Any) -> Any:
+    def parsed(self, schema: Any, reader: ThreadPoolExecutor) -> Any:
         """Return the next page after the head: an Arrow table, or a chain of rows; None at the end.
 
-        The page is a table of this schema if each row has only fields of the head, with plain
-        values of their types. Then it holds what `rows_of` would make of the rows.
+        Meanwhile `reader` asks for the page after that. The page is a table of this schema if each
+        row has only fields of the head, with plain values of their types. Then it holds what
+        `rows_of` would make of the rows.
         """
         after = self._after
         if self._misses < _MOST_MISSES and self._fields.are_plain:
             try:
-                lines = self._lines()
+                lines = self._lines(reader)
             except NotOverGateway:
                 self._misses = _MOST_MISSES
             else:
@@ -106,13 +110,21 @@ class ResultPages:
         mine = self._mine(array("q", [one["task_id"] for one in page]))
         return [*compress(page, mine)]
 
-    def _lines(self) -> str | None:
-        values = {"campaign": self._campaign, "after": self._after, "limit": PAGE}
-        page = self._database.row("results_text", **values)
+    def _lines(self, reader: ThreadPoolExecutor) -> str | None:
+        """Return the lines of the next page; have the reader ask for the page after it."""
+        if self._ahead is not None and self._ahead[0] == self._after:
+            page = self._ahead[1].result()
+        else:
+            page = self._text_after(self._after)
         if page is None:
             return None
         self._after = page["last"]
+        self._ahead = self._after, reader.submit(self._text_after, self._after)
         return str(page["lines"])
+
+    def _text_after(self, task: int) -> Row | None:
+        values = {"campaign": self._campaign, "after": task, "limit": PAGE}
+        return self._database.row("results_text", **values)
 
 
 class _Fields:
@@ -212,11 +224,13 @@ def arrow(pages: ResultPages, batch_rows: int) -> Any:
 
     def parts() -> Iterator[Any]:
         yield from columns.batches(table)
-        while not table.complete and (page := pages.parsed(columns.schema)) is not None:
-            if isinstance(page, chain):
-                yield from columns.batches(table.rows(map(_flat, page)))
-            else:
-                yield from page.to_batches(PIECE_ROWS)
+        # PostgreSQL makes the next page while Arrow reads this one.
+        with ThreadPoolExecutor(1, "taskq-pages") as reader:
+            while not table.complete and (page := pages.parsed(columns.schema, reader)) is not None:
+                if isinstance(page, chain):
+                    yield from columns.batches(table.rows(map(_flat, page)))
+                else:
+                    yield from page.to_batches()
 
     made = (batch for group in grouped(parts(), batch_rows) for batch in _batch(group))
     pyarrow = importlib.import_module("pyarrow")

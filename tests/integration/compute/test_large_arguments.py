@@ -35,13 +35,13 @@ class Table:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Give the sizes of the blobs that this program has sent."""
     sizes: list[int] = []
-    send = BlobStore.put_named
+    send = BlobStore.put_verified
 
     def noting(store: BlobStore, digest: str, data: bytes) -> None:
         sizes.append(len(data))
         send(store, digest, data)
 
-    monkeypatch.setattr(BlobStore, "put_named", noting)
+    monkeypatch.setattr(BlobStore, "put_verified", noting)
     return sizes
 
 

@@ -69,8 +69,8 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     found: list[bool] = []
     parse = ResultPages.parsed
 
-    def noting(pages: ResultPages, schema: Any) -> Any:
-        page = parse(pages, schema)
+    def noting(pages: ResultPages, schema: Any, reader: Any) -> Any:
+        page = parse(pages, schema, reader)
         if page is not None:
             found.append(not isinstance(page, chain))
         return page
