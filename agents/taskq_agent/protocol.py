@@ -11,11 +11,12 @@ are not frozen, since making a frozen one takes three times as long.
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, Callable, Mapping, Optional, Tuple
+
+from taskq_agent.text import json_encoder
 
 PROTOCOL = 1
 
@@ -393,6 +394,4 @@ def _members(message: Any) -> Any:
     return vars(message)
 
 
-_encode = json.JSONEncoder(
-    default=_members, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-).encode
+_encode = json_encoder(default=_members, separators=(",", ":"), ensure_ascii=False)
