@@ -72,9 +72,21 @@ def called(bench: Bench) -> Iterator[Finding]:
                 return
             import numpy as np  # noqa: PLC0415  # only this needs it
 
-            lengths = range(NUMBERS, NUMBERS + arrays)  # no array twice, which would be one blob
             goals = {"Dask": Goal(1.0)}
+            lengths = NewLengths(arrays)
             yield from _beside(bench, executor, "arrays of 5 MB", np.arange, lengths, goals=goals)
+
+
+class NewLengths:
+    """Lengths of arrays, each time others: equal arrays would be one blob, stored already."""
+
+    def __init__(self, arrays: int) -> None:
+        self._arrays = arrays
+        self._next = NUMBERS
+
+    def __iter__(self) -> Iterator[int]:
+        first, self._next = self._next, self._next + self._arrays
+        return iter(range(first, self._next))
 
 
 class Runs:
