@@ -11,7 +11,9 @@ exported. Reading executes nothing, and makes nothing larger than the stored tex
 caller reads `$pickle`.
 
 The elements of a set are ordered by their JSON: keys of calls are made from it, and a set's own
-order differs in each process. Names of a `$dict` keep their order, which functions see.
+order differs in each process. Names of an object have the order that PostgreSQL's jsonb gives
+them, shorter ones first, so that a value is the same whichever way it comes. Names of a `$dict`
+keep their order, which functions see.
 
 A call is stored as its one argument if that is an object, else as `{"args": [...]}`; a result as
 itself if it is an object, else as `{"value": ...}`.
@@ -121,9 +123,15 @@ def _encode_dict(
     value: Dict[Any, Any], pickle: Optional[Pickle], of_bytes: OfBytes
 ) -> Dict[str, Any]:
     if all(type(name) is str and name[:1] != _MARK and _is_text(name) for name in value):
-        return {name: encode(one, pickle, of_bytes) for name, one in value.items()}
+        names = sorted(value, key=_place) if len(value) > 1 else value
+        return {name: encode(value[name], pickle, of_bytes) for name in names}
     pairs = [[encode(name, pickle), encode(one, pickle, of_bytes)] for name, one in value.items()]
     return {"$dict": pairs}
+
+
+def _place(name: str) -> Tuple[int, str]:
+    """Return what names are ordered by."""
+    return len(name.encode()), name
 
 
 def _encode_other(value: Any, kind: type, pickle: Optional[Pickle], of_bytes: OfBytes) -> Any:

@@ -19,12 +19,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
+from taskq.compute.result_folder import ResultFolder
 from taskq.db.connections import Database
 from taskq.dispatch.direct import DirectTransport
+from taskq.files.folder_store import FolderBlobs
 from taskq.model.errors import TaskqError
 from taskq.model.version import VERSION
 from taskq.upkeep.keeper import keeping
-from taskq_agent import streams
+from taskq_agent import reaper, streams
 from taskq_agent.core.reports import fence
 from taskq_agent.handlers import RunnerSettings
 from taskq_agent.loop import agent_of_processes
@@ -51,15 +53,17 @@ _READ: Final = 4_096
 
 
 class ReportingTransport(DirectTransport):
-    """Tells the program which calls have ended; reports: the end of a pipe.
+    """Tells the program which calls have ended, and leaves large results for it.
 
-    A line is `[campaign, task, result]` of an accepted result. An empty one stands for other ends,
-    and for long results. The kernel writes up to `PIPE_BUF` bytes entirely or not at all.
+    reports: the end of a pipe. A line is `[campaign, task, result]` of an accepted result. An empty
+    one stands for other ends, and for long results. The kernel writes up to `PIPE_BUF` bytes
+    entirely or not at all.
     """
 
-    def __init__(self, database: Database, reports: int) -> None:
+    def __init__(self, database: Database, reports: int, results: ResultFolder) -> None:
         super().__init__(database)
         self._reports = reports
+        self._results = results
 
     def exchange(self, request: Request) -> Answer:
         """Report and claim; see `DirectTransport`."""
@@ -70,6 +74,12 @@ class ReportingTransport(DirectTransport):
                 for text in ends(request.reports, answer):
                     os.write(self._reports, text)
         return answer
+
+    def write_blob(self, digest: str, data: bytes) -> None:
+        """Store a blob, and leave it for the program, unless that finds it in a folder anyway."""
+        super().write_blob(digest, data)
+        if not isinstance(self._blobs, FolderBlobs):
+            self._results.leave(digest, data)
 
 
 def ends(reports: Sequence[Report], answer: Answer) -> Iterator[bytes]:
@@ -97,6 +107,7 @@ def main() -> None:
     os.set_blocking(options["reports"], False)
     streams.log_to_stderr(verbose=False, quiet=True)
     logging.getLogger("psycopg").setLevel(logging.ERROR)
+    reaper.shared().add("folder", options["results"])
     wakers: list[Callable[[], None]] = []
     threading.Thread(target=_listen, args=(options["parent"], wakers), daemon=True).start()
     agent = AgentSettings(
@@ -113,7 +124,8 @@ def main() -> None:
         database = Database(os.environ[DSN]).open()
         database.note_installed()
         with keeping(database):
-            transport = ReportingTransport(database, options["reports"])
+            results = ResultFolder(options["results"])
+            transport = ReportingTransport(database, options["reports"], results)
             local = agent_of_processes(transport, agent, runner)
             wakers += [transport.look_again, local.wake]
             summary = local.run()

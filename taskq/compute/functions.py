@@ -116,7 +116,7 @@ class LargeArguments:
         about: dict[str, Any] = {"digest": digest, "size": len(data)}
         if digest not in self._known:
             self._blobs = self._blobs or open_blobs(self._database)
-            self._blobs.put_verified(digest, data)
+            self._blobs.put_named(digest, data)
             self._database.value("add_argument", path=self._path, **about)
             self._known.add(digest)
         return {LARGE: about}

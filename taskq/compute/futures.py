@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from taskq.compute.outcomes import OutcomeReader
+from taskq.compute.result_folder import taken
 from taskq.compute.tracker import LAST_PAUSE_S, EndedCall, Pauses, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.compute.waiting import Complaints
@@ -163,7 +164,8 @@ class Watcher:
     def __init__(self, database: Queries, agents: list[LocalAgents]) -> None:
         self._database = database
         self._agents = agents
-        self._fetching = Fetching(database, of_part=buffers.as_view)
+        near = partial(taken, agents)
+        self._fetching = Fetching(database, of_part=buffers.as_view, near=near)
         self._lock = threading.Lock()
         self._news = threading.Event()
         self._is_reported = False

@@ -71,6 +71,8 @@ class LocalAgents:
         self._parent = os.getpid()
         self._ending = False
         self._pipe = threading.Lock()
+        #: Where large results are left for this program; see `ResultFolder`.
+        self.result_folder = ""
         #: What hears of reports.
         self.watchers: weakref.WeakSet[Hearing] = weakref.WeakSet()
 
@@ -86,7 +88,9 @@ class LocalAgents:
 
     def start(self) -> None:
         """Start the process. It ends when this process ends, however that happens."""
+        self.result_folder = tempfile.mkdtemp(prefix="taskq-results-")
         options = {
+            "results": self.result_folder,
             "path": self.path,
             "slots": self.slots,
             "python_path": _import_folders(),

@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby, islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -14,6 +14,7 @@ from taskq.campaign.campaign import Campaign
 from taskq.compute import frames, progress, waiting
 from taskq.compute.best_calls import BestCalls
 from taskq.compute.outcomes import Outcome, OutcomeReader, seconds_of
+from taskq.compute.result_folder import taken
 from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
 from taskq.db.access import Queries, in_chunks
@@ -57,7 +58,8 @@ class Run(Generic[T]):
         self._read = read
         self._agents = agents
         self._reader = OutcomeReader(database, campaign.campaign_id, read)
-        self._fetching = Fetching(database, of_part=buffers.as_view)
+        near = partial(taken, agents)
+        self._fetching = Fetching(database, of_part=buffers.as_view, near=near)
 
     @property
     def path(self) -> str:

@@ -54,10 +54,17 @@ class BlobStore(ABC):
         Raise `UsageError` if the digest differs, or the data are too large.
         """
         check_digest(digest)
-        if len(data) > MAX_BLOB_BYTES:
-            raise UsageError(f"a blob of {len(data)} bytes; {MAX_BLOB_BYTES} at most")
         if hashlib.sha256(data).hexdigest() != digest:
             raise UsageError(f"the data do not have the digest {digest}")
+        self.put_named(digest, data)
+
+    def put_named(self, digest: str, data: bytes) -> None:
+        """Store data of at most `MAX_BLOB_BYTES` of which the caller has computed this digest.
+
+        Raise `UsageError` if the data are too large.
+        """
+        if len(data) > MAX_BLOB_BYTES:
+            raise UsageError(f"a blob of {len(data)} bytes; {MAX_BLOB_BYTES} at most")
         self._put(digest, len(data), [data])
 
     def put_file(self, path: Path, digest: str) -> None:

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 Result = Mapping[str, Any]
 OfPart = Callable[[memoryview], Any]
+#: Returns the bytes of a blob if they are at hand; they may be wrong.
+Near = Callable[[str], bytearray | None]
 
 
 class Fetching:
@@ -29,7 +31,8 @@ class Fetching:
 
     raw: leave the references. blobs: the store; by default see `open_blobs`. on_lost: called for
     each result that is missing or damaged, which then stays a reference; without it, raise that
-    `ResultLost`. of_part: makes JSON of bytes in a result; by default Base64.
+    `ResultLost`. of_part: makes JSON of bytes in a result; by default Base64. near: asked before
+    the store.
     """
 
     def __init__(
@@ -40,8 +43,10 @@ class Fetching:
         blobs: BlobStore | None = None,
         on_lost: Callable[[ResultLost], None] | None = None,
         of_part: OfPart = base64_of,
+        near: Near | None = None,
     ) -> None:
         self.raw = raw
+        self._near = near
         self._of_part = of_part
         self._database = database
         self._blobs = blobs
@@ -57,7 +62,7 @@ class Fetching:
             return row
         self._blobs = self._blobs or open_blobs(self._database)
         try:
-            row = row | {"result": resolved(row["result"], self._blobs, self._of_part)}
+            row = row | {"result": resolved(row["result"], self._blobs, self._of_part, self._near)}
             self._look_at(row)
             return row
         except ResultLost as error:
@@ -87,12 +92,32 @@ def is_reference(result: Result | None) -> bool:
     return result is not None and result.keys() == {RESULT_REFERENCE}
 
 
-def resolved(result: Result, blobs: BlobStore, of_part: OfPart = base64_of) -> dict[str, Any]:
-    """Return the result of a reference, a blob of at most 64 MiB.
+def resolved(
+    result: Result, blobs: BlobStore, of_part: OfPart = base64_of, near: Near | None = None
+) -> dict[str, Any]:
+    """Return the result of a reference, a blob of at most 64 MiB; the others: see `Fetching`.
 
     Raise `ResultLost` if the store does not have it, or the blob is damaged or not a result.
     """
     digest = _digest(result)
+    data = near(digest) if near is not None else None
+    if data is None or hashlib.sha256(data).hexdigest() != digest:
+        data = _stored(digest, blobs)
+    try:
+        if is_packed(data):
+            as_json(json_of(data, lambda _: None)).encode()
+            value = json_of(data, of_part)
+        else:
+            value = loads(data)
+            as_json(value).encode()  # checks that it can be exported
+    except (ValueError, RecursionError):  # no agent of taskq has stored it
+        value = None
+    if not isinstance(value, dict) or why_unreadable(value) is not None:
+        raise ResultLost(f"blob {digest} is not a result, although a result refers to it")
+    return value
+
+
+def _stored(digest: str, blobs: BlobStore) -> bytearray:
     data = bytearray()
     try:
         for chunk in blobs.read(digest):
@@ -106,18 +131,7 @@ def resolved(result: Result, blobs: BlobStore, of_part: OfPart = base64_of) -> d
         ) from None
     if hashlib.sha256(data).hexdigest() != digest:
         raise ResultLost(f"blob {digest}, a result, is damaged where it is stored")
-    try:
-        if is_packed(data):
-            as_json(json_of(data, lambda _: None)).encode()
-            value = json_of(data, of_part)
-        else:
-            value = loads(data)
-            as_json(value).encode()  # checks that it can be exported
-    except (ValueError, RecursionError):  # no agent of taskq has stored it
-        value = None
-    if not isinstance(value, dict) or why_unreadable(value) is not None:
-        raise ResultLost(f"blob {digest} is not a result, although a result refers to it")
-    return value
+    return data
 
 
 def _digest(result: Result) -> str:

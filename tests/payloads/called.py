@@ -109,3 +109,8 @@ def act(what: str, name: str = "") -> str:
     elif what == "die":
         die(name)
     return what
+
+
+def disordered(size: int) -> dict[str, Any]:
+    """Return an object whose names are in no order."""
+    return {"smiles": "CCO", "é": {"b": 1, "a": 2}, "zz": "x" * size, "id": 1}

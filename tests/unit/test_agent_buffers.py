@@ -112,7 +112,7 @@ def test_json_refers_to_each_part_once(text: str, tmp_path: Path) -> None:
         LARGE,
         [LARGE, {"a": LARGE.astype("M8[us]")}, LARGE > 7, LARGE.astype("U8")[:9_000]],
         LARGE.reshape(5, -1)[:, ::2].T,
-        {"bytes": bytes(300_000), "other": bytearray(300_000), "few": b"x"},
+        {"few": b"x", "bytes": bytes(300_000), "other": bytearray(300_000)},
         np.zeros(20_000, [("a", "<i4"), ("b", "<f8", (2,))]),
         pd.DataFrame({"a": LARGE, "b": LARGE.astype(int)}),
         {"$part": 1, "x": LARGE},

@@ -52,8 +52,8 @@ VALUES = [
     {1: 2, (3,): 4},
     {"value": 3},
     {"args": [1]},
-    {"taskq_blob": {"digest": "x", "size": 1}},
-    {"smiles": "CCO", "deep": {"list": [1, {"x": (1,)}]}},
+    {"taskq_blob": {"size": 1, "digest": "x"}},
+    {"deep": {"list": [1, {"x": (1,)}]}, "smiles": "CCO"},
     {},
 ]
 ARRAYS = [
@@ -203,3 +203,18 @@ def test_large_results_come_back(served_queue: Client, name: str) -> None:
     assert shown.result is not None
     kind, shape, memory = shown.result["value"]["$array"]
     assert (kind, shape, base64.b64decode(memory)) == ("<f8", [100_000], array.tobytes())
+
+
+@pytest.mark.parametrize("size", [1, 300_000])
+def test_a_value_is_the_same_whichever_way_it_comes(
+    near_queue: Client, served_queue: Client, size: int
+) -> None:
+    """From agents of this machine, from PostgreSQL, as a blob: names in the order of jsonb."""
+    values = [
+        near_queue.submit(called.disordered, size).result(WAIT_S),
+        near_queue.submit(called.disordered, size).result(WAIT_S),  # done already
+        served_queue.map(called.disordered, [size], name=f"/disordered/{size}").result(WAIT_S)[0],
+    ]
+    for value in values:
+        assert [*value] == ["id", "zz", "é", "smiles"]
+        assert [*value["é"]] == ["a", "b"]
