@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -119,6 +120,7 @@ class LocalAgents:
         except BaseException:
             self._log.close()
             os.close(reports)
+            shutil.rmtree(self.result_folder, ignore_errors=True)
             raise
         finally:
             os.close(told)
@@ -173,6 +175,8 @@ class LocalAgents:
         process.wait()
         killer.cancel()
         self._log.close()
+        # Agents that ended before they could say so to their reaper leave it.
+        shutil.rmtree(self.result_folder, ignore_errors=True)
 
     @property
     def pid(self) -> int:
