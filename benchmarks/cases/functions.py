@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import concurrent.futures
 import importlib.util
+import os
 import statistics
+import sysconfig
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -185,6 +188,8 @@ def _others() -> Iterator[tuple[str, AbstractContextManager[CallPool]]]:
     yield "ProcessPoolExecutor", concurrent.futures.ProcessPoolExecutor(SLOTS)
     if importlib.util.find_spec("distributed") is not None:
         yield "Dask", _dask()
+    if importlib.util.find_spec("parsl") is not None:
+        yield "Parsl", _parsl()
 
 
 class Dask:
@@ -212,3 +217,44 @@ def _dask() -> Iterator[CallPool]:
         distributed.Client(cluster) as client,
     ):
         yield Dask(client)
+
+
+class Parsl:
+    """An app of Parsl that calls any function."""
+
+    def __init__(self, app: Callable[[Function, Any], Any]) -> None:
+        self.submit = app
+
+    def map(self, function: Function, arguments: Iterable[Any]) -> Iterable[Any]:
+        """Return the values."""
+        futures = [self.submit(function, one) for one in arguments]
+        return [one.result() for one in futures]
+
+
+@contextmanager
+def _scripts_on_path() -> Iterator[None]:
+    """Let Parsl find the programs of its workers, which it starts by name."""
+    before = os.environ["PATH"]
+    os.environ["PATH"] = sysconfig.get_path("scripts") + os.pathsep + before
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
+@contextmanager
+def _parsl() -> Iterator[CallPool]:
+    parsl: Any = importlib.import_module("parsl")
+    local: Any = importlib.import_module("parsl.providers").LocalProvider(max_blocks=1)
+    here = {"address": "127.0.0.1", "loopback_address": "127.0.0.1"}
+
+    def call(function: Function, argument: Any) -> Any:
+        return function(argument)
+
+    with tempfile.TemporaryDirectory() as folder, _scripts_on_path():
+        executor = parsl.HighThroughputExecutor(
+            "two", max_workers_per_node=SLOTS, provider=local, **here
+        )
+        config = parsl.Config([executor], run_dir=folder, initialize_logging=False)
+        with parsl.load(config):
+            yield Parsl(parsl.python_app(call))
