@@ -45,7 +45,6 @@ def odd_results(facts: Facts) -> Iterator[Reason]:
             "constant-results" if one.constant else "odd-results",
             f"Results of {one.campaign} on host {one.host} are {what}: {one.evidence}. Repair or "
             "ban the host; then withdraw these results by a retry.",
-            blocks=False,
             lost=one.results,
             commands=[*([] if one.host in banned else [ban]), one.remedy],
             figures={"campaign": one.campaign, "host": one.host, "results": one.results},
@@ -125,7 +124,6 @@ def _failed(facts: Facts) -> Iterator[Reason]:
         "failed" if failed else "failing",
         text,
         tasks=failed,
-        blocks=False,
         lost=failed or sum(one.attempts for one in verdicts),
         commands=[command("failures", path), *repairs(verdicts), *after],
         figures={one.error_class: one.side for one in verdicts},
@@ -142,7 +140,6 @@ def _poisonous(facts: Facts) -> Iterator[Reason]:
             f"{verb(one.tasks, 'it', 'they')} may kill agents or their hosts. Try "
             f"{verb(one.tasks, 'it', 'one')} apart before a retry.",
             tasks=one.tasks,
-            blocks=False,
             lost=one.tasks,
             commands=[
                 command("history", names=[one.campaign, one.key]),
@@ -174,7 +171,6 @@ def _overdue(facts: Facts) -> Iterator[Reason]:
         f"{first.campaign} nine of ten end within {duration(first.usual_s)}. Cancel a task that "
         "hangs; a time limit ends these attempts too, and their tasks wait again.",
         tasks=number,
-        blocks=False,
         lost=number,
         commands=[
             command("logs", names=[first.campaign, first.key]),
@@ -197,7 +193,6 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
                 f"failing-{one.kind}",
                 f"{one.kind.capitalize()} {one.name}: {one.verdict}; most often: {one.cause}. "
                 f"Repair that, or ban the {one.kind} until then{slowed}.",
-                blocks=False,
                 lost=one.bad,
                 commands=[command("failures", path), *([one.proposal] if one.proposal else [])],
                 figures=_figures(one),
@@ -206,7 +201,6 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
             yield Reason(
                 f"banned-{one.kind}",
                 f"{one.kind.capitalize()} {one.ban}: {one.ban.why}. Lift the ban after the repair.",
-                blocks=False,
                 commands=[command(one.kind, "unban", names=[one.name])],
                 figures=_figures(one),
             )
@@ -216,7 +210,6 @@ def _failing(facts: Facts, findings: Findings) -> Iterator[Reason]:
             "failing-host",
             f"{counted(len(more), 'other host')} also {verb(len(more), 'fails', 'fail')} clearly "
             f"more than elsewhere: {some([one.name for one in more])}.",
-            blocks=False,
             lost=sum(one.bad for one in more),
             commands=[command("host", "list", path)],
         )
@@ -261,7 +254,6 @@ def _slow(facts: Facts, findings: Findings) -> Iterator[Reason]:
         yield Reason(
             "slow-site",
             f"{text}. Look at its hosts first.",
-            blocks=False,
             lost=_lost([one]),
             commands=[command("host", "list", path), command("site", "list", path)],
             figures=_figures(one),
@@ -274,7 +266,6 @@ def _slow(facts: Facts, findings: Findings) -> Iterator[Reason]:
             f"Tasks take {'up to ' if number > 1 else ''}{times:.1f} times as long as elsewhere on "
             f"{counted(number, 'host')} ({some([one.name for one in hosts])}); "
             f"{verb(number, 'it is', 'they are')} at no slow site.",
-            blocks=False,
             lost=_lost(hosts),
             commands=[command("host", "list", path)],
             figures={"hosts": number},

@@ -101,7 +101,6 @@ def _gone(facts: Facts, hosts: Sequence[LostHost]) -> Reason:
     return Reason(
         "capacity-lost",
         f"{text[0].upper()}{text[1:]}.",
-        blocks=False,
         lost=max(slots, 1),
         commands=commands,
         figures={
@@ -149,7 +148,6 @@ def warned(facts: Facts) -> Iterator[Reason]:
             f"{counted(number, 'agent')} on {verb(len(hosts), 'host', 'hosts')} "
             f"{some(hosts, more, most=_MOST_HOSTS)} {verb(number, 'warns', 'warn')}: {text}. "
             f"To mend it, {remedy}.",
-            blocks=False,
             lost=number,
             commands=[command("host", "show", names=[hosts[0]])] if hosts else [],
             figures={"agents": number},
@@ -177,7 +175,6 @@ def never_came(facts: Facts) -> Iterator[Reason]:
         f"used since {instant(min(one.created_at for one in found))}, though tasks wait for slots: "
         f"no agent has come with {them(number)}. Start agents at "
         f"{verb(number, 'its site', 'their sites')}.",
-        blocks=False,
         lost=number,
         commands=[command("token", "list")],
         figures={"tokens": number, "first": found[0].name},

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from taskq.db.owners import Owner
@@ -21,6 +22,47 @@ _MOST_SHOWN: Final = 3
 Obstacle: TypeAlias = tuple[str, tuple[str, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Campaigns whose tasks cannot be claimed for one obstacle. detail: of the obstacle."""
+
+    facts: Facts
+    detail: tuple[str, ...]
+    campaigns: Sequence[CampaignFacts]
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks wait for that; delayed ones also wait until their campaign is open."""
+        return sum(it.waiting + it.delayed * (it.state != "open") for it in self.campaigns)
+
+    @property
+    def path(self) -> str:
+        """The path for a command: of the only campaign, or of the explained one."""
+        return self.campaigns[0].path if len(self.campaigns) == 1 else self.facts.status.path
+
+    def reason(
+        self,
+        code: str,
+        why: str,
+        commands: Sequence[str],
+        figures: Mapping[str, object] | None = None,
+    ) -> Reason:
+        """Return the reason, whose text begins with how many tasks wait, and where."""
+        text = f"{waits(self.tasks)}{self._where()}: {why}."
+        return Reason(
+            code, text, self.tasks, blocks=True, commands=commands, figures=dict(figures or {})
+        )
+
+    def _where(self) -> str:
+        """Return where the tasks wait; empty if it is the explained campaign."""
+        paths = [one.path for one in self.campaigns]
+        if paths == [self.facts.status.path]:
+            return ""
+        if len(paths) == 1:
+            return f" in {paths[0]}"
+        return f" in {len(paths):,} campaigns ({some(paths)})"
+
+
 def obstacles(facts: Facts) -> tuple[list[Reason], list[CampaignFacts]]:
     """Return why tasks cannot be claimed, and the campaigns where they can."""
     blocked: dict[Obstacle, list[CampaignFacts]] = {}
@@ -33,11 +75,12 @@ def obstacles(facts: Facts) -> tuple[list[Reason], list[CampaignFacts]]:
             served.append(one)
         else:
             blocked.setdefault(obstacle, []).append(one)
-    reasons = [
-        reason
-        for (kind, detail), campaigns in blocked.items()
-        for reason in _TEXTS[kind](facts, detail, campaigns)
-    ]
+    reasons = []
+    for (kind, detail), campaigns in blocked.items():
+        alike = Blocked(facts, detail, campaigns)
+        reasons.append(_REASONS[kind](alike))
+        if kind == "no-agents":
+            reasons += _tokens(facts, alike.tasks)
     return reasons, served
 
 
@@ -94,30 +137,6 @@ def _nobody_offers(requires: Sequence[str], agents: Sequence[AgentKind]) -> tupl
     return tuple(tag for tag in requires if tag in by_none) or tuple(requires)
 
 
-def _where(facts: Facts, campaigns: Sequence[CampaignFacts]) -> str:
-    """Return where the tasks wait; empty if it is the explained campaign."""
-    if [one.path for one in campaigns] == [facts.status.path]:
-        return ""
-    if len(campaigns) == 1:
-        return f" in {campaigns[0].path}"
-    names = some([one.path for one in campaigns])
-    return f" in {len(campaigns):,} campaigns ({names})"
-
-
-def _tasks(campaigns: Sequence[CampaignFacts]) -> int:
-    return sum(one.waiting for one in campaigns)
-
-
-def _about(facts: Facts, campaigns: Sequence[CampaignFacts]) -> str:
-    """Return the beginning of a reason: how many tasks wait, and where."""
-    return f"{waits(_tasks(campaigns))}{_where(facts, campaigns)}"
-
-
-def _common(facts: Facts, campaigns: Sequence[CampaignFacts]) -> str:
-    """Return the path for a command."""
-    return campaigns[0].path if len(campaigns) == 1 else facts.status.path
-
-
 def _start(path: str, requires: Sequence[str]) -> str:
     """Return the command that starts an agent with the required tags."""
     own = (tag for tag in requires if not tag.startswith("protocol"))
@@ -125,13 +144,10 @@ def _start(path: str, requires: Sequence[str]) -> str:
     return command("agent", "run", "--campaign", path, *offers)
 
 
-def _closed(
-    facts: Facts, detail: tuple[str, ...], campaigns: Sequence[CampaignFacts]
-) -> Iterator[Reason]:
-    (path,) = detail
-    one = next(one for one in facts.closed if one.path == path)
-    tasks = sum(it.waiting + it.delayed for it in campaigns)
-    own = facts.status.path
+def _closed(blocked: Blocked) -> Reason:
+    (path,) = blocked.detail
+    one = next(one for one in blocked.facts.closed if one.path == path)
+    own = blocked.facts.status.path
     above = " (a campaign above)" if path != own and is_within(own, path) else ""
     commands = [command("campaign", "resume", path)]
     if one.paused_why is not None:
@@ -142,62 +158,44 @@ def _closed(
         commands.append(command("retry", path, "--status", "cancelled"))
     else:
         how = "was paused by an operator"
-    yield Reason(
-        one.status,
-        f"{waits(tasks)}{_where(facts, campaigns)}: {path}{above} {how}.",
-        tasks=tasks,
-        commands=commands,
-        figures={"closed": path, "by": "itself" if one.paused_why else "operator"},
-    )
+    figures = {"closed": path, "by": "itself" if one.paused_why else "operator"}
+    return blocked.reason(one.status, f"{path}{above} {how}", commands, figures)
 
 
-def _no_handler(
-    facts: Facts, _: tuple[str, ...], campaigns: Sequence[CampaignFacts]
-) -> Iterator[Reason]:
-    path = _common(facts, campaigns)
-    it = "it has" if len(campaigns) == 1 else "they have"
-    yield Reason(
+def _no_handler(blocked: Blocked) -> Reason:
+    it = verb(len(blocked.campaigns), "it has", "they have")
+    return blocked.reason(
         "no-handler",
-        f"{_about(facts, campaigns)}: {it} no handler, so no agent can run "
-        f"{them(_tasks(campaigns))}.",
-        tasks=_tasks(campaigns),
-        commands=[f"{command('campaign', 'change', path)} -- PROGRAM ARGUMENT..."],
+        f"{it} no handler, so no agent can run {them(blocked.tasks)}",
+        [f"{command('campaign', 'change', blocked.path)} -- PROGRAM ARGUMENT..."],
     )
 
 
-def _max_running(
-    facts: Facts, detail: tuple[str, ...], campaigns: Sequence[CampaignFacts]
-) -> Iterator[Reason]:
-    (one,) = campaigns
-    yield Reason(
+def _max_running(blocked: Blocked) -> Reason:
+    (one,) = blocked.campaigns
+    return blocked.reason(
         "max-running",
-        f"{_about(facts, campaigns)}: {one.working:,} {verb(one.working, 'works', 'work')}, and "
-        f"max_running allows {one.max_running:,}.",
-        tasks=one.waiting,
-        commands=[command("campaign", "change", detail[0], "--max-running", "none")],
-        figures={"working": one.working, "max_running": one.max_running},
+        f"{one.working:,} {verb(one.working, 'works', 'work')}, and max_running allows "
+        f"{one.max_running:,}",
+        [command("campaign", "change", one.path, "--max-running", "none")],
+        {"working": one.working, "max_running": one.max_running},
     )
 
 
-def _max_running_per_site(
-    facts: Facts, detail: tuple[str, ...], campaigns: Sequence[CampaignFacts]
-) -> Iterator[Reason]:
-    (one,) = campaigns
-    yield Reason(
+def _max_running_per_site(blocked: Blocked) -> Reason:
+    (one,) = blocked.campaigns
+    return blocked.reason(
         "max-running-per-site",
-        f"{_about(facts, campaigns)}: max_running_per_site allows {one.max_running_per_site:,}, "
-        "and each site whose agents could claim more has reached that "
-        f"({some([site or 'without a name' for site in one.full_sites])}).",
-        tasks=one.waiting,
-        commands=[command("campaign", "change", detail[0], "--max-running-per-site", "none")],
-        figures={"max_running_per_site": one.max_running_per_site, "sites": len(one.full_sites)},
+        f"max_running_per_site allows {one.max_running_per_site:,}, and each site whose agents "
+        "could claim more has reached that "
+        f"({some([site or 'without a name' for site in one.full_sites])})",
+        [command("campaign", "change", one.path, "--max-running-per-site", "none")],
+        {"max_running_per_site": one.max_running_per_site, "sites": len(one.full_sites)},
     )
 
 
-def _quota(
-    facts: Facts, detail: tuple[str, ...], campaigns: Sequence[CampaignFacts]
-) -> Iterator[Reason]:
-    (owner,) = (one for one in facts.owners if one.owner == detail[0])
+def _quota(blocked: Blocked) -> Reason:
+    (owner,) = (one for one in blocked.facts.owners if one.owner == blocked.detail[0])
     if owner.is_full:
         code, option = "quota-bytes", "--bytes"
         why = f"{in_bytes(owner.bytes)} of {owner.owner} are stored, and the quota allows "
@@ -209,29 +207,19 @@ def _quota(
         why = f"{counted(number, 'task')} of {owner.owner} {verb(number, 'works', 'work')} in all "
         why += f"campaigns, and the quota allows {owner.max_running:,}"
         figures = {"working": number, "max_running": owner.max_running}
-    yield Reason(
-        code,
-        f"{_about(facts, campaigns)}: {why}.",
-        tasks=_tasks(campaigns),
-        commands=[
-            command("owner", "quota", option, "none", names=[owner.owner]),
-            command("owner", "list"),
-        ],
-        figures=figures | {"owner": owner.owner},
-    )
+    change = command("owner", "quota", option, "none", names=[owner.owner])
+    commands = [change, command("owner", "list")]
+    return blocked.reason(code, why, commands, figures | {"owner": owner.owner})
 
 
-def _no_agents(
-    facts: Facts, _: tuple[str, ...], campaigns: Sequence[CampaignFacts]
-) -> Iterator[Reason]:
-    path = _common(facts, campaigns)
-    what = path if len(campaigns) == 1 else "them"
-    text = f"{_about(facts, campaigns)}: no agent serves {what}"
+def _no_agents(blocked: Blocked) -> Reason:
+    facts, path = blocked.facts, blocked.path
+    text = f"no agent serves {path if len(blocked.campaigns) == 1 else 'them'}"
     elsewhere = facts.upkeep.agents
     if elsewhere:
         at_work = f"{counted(elsewhere, 'agent')} at work {verb(elsewhere, 'serves', 'serve')}"
         text += f"; the {at_work} other campaigns only"
-    requires = list(dict.fromkeys(tag for one in campaigns for tag in one.requires))
+    requires = list(dict.fromkeys(tag for one in blocked.campaigns for tag in one.requires))
     commands = [_start(path, requires)]
     if requires:
         text += f"; it needs {verb(len(requires), 'the tag', 'the tags')} {' '.join(requires)}"
@@ -244,14 +232,8 @@ def _no_agents(
         text += f". {counted(len(facts.left), 'agent')} left within the last hour: "
         text += "; ".join(reasons)
         commands.append(command("agent", "list", path, "--left"))
-    yield Reason(
-        "no-agents",
-        f"{text}.",
-        tasks=_tasks(campaigns),
-        commands=commands,
-        figures={"agents_elsewhere": elsewhere, "agents_left": len(facts.left)},
-    )
-    yield from _tokens(facts, _tasks(campaigns))
+    figures = {"agents_elsewhere": elsewhere, "agents_left": len(facts.left)}
+    return blocked.reason("no-agents", text, commands, figures)
 
 
 def _tokens(facts: Facts, tasks: int) -> Iterator[Reason]:
@@ -274,110 +256,88 @@ def _tokens(facts: Facts, tasks: int) -> Iterator[Reason]:
         )
 
 
-def _silent(
-    facts: Facts, _: tuple[str, ...], campaigns: Sequence[CampaignFacts]
-) -> Iterator[Reason]:
-    path = _common(facts, campaigns)
+def _silent(blocked: Blocked) -> Reason:
+    facts, path = blocked.facts, blocked.path
     kinds = [kind for kind in facts.agents if kind.silent]
     agents = sum(kind.agents for kind in kinds)
     last = max(kind.last_until for kind in kinds)
     then = ""
     if facts.brake is None and last > facts.upkeep.now:
         then = f"; an agent that stays silent counts as lost by {instant(last)}"
-    yield Reason(
+    return blocked.reason(
         "silent",
-        f"{_about(facts, campaigns)}: {verb(agents, 'the only agent', f'all {agents:,} agents')} "
-        f"that could claim {them(_tasks(campaigns))} {verb(agents, 'is', 'are')} silent{then}.",
-        tasks=_tasks(campaigns),
-        commands=[command("agent", "list", path), command("agent", "run", "--campaign", path)],
-        figures={"agents": agents, "until": last},
+        f"{verb(agents, 'the only agent', f'all {agents:,} agents')} that could claim "
+        f"{them(blocked.tasks)} {verb(agents, 'is', 'are')} silent{then}",
+        [command("agent", "list", path), command("agent", "run", "--campaign", path)],
+        {"agents": agents, "until": last},
     )
 
 
-def _leaving(
-    facts: Facts, _: tuple[str, ...], campaigns: Sequence[CampaignFacts]
-) -> Iterator[Reason]:
-    path = _common(facts, campaigns)
-    kinds = [kind for kind in facts.agents if kind.draining and not kind.silent]
+def _leaving(blocked: Blocked) -> Reason:
+    kinds = [kind for kind in blocked.facts.agents if kind.draining and not kind.silent]
     agents = sum(kind.agents for kind in kinds)
     banned = [kind for kind in kinds if kind.banned]
-    text = f"{_about(facts, campaigns)}: {verb(agents, 'the only agent', f'all {agents:,} agents')}"
-    text += f" there {verb(agents, 'was', 'were')} ordered to leave"
-    commands = [command("agent", "run", "--campaign", path)]
+    number = sum(kind.agents for kind in banned)
+    text = f"{verb(agents, 'the only agent', f'all {agents:,} agents')} there "
+    text += f"{verb(agents, 'was', 'were')} ordered to leave"
+    commands = [command("agent", "run", "--campaign", blocked.path)]
     for ban in [kind.banned for kind in banned if kind.banned][:1]:
-        number = sum(kind.agents for kind in banned)
         text += f", {number:,} by a ban (of the {ban[0]} {ban[1]}: {brief(ban[2])})"
         commands = [command(ban[0], "unban", names=[ban[1]]), *commands]
-    yield Reason(
+    return blocked.reason(
         "banned" if banned else "draining",
-        f"{text}, and {verb(agents, 'claims', 'claim')} no more.",
-        tasks=_tasks(campaigns),
-        commands=commands,
-        figures={"agents": agents, "banned": sum(kind.agents for kind in banned)},
+        f"{text}, and {verb(agents, 'claims', 'claim')} no more",
+        commands,
+        {"agents": agents, "banned": number},
     )
 
 
-def _tags(
-    facts: Facts, detail: tuple[str, ...], campaigns: Sequence[CampaignFacts]
-) -> Iterator[Reason]:
-    path = _common(facts, campaigns)
-    kinds = [kind for kind in facts.agents if not (kind.silent or kind.draining)]
-    kinds = [kind for kind in kinds if any(kind.serves(one.path) for one in campaigns)]
+def _tags(blocked: Blocked) -> Reason:
+    campaigns, lacking = blocked.campaigns, blocked.detail
     offered: Counter[str] = Counter()
-    for kind in kinds:
-        offered[" ".join(kind.offers) or "nothing"] += kind.agents
+    for kind in blocked.facts.agents:
+        at_work = not (kind.silent or kind.draining)
+        if at_work and any(kind.serves(one.path) for one in campaigns):
+            offered[" ".join(kind.offers) or "nothing"] += kind.agents
     there = ", ".join(
         f"{tags} ({n:,})" if len(offered) > 1 else tags
         for tags, n in offered.most_common(_MOST_SHOWN)
     )
-    too_old = any(tag.startswith("protocol") for tag in detail)
-    hint = " Checkpoints and output files need agents of this release." if too_old else ""
-    together = " together" if len(detail) > 1 else ""
-    tags = " ".join(detail)
+    too_old = any(tag.startswith("protocol") for tag in lacking)
+    hint = ". Checkpoints and output files need agents of this release" if too_old else ""
+    together = " together" if len(lacking) > 1 else ""
     agents = sum(offered.values())
-    yield Reason(
+    commands = [_start(blocked.path, lacking)]
+    if len(campaigns) == 1 and not too_old:
+        commands.append(command("campaign", "change", blocked.path, "--require", ""))
+    return blocked.reason(
         "tags",
-        f"{_about(facts, campaigns)}: no agent at work offers {tags}{together}; "
-        f"{counted(agents, 'agent')} {verb(agents, 'offers', 'offer')} {brief(there)}.{hint}",
-        tasks=_tasks(campaigns),
-        commands=[
-            _start(path, detail),
-            *(
-                command("campaign", "change", one.path, "--require", "")
-                for one in campaigns[:1]
-                if len(campaigns) == 1 and not too_old
-            ),
-        ],
-        figures={"missing": list(detail), "agents": agents},
+        f"no agent at work offers {' '.join(lacking)}{together}; "
+        f"{counted(agents, 'agent')} {verb(agents, 'offers', 'offer')} {brief(there)}{hint}",
+        commands,
+        {"missing": list(lacking), "agents": agents},
     )
 
 
-def _refused(
-    facts: Facts, detail: tuple[str, ...], campaigns: Sequence[CampaignFacts]
-) -> Iterator[Reason]:
-    (path,) = detail
+def _refused(blocked: Blocked) -> Reason:
+    (path,) = blocked.detail
+    facts = blocked.facts
     (one,) = (it for it in facts.refusals if it.path == path)
     left_s = max((one.until - facts.upkeep.now).total_seconds(), 0.0)
-    yield Reason(
+    pause, resume = command("campaign", "pause", path), command("campaign", "resume", path)
+    return blocked.reason(
         "refused",
-        f"{_about(facts, campaigns)}: {verb(one.agents, 'the only agent', 'all agents')} that "
-        f"could claim {them(_tasks(campaigns))} {verb(one.agents, 'skips', 'skip')} the campaign "
-        f"for now, since it cannot run on {counted(one.hosts, 'host')} "
-        f"({some(one.some_hosts, one.hosts)}): {failure(one.error_class, one.error)}. "
-        f"The last one tries again within {duration(left_s)}; pausing and resuming the campaign "
-        "makes all try at once.",
-        tasks=_tasks(campaigns),
-        commands=[
-            command("failures", path),
-            f"{command('campaign', 'pause', path)}; {command('campaign', 'resume', path)}",
-        ],
-        figures={"agents": one.agents, "hosts": one.hosts, "until": one.until},
+        f"{verb(one.agents, 'the only agent', 'all agents')} that could claim "
+        f"{them(blocked.tasks)} {verb(one.agents, 'skips', 'skip')} the campaign for now, since it "
+        f"cannot run on {counted(one.hosts, 'host')} ({some(one.some_hosts, one.hosts)}): "
+        f"{failure(one.error_class, one.error)}. The last one tries again within "
+        f"{duration(left_s)}; pausing and resuming the campaign makes all try at once",
+        [command("failures", path), f"{pause}; {resume}"],
+        {"agents": one.agents, "hosts": one.hosts, "until": one.until},
     )
 
 
-_TEXTS: Final[
-    dict[str, Callable[[Facts, tuple[str, ...], Sequence[CampaignFacts]], Iterator[Reason]]]
-] = {
+_REASONS: Final[dict[str, Callable[[Blocked], Reason]]] = {
     "closed": _closed,
     "no-handler": _no_handler,
     "max-running": _max_running,

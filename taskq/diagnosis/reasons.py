@@ -25,7 +25,7 @@ class Reason:
     code: str
     text: str
     tasks: int = 0
-    blocks: bool = True
+    blocks: bool = False
     lost: int = 0
     commands: Sequence[str] = ()
     figures: dict[str, Any] = field(default_factory=dict)

@@ -92,6 +92,7 @@ def _ended(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             "nothing-seeded",
             f"{path} has no tasks, and no campaign below it has any.",
+            blocks=True,
             commands=[command("seed", path, "FILE"), command("tree", path)],
         )
     elif not status.unfinished:
@@ -214,7 +215,6 @@ def _silent_gateways(facts: Facts) -> Iterator[Reason]:
         f"leases. Look at {verb(number, 'its machine', 'their machines')}, and restart "
         f"{verb(number, 'it', 'them')}. A gateway that ends in order is forgotten at once, any "
         "other after an hour.",
-        blocks=False,
         lost=sum(one.sessions for one in gone) or number,
         commands=[command("gateway")],
         figures={"gateways": number, "silent_s": silent_s},
@@ -235,7 +235,6 @@ def _old_gateways(facts: Facts) -> Iterator[Reason]:
         f"{number:,} of {counted(len(there), 'gateway')} ({some([one.name for one in old])}) "
         f"{verb(number, 'runs', 'run')} release {', '.join(releases)}, others {newest}: agents "
         f"there may lack newer features. Restart {verb(number, 'it', 'them')} with {newest}.",
-        blocks=False,
         commands=[command("gateway")],
         figures={"gateways": number, "release": newest},
     )

@@ -71,7 +71,6 @@ def _slots(facts: Facts, served: Sequence[CampaignFacts], able: Sequence[AgentKi
             f"{waits(waiting)} for a slot: {of_all} {verb(slots, 'is', 'are all')} busy, "
             f"{busy}. {_faster(facts)}",
             tasks=waiting,
-            blocks=False,
             commands=[more],
             figures=figures,
         )
@@ -116,7 +115,6 @@ def _starved(served: Sequence[CampaignFacts]) -> Iterator[Reason]:
             f"{percent(one.weight / whole)} of the slots are for it. "
             f"Others weigh up to {most:g}.",
             tasks=one.waiting,
-            blocks=False,
             commands=[command("campaign", "change", one.path, "--weight", f"{most:g}")],
             figures={"weight": one.weight, "most": most, "campaign": one.path},
         )
@@ -162,7 +160,6 @@ def _free_slots(
         f"{counted(figures['agents'], 'agent')} {verb(free, 'seems', 'seem')} free: "
         f"agents ask within seconds. If this lasts: {'; '.join(why)}.",
         tasks=waiting,
-        blocks=False,
         commands=[command("agent", "list", path), command("failures", path)],
         figures=figures | {"free": free},
     )
@@ -193,7 +190,6 @@ def _not_able(
                 code,
                 f"{number:,} of {counted(all_agents, 'agent')} ({hosts}) "
                 f"{verb(number, 'is', 'are')} {text}{hint}.",
-                blocks=False,
                 commands=[
                     *([command(ban[0], "unban", names=[ban[1]])] if ban else []),
                     command("agent", "list", path),
@@ -209,7 +205,6 @@ def _not_able(
             "tags",
             f"{number:,} of {counted(all_agents, 'agent')} {verb(number, 'lacks', 'lack')} a tag "
             f"that is required: {some(lacking)}.",
-            blocks=False,
             commands=[command("agent", "list", path)],
             figures={"agents": number, "of": all_agents, "missing": list(lacking)},
         )
@@ -235,7 +230,6 @@ def _idle(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]:
         f"{counted(number, 'agent')} with {counted(slots, 'slot')} ({hosts}) "
         f"{verb(number, 'serves', 'serve')} only {scopes}, where all tasks have ended. Start "
         f"{verb(number, 'it', 'them')} for a campaign that has tasks.",
-        blocks=False,
         lost=slots,
         commands=[
             command("agent", "list", facts.status.path),
@@ -262,7 +256,6 @@ def _refusing(facts: Facts, served: Sequence[CampaignFacts]) -> Iterator[Reason]
             f"{counted(one.agents, 'agent')} on {counted(one.hosts, 'host')} ({hosts}) "
             f"{verb(one.agents, 'skips', 'skip')} {where} for now, since {they} "
             f"cannot run there: {failure(one.error_class, one.error)}.",
-            blocks=False,
             commands=[
                 command("failures", one.path if len(alike) == 1 else facts.status.path),
                 *(command("host", "show", names=[host]) for host in one.some_hosts[:1]),
@@ -285,7 +278,6 @@ def _slowed(facts: Facts, able: Sequence[AgentKind]) -> Iterator[Reason]:
         f"{counted(number, 'agent')} with {counted(slots, 'slot')} ({names}) "
         f"{verb(number, 'makes', 'make')} one attempt at a time, since more fails there than "
         "elsewhere.",
-        blocks=False,
         commands=[command("host", "list", path), command("failures", path)],
         figures={"agents": number, "slots": slots},
     )

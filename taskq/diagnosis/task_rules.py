@@ -59,28 +59,32 @@ def _own(
     logs, retry = command("logs", path, names=[key]), command("retry", path, f"--key={key}")
     last = attempts[-1] if attempts else None
     if task.status == "done":
-        yield Reason("finished", "The task is done; nothing is left to run.", commands=[logs])
+        yield Reason(
+            "finished", "The task is done; nothing is left to run.", blocks=True, commands=[logs]
+        )
     elif task.status == "cancelled":
         text = "The task was cancelled: it runs only if it is restored."
-        yield Reason("cancelled", text, 1, commands=[f"{retry} --status cancelled"])
+        yield Reason("cancelled", text, 1, blocks=True, commands=[f"{retry} --status cancelled"])
     elif task.status == "failed" and last is not None and last.error_class == TOO_LONG:
         text = (
             f"The task was given up as too long for its agents: {brief(last.error or '')}. Give "
             "them more time, or let it keep a checkpoint; then retry it."
         )
         longer = command("campaign", "change", path, "--max-out-of-time", f"{2 * allowed}")
-        yield Reason("too-long", text, 1, commands=[logs, longer, retry])
+        yield Reason("too-long", text, 1, blocks=True, commands=[logs, longer, retry])
     elif task.status == "failed" and last is not None:
         yield _given_up(task, last, retry, facts)
     elif task.status == "failed":
-        yield Reason("failed", "The task has failed.", 1, commands=[retry])
+        yield Reason("failed", "The task has failed.", 1, blocks=True, commands=[retry])
     elif task.status == "delayed" and task.due_at is not None:
         text = _until(task.due_at, facts)
         if last is not None:
             text += f", since its last attempt failed on {last.host}: "
             text += failure(last.error_class, last.error)
         now = [logs, f"{retry} --status delayed"]
-        yield Reason("delayed", f"{text}.", 1, commands=now, figures={"due_at": task.due_at})
+        yield Reason(
+            "delayed", f"{text}.", 1, blocks=True, commands=now, figures={"due_at": task.due_at}
+        )
     elif task.status == "working":
         yield from _working(task, facts)
         yield from _hedged(task, attempts, facts)
@@ -104,7 +108,7 @@ def _given_up(task: TaskView, last: Attempt, retry: str, facts: Facts) -> Reason
             clause = fault_clauses(facts, [replace(one, message="")])  # the text has it
             text += f" {clause}: it fails again until that is repaired."
             commands = [commands[0], *repairs([one])]
-    return Reason("failed", text, 1, commands=commands)
+    return Reason("failed", text, 1, blocks=True, commands=commands)
 
 
 def _until(due_at: datetime, facts: Facts) -> str:
@@ -123,6 +127,7 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
             "It is leased ahead in Redis: gateways and agents that were started with --redis hand "
             f"it out. If no agent takes it, it waits again within {duration(facts.upkeep.pool_s)}.",
             1,
+            blocks=True,
             commands=[command("front", "status"), command("front", "flush")],
         )
         return
@@ -138,6 +143,7 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
             f"An agent on {task.host} has been silent for {duration(one.silent_s)}; if it "
             f"has this task, {held}, unless a heartbeat comes first.",
             1,
+            blocks=True,
             commands=[command("agent", "list", path), command("recover", "--dry-run")],
             figures={"silent_s": one.silent_s, "until": until},
         )
@@ -146,7 +152,6 @@ def _working(task: TaskView, facts: Facts) -> Iterator[Reason]:
         "running",
         f"Attempt {task.attempt} runs on {task.host} since {instant(task.claimed_at)}.",
         1,
-        blocks=False,
         commands=[
             command("logs", "-f", names=[path, task.key]),
             command("agent", "list", path),
@@ -168,7 +173,6 @@ def _elsewhere(
             "lost with it, it is tried on another host first, for up to "
             f"{duration(ELSEWHERE_S)} as long as one serves the campaign.",
             1,
-            blocks=False,
             commands=[command("logs", facts.status.path, names=[task.key])],
             figures={"hosts": hosts},
         )
@@ -187,7 +191,6 @@ def _elsewhere(
         f"{duration(waits_s)} as long as one serves the campaign"
         f"{', since it is its last attempt' if is_last else ''}.",
         1,
-        blocks=False,
         commands=[
             command("logs", facts.status.path, names=[task.key]),
             command("host", facts.status.path),
@@ -205,7 +208,6 @@ def _hedged(task: TaskView, attempts: Sequence[Attempt], facts: Facts) -> Iterat
                 f"Attempt {one.attempt} is slow on {one.host}: {brief(one.error or '-')}. It goes "
                 "on, and another host may make a second attempt; the first success counts.",
                 1,
-                blocks=False,
                 commands=[command("logs", facts.status.path, names=[task.key])],
                 figures={"attempt": one.attempt, "host": one.host},
             )
@@ -226,7 +228,6 @@ def _cut_short(
         f"longest attempt after {duration(max(longest_s, 0.0))}; after {allowed:,} times it "
         "fails as too-long.",
         1,
-        blocks=False,
         commands=[command("logs", facts.status.path, names=[task.key])],
         figures={"out_of_time": len(cut), "max_out_of_time": allowed, "longest_s": longest_s},
     )
