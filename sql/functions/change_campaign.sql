@@ -24,7 +24,6 @@ declare
     v_now taskq.campaign;
     v_new taskq.campaign;
     v_settings constant jsonb := taskq.campaign_settings(p_path);
-    v_revision integer;
 begin
     select min(f.name || ' ' || f.fault) into v_fault
       from (values ('handler', taskq.json_fault((p_spec::json -> 'handler')::text, 65536, 100)),
@@ -62,53 +61,41 @@ begin
     end if;
     -- Lists are read apart: in a record, a list of lists would become an array of more dimensions.
     v_new := jsonb_populate_record(
-        v_now, v_spec - array['never_retry', 'memory', 'requires', 'max_running', 'inputs']);
+        v_now,
+        v_spec - array['never_retry', 'memory', 'requires', 'max_running', 'inputs'] - array(
+            select a.attname::text
+              from pg_attribute a
+             where a.attrelid = 'taskq.campaign'::regclass
+               and a.attnotnull
+               and v_spec -> a.attname = 'null'));
+    if v_spec ? 'never_retry' then
+        v_new.never_retry := array(select jsonb_array_elements_text(v_spec -> 'never_retry'));
+    end if;
+    if v_spec ? 'memory' then
+        v_new.memory := nullif(
+            array(select jsonb_array_elements_text(nullif(v_spec -> 'memory', 'null'))::bigint), '{}');
+    end if;
+    if v_spec ? 'requires' then
+        v_new.tags := taskq.tags(
+            'requires', array(select jsonb_array_elements_text(v_spec -> 'requires')));
+    end if;
     if v_spec ? 'max_running' then
         v_new.running_limit := v_spec ->> 'max_running';
     end if;
-    update taskq.campaign c
-       set description = coalesce(v_new.description, c.description),
-           handler = v_new.handler,
-           params = coalesce(v_new.params, c.params),
-           max_attempts = coalesce(v_new.max_attempts, c.max_attempts),
-           max_losses = coalesce(v_new.max_losses, c.max_losses),
-           max_lost_nodes = coalesce(v_new.max_lost_nodes, c.max_lost_nodes),
-           max_out_of_time = coalesce(v_new.max_out_of_time, c.max_out_of_time),
-           backoff_s = coalesce(v_new.backoff_s, c.backoff_s),
-           backoff_max_s = coalesce(v_new.backoff_max_s, c.backoff_max_s),
-           never_retry = case when v_spec ? 'never_retry'
-                              then array(select jsonb_array_elements_text(v_spec -> 'never_retry'))
-                              else c.never_retry end,
-           time_limit_s = v_new.time_limit_s,
-           limited_at = case when v_new.time_limit_s = c.time_limit_s then c.limited_at
-                             when v_new.time_limit_s is not null then clock_timestamp() end,
-           running_limit = v_new.running_limit,
-           max_running_per_site = v_new.max_running_per_site,
-           max_failure_share = v_new.max_failure_share,
-           checkpoint_bytes = v_new.checkpoint_bytes,
-           checkpoint_every_s = coalesce(v_new.checkpoint_every_s, c.checkpoint_every_s),
-           output_bytes = v_new.output_bytes,
-           output_total_bytes = coalesce(v_new.output_total_bytes, c.output_total_bytes),
-           cores = v_new.cores,
-           gpus = v_new.gpus,
-           memory = case when v_spec ? 'memory'
-                         then nullif(array(
-                             select jsonb_array_elements_text(nullif(v_spec -> 'memory', 'null'))::bigint),
-                             '{}')
-                         else c.memory end,
-           weight = coalesce(v_new.weight, c.weight),
-           tags = case when v_spec ? 'requires'
-                       then taskq.tags('requires', array(
-                           select jsonb_array_elements_text(v_spec -> 'requires')))
-                       else c.tags end,
-           on_disconnect = coalesce(v_new.on_disconnect, c.on_disconnect),
-           late_results = coalesce(v_new.late_results, c.late_results),
-           hedge = v_new.hedge,
-           front = coalesce(v_new.front, c.front),
-           best = v_new.best,
-           revision = c.revision + 1
-     where c.campaign_id = v_now.campaign_id
- returning c.revision into v_revision;
+    if v_new.time_limit_s is distinct from v_now.time_limit_s then
+        v_new.limited_at := case when v_new.time_limit_s is not null then clock_timestamp() end;
+    end if;
+    v_new.revision := v_now.revision + 1;
+    -- Settings are columns of the same names, so a new one needs no line here.
+    execute (
+        select format(
+                   'update taskq.campaign c set %s where c.campaign_id = ($1).campaign_id',
+                   string_agg(format('%1$I = ($1).%1$I', a.attname), ', '))
+          from pg_attribute a
+         where a.attrelid = 'taskq.campaign'::regclass
+           and a.attgenerated = ''
+           and (v_settings ? a.attname or a.attname in ('running_limit', 'tags', 'limited_at', 'revision')))
+      using v_new;
     perform taskq.forget_refusals(v_now.campaign_id);
     if v_spec ? 'inputs' then
         perform taskq.remove_input(p_path, k.name)
@@ -118,8 +105,7 @@ begin
             and not v_spec -> 'inputs' ? k.name;
         perform taskq.add_input(p_path, i.name, i.value ->> 'digest', (i.value ->> 'size')::bigint)
            from jsonb_each(v_spec -> 'inputs') as i (name, value);
-        select c.revision into v_revision from taskq.campaign c where c.campaign_id = v_now.campaign_id;
     end if;
-    return v_revision;
+    return (select c.revision from taskq.campaign c where c.campaign_id = v_now.campaign_id);
 end
 $$;
