@@ -379,10 +379,9 @@ def node_texts(node: CampaignNode) -> Mapping[str, str]:
     """Return the shown texts of a campaign, by name, as the templates first show them."""
     status, per_s = node.status, node.forecast.per_s
     texts = {name: f"{getattr(status, name):,}" for name in (*STATUSES, "total")}
-    final = status.total - status.unfinished
     return texts | {
-        "share": f"{100 * final / status.total:.1f} %" if status.total else "",
-        "final": str(final),
+        "share": status.final_share,
+        "final": str(status.final),
         "rate": "" if per_s is None or status.finished else rate(per_s),
         "eta": node.forecast.short() if status.unfinished else "",
         "agents": "" if node.agents is None else f"{node.agents:,}",

@@ -47,6 +47,16 @@ class Status:
         return self.unfinished + self.done + self.failed + self.cancelled
 
     @property
+    def final(self) -> int:
+        """Tasks that will not change any more."""
+        return self.total - self.unfinished
+
+    @property
+    def final_share(self) -> str:
+        """How much is final, in words; 100 only if all is, empty if there are no tasks."""
+        return f"{self.final * 1000 // self.total / 10:.1f} %" if self.total else ""
+
+    @property
     def finished(self) -> bool:
         """Whether there are tasks, and all of them are final."""
         return self.total > 0 and not self.unfinished

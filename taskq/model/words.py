@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Final
@@ -134,24 +134,8 @@ def _quoted(word: str) -> str:
     return f"$'{''.join(escaped)}'"
 
 
-def as_json(value: object) -> str:
-    """Return a value as JSON on one line: instants in ISO 8601, UTC; durations in seconds.
-
-    Raise ValueError for a number that is not finite, TypeError for a value without a form.
-    """
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
-
-
-def as_text(value: object) -> str:
-    """Return a value as a cell of a table: text as it is, nothing for None, the rest as JSON."""
-    if value is None:
-        return ""
-    if isinstance(value, (datetime, UUID)):
-        return str(_plain(value))
-    return value if isinstance(value, str) else as_json(value)
-
-
-def _plain(value: object) -> str | float:
+def plain(value: object) -> object:
+    """Return the form in JSON of a value that JSON lacks; raise TypeError if it has none."""
     if isinstance(value, datetime):
         return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
     if isinstance(value, timedelta):
@@ -161,3 +145,21 @@ def _plain(value: object) -> str | float:
     if isinstance(value, UUID):
         return str(value)
     raise TypeError(f"a {type(value).__name__} has no form in JSON")
+
+
+def as_json(value: object, form: Callable[[object], object] = plain) -> str:
+    """Return a value as JSON on one line: instants in ISO 8601, UTC; durations in seconds.
+
+    form: returns the form of what JSON lacks. Raise ValueError for a number that is not finite,
+    TypeError for a value without a form.
+    """
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=form)
+
+
+def as_text(value: object) -> str:
+    """Return a value as a cell of a table: text as it is, nothing for None, the rest as JSON."""
+    if value is None:
+        return ""
+    if isinstance(value, (datetime, UUID)):
+        return str(plain(value))
+    return value if isinstance(value, str) else as_json(value)

@@ -17,7 +17,6 @@ from taskq.model.views import Status
 from taskq.model.words import beginning, command, duration, rate
 from taskq.results.ranking import dotted
 from taskq_cli.display import render
-from taskq_cli.display.overview import percent_final
 from taskq_cli.display.progress import RateMeter
 from taskq_cli.display.text import one_line, printable, safe_json
 
@@ -96,9 +95,9 @@ def test_rates_have_a_unit_that_makes_them_readable(per_s: float, text: str) -> 
 
 def test_a_hundred_percent_is_said_only_when_all_is_final() -> None:
     """All but one of many is not all."""
-    assert percent_final(NOTHING) == ""
-    assert percent_final(replace(NOTHING, done=999_999, waiting=1)) == "99.9 %"
-    assert percent_final(replace(NOTHING, done=7, failed=2, cancelled=1)) == "100.0 %"
+    assert NOTHING.final_share == ""
+    assert replace(NOTHING, done=999_999, waiting=1).final_share == "99.9 %"
+    assert replace(NOTHING, done=7, failed=2, cancelled=1).final_share == "100.0 %"
 
 
 def test_the_rate_is_that_of_the_window() -> None:

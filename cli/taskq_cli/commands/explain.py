@@ -61,9 +61,7 @@ def explain(invocation: Invocation, *, path: str, key: str | None) -> None:
     if invocation.output == "table":
         sys.stdout.write(_text(explanation))
     else:
-        reasons = [as_record(one) for one in explanation.reasons]
-        record = as_record(explanation) | {"reasons": reasons, "behind_s": behind_s}
-        write_record(invocation.output, record, "")
+        write_record(invocation.output, as_record(explanation) | {"behind_s": behind_s}, "")
 
 
 def _text(explanation: Explanation) -> str:
@@ -191,14 +189,7 @@ def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> No
             verdicts = fleet.failures(path, limit=limit or CAUSES)
             columns = [*campaign_column(client, path), *_CLASS_COLUMNS]
             records = [
-                as_record(one)
-                | {
-                    "share": as_record(one.share),
-                    "bans": [as_record(ban) for ban in one.bans],
-                    "sample": as_record(one.sample),
-                    "proposal": one.proposal,
-                    "remedy": one.remedy,
-                }
+                as_record(one) | {"proposal": one.proposal, "remedy": one.remedy}
                 for one in verdicts
             ]
         else:
@@ -235,7 +226,7 @@ _CAUSE_COLUMNS = [
 _CLASS_COLUMNS = [
     Column("class", lambda one: one["error_class"] or "(none)"),
     Column("attempts"),
-    Column("of all", lambda one: percent(one["share"]["share"]), yields=1),
+    Column("of all", lambda one: percent(one["share"].share), yields=1),
     Column("tasks", yields=1),
     Column("hosts", yields=1),
     Column("sites", yields=1),

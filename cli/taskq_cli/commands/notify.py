@@ -152,7 +152,7 @@ def show(invocation: Invocation, name: str, limit: int | None) -> None:
         rule = client.notifications.rule(name)
         found = list(client.notifications.events(name, limit=limit or _SHOWN))
     if invocation.output != "table":
-        record = as_record(rule) | {"latest": [as_record(one) for one in map(_event_record, found)]}
+        record = as_record(rule) | {"latest": [*map(_event_record, found)]}
         write_record(invocation.output, record, "")
         return
     write_record("table", {}, _rule_text(rule))

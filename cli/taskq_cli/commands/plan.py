@@ -105,7 +105,7 @@ def plan(
             costs, checks = measured_costs(server)
     need = Need(agents, task_seconds, batch, tasks, cores or os.cpu_count() or 1)
     found = capacity(need, costs)
-    record = as_record(need) | as_record(found) | {"costs": as_record(costs)}
+    record = as_record(need) | as_record(found) | {"costs": costs}
     record["checks"] = [as_record(one) | {"error": one.error} for one in checks]
     write_record(invocation.output, record, _as_text(need, found, costs, checks))
 

@@ -23,7 +23,6 @@ from taskq_cli.display.output import Column, write_record, write_records
 from taskq_cli.display.overview import (
     counts,
     pace_lines,
-    percent_final,
     read_overview,
     shown_state,
     status_record,
@@ -94,7 +93,7 @@ def _shown(one: Status, name: str) -> dict[str, Any]:
         "campaign": name,
         "state": shown_state(one),
         "tasks": f"{one.total:,}",
-        "final": percent_final(one),
+        "final": one.final_share,
         "paused itself": one.paused_why,
     } | {status: f"{getattr(one, status):,}" for status in STATUSES if getattr(one, status)}
 

@@ -63,7 +63,7 @@ class Bulk:
         tasks = f"{counted(moved, 'task')} of {self.path}"
         lines = [f"{tasks} {would}; nothing was changed." if self.dry_run else f"{tasks} {done}."]
         if self.dry_run and self.where is not None:
-            record["examples"] = [as_record(task) for task in self.examples]
+            record["examples"] = self.examples
             lines += [
                 one_line(f"  {one.campaign}  {one.key}  {one.status}, attempt {one.attempt}")
                 for one in self.examples

@@ -25,8 +25,6 @@ from taskq_cli.display.overview import (
     PAUSED,
     Overview,
     counts,
-    final,
-    percent_final,
     read_overview,
     resume_commands,
     shown_state,
@@ -77,8 +75,8 @@ class Progress:
             instant(self.at),
             status.path,
             shown_state(status),
-            f"{final(status)}/{status.total}",
-            percent_final(status),
+            f"{status.final}/{status.total}",
+            status.final_share,
             *(f"{name} {n}" for name, n in counts(status).items() if n),
             self._pace(),
             counted(len(self.overview.agents), "agent"),
@@ -122,7 +120,7 @@ class Progress:
         rows = [
             [
                 one.path,
-                percent_final(one),
+                one.final_share,
                 f"{one.total:,}",
                 f"{one.working:,}",
                 f"{one.failed:,}",

@@ -19,22 +19,8 @@ if TYPE_CHECKING:  # `status` shows agents, and imports no diagnosis of hosts
 
 def place_record(one: Place) -> dict[str, Any]:
     """Return a host or site as a record for JSON."""
-    failing = one.failing
-    shares = failing and {
-        "here": as_record(failing.here),
-        "elsewhere": as_record(failing.elsewhere),
-    }
-    return as_record(one) | {
-        "failing": shares,
-        "slow": None if one.slow is None else as_record(one.slow),
-        "ban": None if one.ban is None else as_record(one.ban),
-        "banned": one.banned,
-        "sample": as_record(one.sample),
-        "verdict": one.verdict,
-        "remark": one.remark,
-        "loss": one.loss,
-        "proposal": one.proposal,
-    }
+    names = ("banned", "verdict", "remark", "loss", "proposal")
+    return as_record(one) | {name: getattr(one, name) for name in names}
 
 
 def sample_line(size: SampleSize) -> str:
@@ -58,7 +44,7 @@ def place_columns(kind: PlaceKind) -> list[Column]:
         Column("failed", _failed),
         Column("elsewhere", elsewhere, yields=5),
         Column("run", lambda one: "" if one["run_s"] is None else duration(one["run_s"])),
-        Column("times", lambda one: f"{one['slow']['times']:.2f}" if one["slow"] else ""),
+        Column("times", lambda one: f"{one['slow'].times:.2f}" if one["slow"] else ""),
         Column("use", lambda one: "" if one["use"] is None else percent(one["use"])),
     ]
 
@@ -70,7 +56,7 @@ def _failed(one: Record) -> str:
 def elsewhere(one: Record) -> str:
     """Return the share of bad attempts in other places."""
     failing = one["failing"]
-    return "" if failing is None else percent(failing["elsewhere"]["share"])
+    return "" if failing is None else percent(failing.elsewhere.share)
 
 
 def _state(one: Record) -> str:

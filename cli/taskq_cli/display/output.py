@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import click
 
-from taskq.model.words import as_json, as_text, instant
+from taskq.model.words import as_json, as_text, instant, plain
 from taskq_cli.display import render
 from taskq_cli.display.text import one_line, safe_json
 
@@ -48,7 +48,10 @@ class Column:
 
 
 def as_record(view: object, **more: object) -> dict[str, Any]:
-    """Return a view as a record, with the keyword arguments as its first fields."""
+    """Return a view as a record, with the keyword arguments as its first fields.
+
+    Views in it stay, and become records in JSON.
+    """
     if isinstance(view, Mapping):
         return {**more, **view}
     if not is_dataclass(view) or isinstance(view, type):
@@ -131,11 +134,14 @@ def _write_table(records: Iterator[Record], columns: Sequence[Column], limit: in
 
 
 def _json(record: Record) -> str:
-    return safe_json(as_json({name: _plain(value) for name, value in record.items()}))
+    return safe_json(as_json({**record}, _plain))
 
 
 def _plain(value: object) -> object:
-    return str(value) if isinstance(value, Path) else value
+    """Return the form in JSON: of views in a record, of paths, and of what others have."""
+    if isinstance(value, Path):
+        return str(value)
+    return as_record(value) if is_dataclass(value) else plain(value)
 
 
 def _cell(value: object) -> str:
@@ -147,4 +153,4 @@ def _cell(value: object) -> str:
         return f"{value:.6g}"
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return one_line(", ".join(value))
-    return one_line(as_text(_plain(value)))
+    return one_line(str(value) if isinstance(value, Path) else as_text(value))

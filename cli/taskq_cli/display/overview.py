@@ -23,18 +23,6 @@ def counts(status: Status) -> dict[str, int]:
     return {name: getattr(status, name) for name in STATUSES}
 
 
-def final(status: Status) -> int:
-    """Return the number of tasks that will not change any more."""
-    return status.total - status.unfinished
-
-
-def percent_final(status: Status) -> str:
-    """Return how much of a campaign is final; 100 only if all is, nothing if it has no tasks."""
-    if not status.total:
-        return ""
-    return f"{final(status) * 1000 // status.total / 10:.1f} %"
-
-
 def shown_state(status: Status) -> str:
     """Return the state for people: of an open campaign whose tasks have all ended, `finished`."""
     return "finished" if status.state == "open" and status.finished else status.state
@@ -82,25 +70,23 @@ class Overview:
         classes = None
         if self.classes is not None:
             classes = [{"error_class": name, "attempts": n} for name, n in self.classes]
-        longest = [as_record(one) for one in self.hedges.longest]
-        hedges = as_record(self.hedges) | {"longest": longest}
         return status_record(self.status) | {
             "agents": len(self.agents),
             "agents_left": len(self.left_agents),
             "unservable": self.left_over and self.left_over.unservable,
             "unservable_why": self.left_over and self.left_over.reasons,
-            "refusals": [as_record(one) for one in self.refusals],
+            "refusals": self.refusals,
             "failure_classes": classes,
             "paused_below": [one.path for one in self.paused_below],
             "closed_by": self.closed_by,
-            "hedges": hedges,
+            "hedges": self.hedges,
         }
 
     def title(self) -> str:
         """Return the campaign's path, state and share of final tasks."""
         status = self.status
         tasks = counted(status.total, "task")
-        far = f"{percent_final(status)} of {tasks}" if status.total else "no tasks yet"
+        far = f"{status.final_share} of {tasks}" if status.total else "no tasks yet"
         return f"{status.path}  {shown_state(status)}  {far}"
 
     def lines(self) -> list[str]:
