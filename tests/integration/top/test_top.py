@@ -40,7 +40,7 @@ async def test_tree_follows_the_queue(queue: Client, hire: Hire) -> None:
     """Counts change by themselves, as do campaigns that come."""
     failing(queue, hire)
     async with shown(queue) as (app, _):
-        text = await shows(app, "  a", "    b", "66.7 %", "1 agent")
+        text = await shows(app, "  a", "    b", "66.6 %", "1 agent")
         assert max(map(len, text.splitlines())) <= 80
         queue.create_campaign("/a/new").seed({"n": n} for n in range(12))
         await shows(app, "    new", "15 tasks")
@@ -54,7 +54,7 @@ async def test_part_of_the_tree_has_the_agents_above_it(queue: Client, hire: Hir
     hire("/a")
     hire("/beside")
     async with shown(queue, "/a/b") as (app, _):
-        text = await shows(app, "/a/b", "66.7 %", "2 \n")
+        text = await shows(app, "/a/b", "66.6 %", "2 \n")
         assert "beside" not in text
 
 
