@@ -118,21 +118,15 @@ begin
             using errcode = 'TQ400';
     end if;
 
-    with live as materialized (
-        select s.session_id
-          from taskq.session s
-         where s.session_id = any (v_sessions)
-           and s.ended_at is null
-         order by s.session_id
-           for no key update
-    ), touched as (
+    with touched as (
+        -- In the order of the key, without a lock of its own: that would be a third of the log.
         update taskq.session s
            set heartbeat_at = v_now,
                trouble = v_troubles -> s.session_id::text,
                tally = coalesce(
                    nullif(v_tallies -> s.session_id::text, 'null'), s.tally)
-          from live l
-         where s.session_id = l.session_id
+         where s.session_id = any (v_sessions)
+           and s.ended_at is null
      returning s.session_id, s.drain, s.suspect
     )
     select coalesce(array_agg(t.session_id), '{}'),
