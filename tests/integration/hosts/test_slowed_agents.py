@@ -28,7 +28,7 @@ from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.thorough
 
-TASKS = 400
+TASKS = 150
 LEASE_S = 4
 SHORTEST_PAUSE_S = 3.75
 

@@ -83,7 +83,7 @@ def test_each_result_is_given_once_whatever_the_order(
     agents = [hire(path) for path in ("/w", "/w/a", "/w/b")]
     held: list[tuple[ScriptedAgent, Claimed]] = []
     cursor, given = Cursor(), Counter[str]()
-    for _ in range(120):
+    for _ in range(60):
         with ExitStack() as open_ones:
             for agent in agents:
                 claim = chance.choice((agent.claim, agent.claim_singly))
