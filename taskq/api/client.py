@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from taskq.api.function_calls import FunctionCalls
 from taskq.campaign.campaign import Campaign
-from taskq.db.audit import audit
+from taskq.db.audit import Violation, audit
 from taskq.db.connections import Database
 from taskq.db.gateway_queries import GatewayQueries, home
 from taskq.db.owners import Owners
@@ -21,7 +21,7 @@ from taskq.db.tokens import Tokens
 from taskq.model.campaign_spec import CampaignSpec
 from taskq.model.errors import Conflict, NotOverGateway, UnknownCampaign
 from taskq.model.seed import check_path
-from taskq.model.views import AgentView, Brake, LeftAgent, LeftOver, Recovery, Refusals, Violation
+from taskq.model.views import AgentView, Brake, LeftAgent, LeftOver, Recovery, Refusals
 from taskq.results.ranking import Best
 from taskq.results.selection import Selection, select
 

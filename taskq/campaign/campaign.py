@@ -21,7 +21,7 @@ from taskq.diagnosis.history import Event, history
 from taskq.diagnosis.trend import Point
 from taskq.files.blob_store import BlobStore
 from taskq.files.large_results import Fetching
-from taskq.files.live_output import OutputPart
+from taskq.files.live_output import OutputPart, output_of
 from taskq.ingest import seeding
 from taskq.ingest.key_conflicts import OnConflict
 from taskq.ingest.seeding import Conflicts, Seedable, SeedCount
@@ -426,7 +426,7 @@ class Campaign:
 
     def attempts(self, key: str) -> list[Attempt]:
         """Return the attempts of a task that have ended, in order."""
-        return reading.attempts(self._subtree, key)
+        return self._subtree.attempts(key)
 
     def history(self, key: str) -> list[Event]:
         """Return what happened to a task, in order, and its state now."""
@@ -434,7 +434,8 @@ class Campaign:
 
     def logs(self, key: str) -> Iterator[OutputPart]:
         """Iterate over the output of a task as it is written, to its end; see `live_output`."""
-        return reading.logs(self._subtree, key)
+        (task,) = self._subtree.task_ids([key])
+        return output_of(exact(self._subtree.database), self.campaign_id, task)
 
     def failures(self, *, below: bool = True) -> Iterator[Failure]:
         """Iterate over failed tasks, campaign by campaign and ordered by task, page by page."""
@@ -469,7 +470,9 @@ class Campaign:
         Points are farther apart with age, and none is older than a year. While a campaign does not
         move it gets none. With `within`, only the points of this latest time.
         """
-        return reading.trend(self._subtree, within)
+        minutes = None if within is None else within // timedelta(minutes=1)
+        rows = self._subtree.database.rows("trend", campaign=self.campaign_id, minutes=minutes)
+        return [Point(**row) for row in rows]
 
     def forecast(self) -> Forecast:
         """Return when the tasks here and below end, and which of them do not.

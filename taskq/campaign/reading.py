@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from datetime import timedelta
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,16 +15,13 @@ from taskq.campaign.bulk import pages
 from taskq.campaign.filter_compiler import compiled
 from taskq.campaign.subtree import Subtree
 from taskq.db.address import Row
-from taskq.db.standby import exact
-from taskq.diagnosis.trend import Point
 from taskq.files.blob_store import BlobStore
 from taskq.files.large_results import Fetching
-from taskq.files.live_output import OutputPart, output_of
 from taskq.model.campaign_spec import RetryPolicy
 from taskq.model.errors import ResultLost, UsageError
 from taskq.model.pauses import sleep
 from taskq.model.seed import STATUSES
-from taskq.model.views import Attempt, FailureCause, Hedges, Result, SecondAttempt, Status, TaskView
+from taskq.model.views import FailureCause, Hedges, Result, SecondAttempt, Status, TaskView
 from taskq.results import cursor as cursors
 from taskq.results.cursor import Cursor, WithdrawnResult
 
@@ -114,19 +110,6 @@ def tasks(
     )
 
 
-def attempts(subtree: Subtree, key: str) -> list[Attempt]:
-    """Return the attempts of a task that have ended, in order."""
-    (task,) = subtree.task_ids([key])
-    rows = subtree.database.rows("attempts", campaign=subtree.campaign_id, task=task)
-    return [Attempt(**row) for row in rows]
-
-
-def logs(subtree: Subtree, key: str) -> Iterator[OutputPart]:
-    """Iterate over the output of a task as it is written, to its end."""
-    (task,) = subtree.task_ids([key])
-    return output_of(exact(subtree.database), subtree.campaign_id, task)
-
-
 def explain(subtree: Subtree, key: str | None, *, whole: bool) -> Explanation:
     """Explain why tasks do not run, or not faster; key: why this one does not."""
     from taskq.diagnosis.facts import MAX_CLASSES, read_facts  # noqa: PLC0415
@@ -141,7 +124,7 @@ def explain(subtree: Subtree, key: str | None, *, whole: bool) -> Explanation:
     if task.status == "failed":  # whose fault that is; hosts and results say nothing about it
         verdicts = Fleet(subtree.database).failures(subtree.path, limit=MAX_CLASSES)
         facts = replace(facts, findings=Findings([], [], verdicts, []))
-    return explain_task(task, attempts(subtree, key), retries, facts)
+    return explain_task(task, subtree.attempts(key), retries, facts)
 
 
 def hedges(subtree: Subtree, *, below: bool) -> Hedges:
@@ -168,13 +151,6 @@ def failure_causes(subtree: Subtree, limit: int, *, below: bool) -> list[Failure
         for row in subtree.database.rows("failure_causes", campaign=campaign, limit=limit)
     )
     return heapq.nlargest(limit, causes, key=attrgetter("attempts"))
-
-
-def trend(subtree: Subtree, within: timedelta | None) -> list[Point]:
-    """Return a point a minute, the oldest first."""
-    minutes = None if within is None else within // timedelta(minutes=1)
-    rows = subtree.database.rows("trend", campaign=subtree.campaign_id, minutes=minutes)
-    return [Point(**row) for row in rows]
 
 
 def wait(path: str, status: Callable[[], Status], timeout_s: float | None) -> Status:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from taskq.db.access import Queries, pages, task_ids
 from taskq.db.address import Row
 from taskq.model.errors import NotFound, UnknownCampaign
-from taskq.model.views import Result, Status, TaskView
+from taskq.model.views import Attempt, Result, Status, TaskView
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,12 @@ class Subtree:
         about = {"campaign": self.campaign_id, "status": None, "after": task - 1, "limit": 1}
         (row,) = self.database.rows("tasks", **about)
         return TaskView(campaign=self.path, **row)
+
+    def attempts(self, key: str) -> list[Attempt]:
+        """Return the attempts of a task that have ended, in order; raise `NotFound`."""
+        (task,) = self.task_ids([key])
+        rows = self.database.rows("attempts", campaign=self.campaign_id, task=task)
+        return [Attempt(**row) for row in rows]
 
     def results_of(self, keys: list[str]) -> list[Result]:
         """Return the results of the campaign's tasks with these keys; raise `NotFound`."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from taskq.db.catalogue import array
 from taskq.db.connections import Database, Row, Statements
-from taskq.model.views import Violation
 
 #: Checks of tasks, in the order in which they run, and those of a campaign, which run after them.
 CHECKS: Final = (
@@ -31,6 +31,22 @@ ONCE: Final = ("set_back",)
 _PAGE: Final = 10_000
 _AT_A_TIME: Final = 100
 _LAST_ID: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Rows of the tables that violate a guarantee of the queue.
+
+    check: the name of the file in `sql/audit` that states the guarantee. task_id: None if the
+    campaign violates it. rows: the evidence: for a task its key, its row and those of its
+    attempts, without payload and result; for a campaign the counters and the recount.
+    """
+
+    campaign: str
+    check: str
+    task_id: int | None
+    text: str
+    rows: dict[str, Any]
 
 
 def audit(

@@ -303,22 +303,6 @@ class Brake:
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
-    """Rows of the tables that violate a guarantee of the queue.
-
-    check: the name of the file in `sql/audit` that states the guarantee. task_id: None if the
-    campaign violates it. rows: the evidence: for a task its key, its row and those of its
-    attempts, without payload and result; for a campaign the counters and the recount.
-    """
-
-    campaign: str
-    check: str
-    task_id: int | None
-    text: str
-    rows: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Recovery:
     """Result of the recovery of a crashed farm.
 

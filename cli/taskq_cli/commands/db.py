@@ -12,9 +12,9 @@ from typing import Any, Final
 import click
 
 from taskq.db import migrations, roles
+from taskq.db.audit import Violation
 from taskq.db.catalogue import ROLES
 from taskq.db.migrations import Schema
-from taskq.model.views import Violation
 from taskq.model.words import counted
 from taskq_cli.display.output import (
     TABLE_ROWS,
