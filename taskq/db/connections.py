@@ -27,10 +27,11 @@ from taskq.db.address import (
     note_backend,
     translated,
 )
-from taskq.db.catalogue import statement
-from taskq.db.silence import WatchedAsyncConnection, WatchedConnection, check
+from taskq.db.async_connection import STANDBY, TIMELINE_FRESH_S, AsyncConnection
+from taskq.db.catalogue import find
+from taskq.db.silence import WatchedConnection, check
 from taskq.db.statements import JsonText, Statements
-from taskq.model.errors import SchemaNewer, TaskqError, Unavailable
+from taskq.model.errors import TaskqError, Unavailable
 
 __all__ = [
     "AsyncConnection",
@@ -41,18 +42,12 @@ __all__ = [
     "Statements",
 ]
 
-#: Seconds for which a server's timeline is cached: a pooler may switch servers at any moment.
-TIMELINE_FRESH_S: Final = 10.0
 #: Seconds after its last use in which a pooled connection is not checked by a round trip.
 USED_LATELY_S: Final = 1.0
+#: Seconds without announcements of tasks after one that no gateway listened for.
+NOBODY_S: Final = 0.5
 
 T = TypeVar("T")
-
-#: Errors of a standby. The next connection looks for the server that accepts writes.
-_STANDBY: Final = (
-    psycopg.errors.ReadOnlySqlTransaction,
-    psycopg.errors.ObjectNotInPrerequisiteState,
-)
 
 
 def _look(connection: WatchedConnection) -> None:
@@ -120,7 +115,7 @@ class Connection:
                     note_backend(connection, row["pid"])
                     self._stale_at = time.monotonic() + TIMELINE_FRESH_S
                 yield self._statements
-            except _STANDBY:
+            except STANDBY:
                 connection.close()
                 raise
             except psycopg.Error as error:
@@ -140,90 +135,6 @@ class Connection:
         if self._connection is not None and os.getpid() == self._process:
             self._connection.close()
         self._connection = self._statements = None
-
-
-class AsyncConnection:
-    """A dedicated connection for asyncio, for one task at a time.
-
-    timeline: of the server that answered last.
-    """
-
-    def __init__(self, address: DatabaseAddress) -> None:
-        self._address = address
-        self._connection: WatchedAsyncConnection | None = None
-        self._cursor: psycopg.AsyncCursor[Row] | None = None
-        self.timeline = 0
-        self._stale_at = 0.0
-
-    async def rows(self, name: str, /, **values: object) -> list[Row]:
-        """Return all rows of a statement; translate errors.
-
-        If the connection broke, or an upgrade replaced what the statement was prepared for, it is
-        retried once on a new connection. So statements sent here must be idempotent.
-        """
-        with translated(self._address.server):
-            if self._cursor is not None:
-                try:
-                    return await self._rows(name, values)
-                except psycopg.OperationalError:
-                    if self._cursor is not None:
-                        raise
-                except psycopg.Error as error:
-                    if not await self._is_upgraded(error):
-                        raise
-                    await self.close()
-            try:
-                return await self._rows(name, values)
-            except psycopg.Error as error:
-                if await self._is_upgraded(error):
-                    await self.check_installed()
-                raise
-
-    async def check_installed(self) -> None:
-        """Raise `SchemaNewer` if the database was upgraded since this process began to use it."""
-        with translated(self._address.server):
-            (row,) = await self._rows("installation", {})
-        self._address.installed.check(row, self._address.server)
-
-    async def _is_upgraded(self, error: psycopg.Error) -> bool:
-        """Return whether an upgrade may have caused an error."""
-        if not self._address.installed.explains(error):
-            return False
-        try:
-            await self.check_installed()
-        except SchemaNewer:
-            return True
-        except TaskqError:
-            pass
-        return False
-
-    async def _rows(self, name: str, values: dict[str, object]) -> list[Row]:
-        try:
-            if self._connection is None or self._cursor is None:
-                self._connection = await self._address.connect_async()
-                self._cursor = self._connection.cursor()
-                self._stale_at = 0.0
-            if time.monotonic() >= self._stale_at:
-                await self._cursor.execute(statement("timeline_and_pid"))
-                (row,) = await self._cursor.fetchall()
-                self.timeline = row["timeline"]
-                self._address.takeovers.note(self.timeline)
-                note_backend(self._connection, row["pid"])
-                self._stale_at = time.monotonic() + TIMELINE_FRESH_S
-            await self._cursor.execute(statement(name), values)
-            return await self._cursor.fetchall()
-        except _STANDBY:
-            await self.close()
-            raise
-        finally:
-            if self._connection is not None and self._connection.closed:
-                self._connection = self._cursor = None
-
-    async def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            await self._connection.close()
-        self._connection = self._cursor = None
 
 
 class Database(Queries):
@@ -252,6 +163,7 @@ class Database(Queries):
             open=False,
         )
         self._process = os.getpid()
+        self._silent_until = 0.0
 
     def open(self) -> Self:
         """Connect once, so that a wrong address fails at once.
@@ -294,7 +206,7 @@ class Database(Queries):
         with translated(self.server), self._pool.connection() as connection:
             try:
                 yield connection
-            except _STANDBY:
+            except STANDBY:
                 connection.close()
                 raise
             except psycopg.Error as error:
@@ -345,11 +257,26 @@ class Database(Queries):
         """Return a connection outside the pool, which opens at its first use."""
         return Connection(self._address)
 
-    def dedicated_async_connection(self) -> AsyncConnection:
+    def dedicated_async_connection(
+        self, heard: Callable[[], None] | None = None
+    ) -> AsyncConnection:
         """Return a connection for asyncio outside the pool, which opens at its first use."""
-        return AsyncConnection(self._address)
+        return AsyncConnection(self._address, heard)
 
     def rows(self, name: str, /, **values: object) -> list[Row]:
         """Return all rows of a statement."""
         with self.connection() as statements:
-            return statements.rows(name, **values)
+            rows = statements.rows(name, **values)
+        offer = find(name).offer
+        if offer is not None and offer.wakes:
+            self.announce_tasks()
+        return rows
+
+    def announce_tasks(self) -> None:
+        """Wake gateways whose agents wait: tasks have become claimable; rests if none waits."""
+        if time.monotonic() >= self._silent_until:
+            self._silent_until = 0.0
+            # Gateways look by themselves within a second.
+            with suppress(TaskqError, psycopg.Error), self.connection() as statements:
+                if not statements.value("announce_tasks"):
+                    self._silent_until = time.monotonic() + NOBODY_S

@@ -2,8 +2,9 @@
 
 One statement per turn asks for all waiting agents what could be claimed (see
 sql/functions/claimable.sql). Each turn wakes as many agents as there are tasks for them, longest
-waiting first. Notifications of PostgreSQL are not used: a lost one would leave an agent idle for
-ever, and each submitted task would cost one.
+waiting first. Notifications bring the next turn forward: what has made tasks claimable elsewhere
+sends one if any gateway has waiting agents (see sql/functions/announce_tasks.sql). None is relied
+on: a lost one costs the rest of a pause. Reports and claims send none.
 
 An agent that comes while others wait in the same scope need not try to claim before it waits: see
 `has_waiting`.
@@ -17,12 +18,14 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
-from taskq.db.connections import Database
+from taskq.db.connections import Database, Row
 from taskq.dispatch.fair_share import Scope
 from taskq.dispatch.group_commit import Closing, cancel, resolve
 from taskq.dispatch.wait_queues import WaitQueues
+from taskq.model.errors import TaskqError
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +49,10 @@ _MOST_PASSED: Final = 64
 #: Seconds after which a statement is given up.
 _ANSWER_S: Final = 10.0
 _MOST_BACKOFF_S: Final = 10.0
+#: Seconds without a waiting agent after which the connection listens no longer.
+_LINGER_S: Final = 2.0
+#: Seconds between two announcements of this gateway, so that several changes share one.
+_ANNOUNCE_S: Final = 0.01
 
 
 class LongPoll(Closing):
@@ -65,7 +72,14 @@ class LongPoll(Closing):
         tasks: a cache that says there are none must forget it. front: agents can claim the tasks in
         the lists of a front.
         """
-        self._connection = database.dedicated_async_connection()
+        self._connection = database.dedicated_async_connection(self._look_soon)
+        #: Held while a statement runs.
+        self._line = asyncio.Lock()
+        #: Which opening of the connection listens; 0: none does.
+        self._listens_on = 0
+        self._announcing: asyncio.Task[None] | None = None
+        self._to_announce = False
+        self._lingering = False
         self._poll_s = poll_s
         self._found = found
         self._front = front
@@ -106,6 +120,8 @@ class LongPoll(Closing):
         )
         if self._polling is None:
             self._polling = loop.create_task(self._poll_while_waiting())
+        elif self._lingering:
+            self._due.set()
         timer = loop.call_later(seconds, resolve, woken, False)
         try:
             return await woken
@@ -126,7 +142,13 @@ class LongPoll(Closing):
                 resolve(one, True)
 
     def poll_soon(self) -> None:
-        """Take a turn soon: tasks have become claimable through this gateway."""
+        """Take a turn soon, here and elsewhere: tasks have become claimable by this gateway."""
+        self._look_soon()
+        self._to_announce = not self._draining
+        if self._to_announce and self._announcing is None:
+            self._announcing = asyncio.get_running_loop().create_task(self._announce())
+
+    def _look_soon(self) -> None:
         if self._polling is not None and not self._failures:
             rest_s = self._rested_at - asyncio.get_running_loop().time()
             self._set_timer(max(_SOON_S, rest_s))
@@ -143,15 +165,16 @@ class LongPoll(Closing):
     async def close(self) -> None:
         """End all waits, and close the connection."""
         self.drain()
-        if self._polling is not None:
-            await cancel([self._polling])
+        await cancel([one for one in (self._polling, self._announcing) if one is not None])
         await self._connection.close()
 
     async def _poll_while_waiting(self) -> None:
         """Take turns while any agent waits."""
         try:
             self._due.clear()
-            while self._queues and not self._draining:
+            while not self._draining and (self._queues or await self._linger()):
+                if not self._failures:
+                    await self._listen(on=True)
                 self._set_timer(self._pause_s())
                 await self._due.wait()
                 self._due.clear()
@@ -162,6 +185,47 @@ class LongPoll(Closing):
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+
+    async def _linger(self) -> bool:
+        """Wait for agents for a while; if none comes, listen no longer, and return False."""
+        self._lingering = True
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _LINGER_S
+        while not self._queues and not self._draining and loop.time() < until:
+            self._set_timer(until - loop.time())
+            await self._due.wait()
+            self._due.clear()
+        if not self._queues:
+            await self._listen(on=False)
+        self._lingering = False
+        return bool(self._queues)
+
+    async def _listen(self, *, on: bool) -> None:
+        """Listen for announcements, or no longer; without them, turns find all tasks."""
+        if on == (self._listens_on == self._connection.opened > 0):
+            return
+        with suppress(TaskqError, asyncio.TimeoutError):
+            if not self._connection.opened:
+                await self._rows("timeline_and_pid")
+            if not self._connection.is_direct:
+                return  # a pooler's sessions are other clients' too
+            await self._rows("listen_for_tasks", listening=on)
+            self._listens_on = self._connection.opened if on else 0
+
+    async def _announce(self) -> None:
+        """Tell other gateways, on this connection: it is not one of those that listen then."""
+        try:
+            while self._to_announce and not self._draining:
+                self._to_announce = False
+                with suppress(TaskqError, asyncio.TimeoutError):
+                    await self._rows("announce_tasks")
+                await asyncio.sleep(_ANNOUNCE_S)
+        finally:
+            self._announcing = None
+
+    async def _rows(self, name: str, /, **values: object) -> list[Row]:
+        async with self._line:
+            return await asyncio.wait_for(self._connection.rows(name, **values), _ANSWER_S)
 
     def _pause_s(self) -> float:
         pause_s = min(self._poll_s * 2.0**self._failures, max(self._poll_s, _MOST_BACKOFF_S))
@@ -203,10 +267,7 @@ class LongPoll(Closing):
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
         scopes = self._queues.next_scopes(_MOST_SCOPES)
-        (row,) = await asyncio.wait_for(
-            self._connection.rows("claimable", servings=_encoded(scopes), front=self._front),
-            _ANSWER_S,
-        )
+        (row,) = await self._rows("claimable", servings=_encoded(scopes), front=self._front)
         answered_at = loop.time()
         self._rested_at = answered_at + min(_MOST_REST_S, _REST * (answered_at - asked_at))
         groups, unfinished = row["claimable"], row["unfinished"]

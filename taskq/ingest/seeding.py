@@ -286,6 +286,8 @@ class _Sender:
         except KeyConflict as error:
             raise key_conflicts.seeding_conflict(error, self._compared, self._added) from error
         self._added += sent.added
+        if sent.added and isinstance(self._database, Database):
+            self._database.announce_tasks()
         return sent
 
     def _transact(self, chunk: _Chunk) -> _Outcome:

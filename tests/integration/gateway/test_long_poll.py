@@ -5,11 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import psycopg
 import pytest
 
-from tests.fixtures.gateways import Realm
+from taskq import Client
+from tests.fixtures.gateways import Realm, StartGateway
+from tests.helpers.postgres import Postgres, value
 from tests.helpers.waiting import BUSY_S, wait_until
 from tests.integration.gateway.peers import Agent
+
+TASKS = '[{"key": "k", "payload": {}}]'
 
 
 @pytest.fixture
@@ -48,10 +53,35 @@ def test_seed_wakes_who_waits(realm: Realm) -> None:
 def test_tasks_added_over_http_wake_who_waits(realm: Realm) -> None:
     """At once: this gateway knows of them."""
     (agent,) = waiting_agents(realm, 1)
-    realm.manage(
-        "submit", path=realm.path, tasks='[{"key": "k", "payload": {}}]', on_conflict="fail"
-    )
+    realm.manage("submit", path=realm.path, tasks=TASKS, on_conflict="fail")
     assert len(agent.peer.reply().json["tasks"]) == 1
+
+
+def test_tasks_added_at_another_gateway_wake_who_waits(
+    queue: Client, postgres: Postgres, start_gateway: StartGateway
+) -> None:
+    """That one announces them, since somebody waits at this one, and only then."""
+    realm, elsewhere = Realm(queue, start_gateway()), start_gateway()
+    there = Realm(queue, elsewhere)
+    listens = """
+        select count(*) from pg_locks l join pg_database d on d.oid = l.database
+         where l.locktype = 'advisory' and d.datname = current_database()"""
+    with psycopg.connect(elsewhere.dsn, autocommit=True) as ear:
+        ear.execute("listen taskq_tasks")
+        there.manage("submit", path=there.path, tasks=TASKS, on_conflict="fail")
+        agent = realm.agent()
+        agent.peer.send(agent.wanting(lease=agent.lease(), wait_s=30.0, until_empty=False))
+        wait_until(lambda: value(postgres, listens) == 1)
+        assert list(ear.notifies(timeout=0)) == []
+        added = elsewhere.ask(
+            "POST",
+            "/v1/manage/submit",
+            token=realm.manager,
+            body={"path": realm.path, "tasks": TASKS, "on_conflict": "fail"},
+        )
+        assert added.status == 200
+        assert len(agent.peer.reply().json["tasks"]) == 1
+        wait_until(lambda: len(list(ear.notifies(timeout=0))) == 1)
 
 
 def test_released_task_wakes_who_waits(realm: Realm, busy: Agent) -> None:

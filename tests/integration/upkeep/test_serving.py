@@ -189,6 +189,7 @@ async def test_timeline_is_asked_once_for_a_connection_and_then_now_and_then(
     await closed(line)
     assert await told(line) == here
     monkeypatch.setattr("taskq.db.connections.TIMELINE_FRESH_S", 0.0)
+    monkeypatch.setattr("taskq.db.async_connection.TIMELINE_FRESH_S", 0.0)
     await closed(line)
     await told(line)
     line.timeline = 0
