@@ -112,4 +112,20 @@ FOLLOWING: Final = (
         "One user fills the disk with indexes.",
         _INDEX,
     ),
+    Mutant(
+        "page-without-its-last-result",
+        "sql/functions/results_page_of.sql",
+        "s.task_id <= (select e.last from ends e)",
+        "s.task_id < (select e.last from ends e)",
+        "The last result of each page is never read.",
+        _SINCE,
+    ),
+    Mutant(
+        "results-far-apart-are-lost",
+        "sql/functions/results_page_of.sql",
+        "where not (select e.dense from ends e)",
+        "where false and not (select e.dense from ends e)",
+        "Results of few among many tasks are not read.",
+        _SINCE,
+    ),
 )

@@ -23,6 +23,7 @@ from tests.mutants.pilots import PILOTS
 from tests.mutants.reading import READING
 from tests.mutants.resources import RESOURCES
 from tests.mutants.rights import RIGHTS
+from tests.mutants.sessions import SESSIONS
 from tests.mutants.site_limits import SITE_LIMITS
 from tests.mutants.statements import STATEMENTS
 from tests.mutants.steering import STEERING
@@ -39,6 +40,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *MANAGING,
     *NOTIFY,
     *OWNERS,
+    *SESSIONS,
     *SITE_LIMITS,
     *PILOTS,
     *READING,

@@ -113,6 +113,17 @@ def test_each_result_is_given_once_whatever_the_order(
     assert len(cursor) == len(given) > 20
 
 
+def test_results_far_apart_are_given_in_order(campaign: Campaign, hire: Hire) -> None:
+    """A page of few among many tasks is read another way than one of many."""
+    campaign.seed(Seed({"n": n}, f"t{n}") for n in range(200))
+    agent = hire()
+    held = agent.claim(200)
+    for number in (199, 0, 90):
+        agent.done(held[number], {"from": number})
+    found = [(one.key, one.payload, one.result) for one in campaign.results()]
+    assert found == [(f"t{n}", {"n": n}, {"from": n}) for n in (0, 90, 199)]
+
+
 def test_a_result_counts_as_given_when_the_next_is_asked_for(
     campaign: Campaign, hire: Hire
 ) -> None:

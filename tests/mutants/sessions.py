@@ -1,0 +1,63 @@
+"""Bugs in heartbeats, and in what wakes agents that wait."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_SESSIONS: Final = ("tests/integration/sessions/test_sessions.py",)
+_BEATS: Final = ("tests/integration/sessions/test_beat_statement.py",)
+_WAKING: Final = ("tests/integration/sessions/test_announcements.py",)
+
+SESSIONS: Final = (
+    Mutant(
+        "beat-forgets-what-is-younger",
+        "sql/functions/beat.sql",
+        "then t.claimed_at < v_old else t.lease_id <= b.drawn end",
+        "then t.claimed_at < v_old else true end",
+        "A beat gives away tasks of a claim that has overtaken it.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "beat-forgets-what-is-pending",
+        "sql/functions/beat.sql",
+        "p (session_id, lease_id))\n                and (t.session_id",
+        "p (session_id, lease_id) where false)\n                and (t.session_id",
+        "A beat gives away tasks of a claim whose answer may still come.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "beat-revives-a-session",
+        "sql/functions/beat.sql",
+        "           and s.ended_at is null\n",
+        "",
+        "The beat of a session that has ended is taken for one of a living one.",
+        _SESSIONS,
+    ),
+    Mutant(
+        "beats-in-the-order-of-the-batch",
+        "sql/functions/beat.sql",
+        "         where s.session_id = any (v_sessions)\n           and s.ended_at is null\n",
+        "          from unnest(v_sessions) k\n"
+        "         where s.session_id = k\n           and s.ended_at is null\n",
+        "Two gateways that beat for the same sessions wait for each other in a circle.",
+        _BEATS,
+    ),
+    Mutant(
+        "gateways-listen-in-vain",
+        "sql/functions/listen_for_tasks.sql",
+        "        perform pg_advisory_lock_shared(hashtext('taskq.listen_for_tasks'), 0);\n",
+        "",
+        "Nobody knows that a gateway listens, and it is not told of tasks.",
+        _WAKING,
+    ),
+    Mutant(
+        "order-to-stop-by-task",
+        "sql/functions/beat.sql",
+        "                       and t.lease_id = h.lease_id\n",
+        "",
+        "An agent is not told that its lease is void when it holds the next one too.",
+        ("tests/interleavings/test_stop_orders.py", *_SESSIONS),
+    ),
+)
