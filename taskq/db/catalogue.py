@@ -171,6 +171,12 @@ def statement(name: str) -> LiteralString:
     return _text(name) if "/" in name else find(name).text
 
 
+def wakes(name: str) -> bool:
+    """Return whether a statement may make tasks claimable, for which agents wait."""
+    offer = None if "/" in name else find(name).offer
+    return offer is not None and offer.wakes
+
+
 @cache
 def find(name: str) -> Statement:
     """Return a statement; raise `BadStatement` if its header is wrong, or there is none."""

@@ -28,7 +28,7 @@ from taskq.db.address import (
     translated,
 )
 from taskq.db.async_connection import STANDBY, TIMELINE_FRESH_S, AsyncConnection
-from taskq.db.catalogue import find
+from taskq.db.catalogue import wakes
 from taskq.db.silence import WatchedConnection, check
 from taskq.db.statements import JsonText, Statements
 from taskq.model.errors import TaskqError, Unavailable
@@ -267,8 +267,7 @@ class Database(Queries):
         """Return all rows of a statement."""
         with self.connection() as statements:
             rows = statements.rows(name, **values)
-        offer = find(name).offer
-        if offer is not None and offer.wakes:
+        if wakes(name):
             self.announce_tasks()
         return rows
 
