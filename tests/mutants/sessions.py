@@ -7,7 +7,6 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _SESSIONS: Final = ("tests/integration/sessions/test_sessions.py",)
-_BEATS: Final = ("tests/integration/sessions/test_beat_statement.py",)
 _WAKING: Final = ("tests/integration/sessions/test_announcements.py",)
 
 SESSIONS: Final = (
@@ -34,15 +33,6 @@ SESSIONS: Final = (
         "",
         "The beat of a session that has ended is taken for one of a living one.",
         _SESSIONS,
-    ),
-    Mutant(
-        "beats-in-the-order-of-the-batch",
-        "sql/functions/beat.sql",
-        "         where s.session_id = any (v_sessions)\n           and s.ended_at is null\n",
-        "          from unnest(v_sessions) k\n"
-        "         where s.session_id = k\n           and s.ended_at is null\n",
-        "Two gateways that beat for the same sessions wait for each other in a circle.",
-        _BEATS,
     ),
     Mutant(
         "gateways-listen-in-vain",
