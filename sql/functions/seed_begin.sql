@@ -26,7 +26,12 @@ begin
             using errcode = 'TQ409';
     end if;
     -- Before anything is drawn in this transaction, see mend_sequences().
-    if (select max(s.task_id) from taskq.spec s where s.campaign_id = p_campaign)
+    -- By the order of spec_pkey: a `max` of few expected rows may go through all keys, see spec_of().
+    if (select s.task_id
+          from taskq.spec s
+         where s.campaign_id = p_campaign
+         order by s.campaign_id desc, s.task_id desc
+         limit 1)
        >= (select q.last_value + q.is_called::integer from taskq.spec_task_id_seq q)
     then
         perform taskq.mend_sequences('spec');
