@@ -75,8 +75,8 @@ class LongPoll(Closing):
         self._connection = database.dedicated_async_connection(self._look_soon)
         #: Held while a statement runs.
         self._line = asyncio.Lock()
-        #: Which opening of the connection listens; 0: none does.
-        self._listens_on = 0
+        #: Which opening of the connection listens; None: none does.
+        self._listens_on: int | None = None
         self._announcing: asyncio.Task[None] | None = None
         self._to_announce = False
         self._lingering = False
@@ -202,7 +202,7 @@ class LongPoll(Closing):
 
     async def _listen(self, *, on: bool) -> None:
         """Listen for announcements, or no longer; without them, turns find all tasks."""
-        if on == (self._listens_on == self._connection.opened > 0):
+        if on == (self._listens_on == self._connection.opened):
             return
         with suppress(TaskqError, asyncio.TimeoutError):
             if not self._connection.opened:
@@ -210,7 +210,7 @@ class LongPoll(Closing):
             if not self._connection.is_direct:
                 return  # a pooler's sessions are other clients' too
             await self._rows("listen_for_tasks", listening=on)
-            self._listens_on = self._connection.opened if on else 0
+            self._listens_on = self._connection.opened if on else None
 
     async def _announce(self) -> None:
         """Tell other gateways, on this connection: it is not one of those that listen then."""
