@@ -19,7 +19,7 @@ from tests.fuzz.wire import CONVERSATIONS, Ask
 pytestmark = pytest.mark.thorough
 
 #: Conversations, so few that it ends in time on a busy machine too.
-EXAMPLES: Final = 40
+EXAMPLES: Final = 75
 
 
 @pytest.fixture
