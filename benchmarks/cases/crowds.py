@@ -9,14 +9,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from benchmarks import processes
+from benchmarks import measurement, processes
 from benchmarks.cases.claims import MAX_BATCH_S, MAX_ONE_S, needs
 from benchmarks.findings import Finding, Goal, not_measured
 from benchmarks.gateways import RunningGateways, make_certificate, running_gateways
-from benchmarks.load import runs, sessions
+from benchmarks.load import sessions
 from benchmarks.load.agent_load import WARM_S
-from benchmarks.load.runs import US, LoadRun
 from benchmarks.load.work import Credentials, LoadTotals, LoadWork
+from benchmarks.measurement import US, LoadRun
 from benchmarks.raw import LEAST_S, Raw
 from benchmarks.stage import Bench, Stage
 from benchmarks.turns import compare, ratio
@@ -54,9 +54,9 @@ class Crowd:
         return self.run(gateways, work).seen.rate
 
     def run(self, gateways: RunningGateways, work: LoadWork) -> LoadRun:
-        """Let the first of them work, as many as the work is for; see `runs.run`."""
+        """Let the first of them work, as many as the work is for; see `measurement.run`."""
         self.feed()
-        done = runs.run(
+        done = measurement.run(
             self._stage.database,
             gateways,
             work,
@@ -176,7 +176,7 @@ def _one_at_a_time(bench: Bench, count: int, at_least: float) -> Iterator[Findin
         def raw_rate() -> float:
             raw.top_up(raw_need)
             before = processes.cpu_s(root) if root else 0.0
-            rate, clients = runs.spent_by_children(
+            rate, clients = measurement.spent_by_children(
                 lambda: raw.rate("one", RAW_CLIENTS, scale.seconds)
             )
             spent = clients + (processes.cpu_s(root) if root else 0.0) - before

@@ -13,8 +13,8 @@ from benchmarks.findings import Finding, Goal
 from benchmarks.latencies import share_within
 from benchmarks.load.agent_load import AgentLoad, Seen
 from benchmarks.load.clients import Clients
-from benchmarks.load.runs import check
 from benchmarks.load.work import LoadWork
+from benchmarks.measurement import check
 from benchmarks.stage import APART, Bench, Stage
 from benchmarks.turns import compare
 from benchmarks.unrest import unrest

@@ -24,8 +24,8 @@ MS: Final = 1e3
 def beside(bench: Bench) -> Iterator[Finding]:
     """Let agents work at an even rate, next to one hostile client after another, and without."""
     # Here, since it needs the extra `gateway`, which other cases do without.
+    from benchmarks.hostile_tokens import of_tokens  # noqa: PLC0415
     from benchmarks.load.hostile import ATTACKS, MANY, Hostile  # noqa: PLC0415
-    from benchmarks.load.hostile_tokens import of_tokens  # noqa: PLC0415
 
     scale = bench.scale
     work = LoadWork(scale.agents_beside, rate=scale.beside_a_second)

@@ -12,8 +12,8 @@ from benchmarks.findings import Finding, Goal
 from benchmarks.gateways import running_gateways
 from benchmarks.load import sessions
 from benchmarks.load.agent_load import READY_S, AgentLoad
-from benchmarks.load.runs import CpuSpent
 from benchmarks.load.work import LoadWork
+from benchmarks.measurement import CpuSpent
 from benchmarks.stage import Bench, Stage
 from taskq.planning.trial import CAMPAIGN
 

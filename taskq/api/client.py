@@ -92,7 +92,7 @@ class Client(FunctionCalls):
     def _repr_html_(self) -> str:
         from taskq.compute import progress  # noqa: PLC0415  # few programs are notebooks
 
-        return progress.runs_html(self.runs, repr(self))
+        return progress.runs_html(lambda: [one.status for one in self.runs()], repr(self))
 
     def close(self) -> None:
         """Store calls that are on their way, then close all connections."""

@@ -18,7 +18,6 @@ from taskq.results.selection import select
 
 if TYPE_CHECKING:
     from taskq.compute.local_agents import LocalAgents
-    from taskq.compute.run import Run
 
 
 class BestCalls:
@@ -27,29 +26,31 @@ class BestCalls:
     def __init__(
         self,
         database: Queries,
-        run: Run[Any],
+        campaign: Campaign,
         wanted: Best,
         argument: Callable[[Any], Any],
         *,
+        wait: Callable[[float | None], object],
         timeout: float | None,
         agents: list[LocalAgents],
     ) -> None:
         self._database = database
-        self._run = run
+        self._campaign = campaign
         self._wanted = wanted
         self._argument = argument
+        self._wait = wait
         self._timeout = timeout
         self._agents = agents
 
     def __repr__(self) -> str:
         wanted = self._wanted
         number = wanted.n if wanted.percent is None else f"{float(wanted.percent):g} %"
-        return f"<BestCalls of {self._run.path}: {number} by {wanted.by}>"
+        return f"<BestCalls of {self._campaign.path}: {number} by {wanted.by}>"
 
     def __iter__(self) -> Iterator[Any]:
         """Wait until all calls have ended; yield the arguments, best first."""
-        self._run.wait(self._timeout)
-        chosen = select(self._database, self._run.campaign, self._wanted, below=False)
+        self._wait(self._timeout)
+        chosen = select(self._database, self._campaign, self._wanted, below=False)
         return map(self._argument_of, chosen)
 
     def feed(self, target: Campaign, put: Callable[[Iterator[Any]], array[int]]) -> array[int]:
@@ -58,7 +59,7 @@ class BestCalls:
         put: seeds arguments, and returns the ids of their tasks. Return the tasks of the best of
         all, best first. Warn of tasks that had begun and do not belong to the best.
         """
-        source, deadline = self._run.campaign, waiting.Deadline(self._timeout)
+        source, deadline = self._campaign, waiting.Deadline(self._timeout)
         feeder = Feeder(
             self._database,
             source,

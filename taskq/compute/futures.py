@@ -164,8 +164,11 @@ class Watcher:
     def __init__(self, database: Queries, agents: list[LocalAgents]) -> None:
         self._database = database
         self._agents = agents
-        near = partial(taken, agents)
-        self._fetching = Fetching(database, of_part=buffers.as_view, near=near)
+        self._fetching = Fetching(
+            database,
+            of_part=buffers.as_view,
+            near=lambda digest: taken((one.result_folder for one in agents), digest),
+        )
         self._lock = threading.Lock()
         self._news = threading.Event()
         self._is_reported = False

@@ -18,7 +18,6 @@ from taskq.model.words import beginning, counted
 
 if TYPE_CHECKING:
     from taskq.campaign.campaign import Campaign
-    from taskq.compute.runs import StoredRun
 
 REDRAW_S: Final = 0.2
 #: Seconds between the looks of a live view; longer while nothing changes.
@@ -90,13 +89,13 @@ def as_html(path: str, status: Status) -> str:
     )
 
 
-def runs_html(runs: Callable[[], list[StoredRun]], title: str) -> str:
-    """Return a bar for each of the stored runs, at most `MOST_RUNS`, as HTML; see `Client.runs`."""
+def runs_html(runs: Callable[[], list[Status]], title: str) -> str:
+    """Return a bar for the counts of each run, at most `MOST_RUNS`, as HTML; see `Client.runs`."""
     try:
         found = runs()
     except TaskqError as error:  # such as a token that is not for all campaigns
         return f"{html.escape(title)}<br>{html.escape(str(error))}"
-    bars = "".join(as_html(one.path, one.status) for one in found[:MOST_RUNS])
+    bars = "".join(as_html(one.path, one) for one in found[:MOST_RUNS])
     more = f"<br>and {len(found) - MOST_RUNS:,} more runs" if len(found) > MOST_RUNS else ""
     return f"{html.escape(title)}: {counted(len(found), 'run')}{bars}{more}"
 

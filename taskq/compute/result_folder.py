@@ -12,12 +12,9 @@ from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from taskq_agent.transport import MAX_BLOB_BYTES
-
-if TYPE_CHECKING:
-    from taskq.compute.local_agents import LocalAgents
 
 #: Bytes of the files at most, read or not; then the oldest goes.
 MOST_BYTES: Final = 4 * MAX_BLOB_BYTES
@@ -52,10 +49,10 @@ class ResultFolder:
                 unfinished.unlink(missing_ok=True)
 
 
-def taken(agents: Iterable[LocalAgents], digest: str) -> bytearray | None:
+def taken(folders: Iterable[str], digest: str) -> bytearray | None:
     """Return a result that agents have left, and remove its file; None if there is none."""
-    for one in agents:
-        path = Path(one.result_folder, digest)
+    for folder in folders:
+        path = Path(folder, digest)
         with suppress(OSError), path.open("rb", buffering=0) as file:
             data = bytearray(min(os.fstat(file.fileno()).st_size, MAX_BLOB_BYTES))
             file.readinto(data)

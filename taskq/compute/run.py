@@ -6,7 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby, islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -58,8 +58,11 @@ class Run(Generic[T]):
         self._read = read
         self._agents = agents
         self._reader = OutcomeReader(database, campaign.campaign_id, read)
-        near = partial(taken, agents)
-        self._fetching = Fetching(database, of_part=buffers.as_view, near=near)
+        self._fetching = Fetching(
+            database,
+            of_part=buffers.as_view,
+            near=lambda digest: taken((one.result_folder for one in agents), digest),
+        )
 
     @property
     def path(self) -> str:
@@ -197,8 +200,15 @@ class Run(Generic[T]):
         wanted = Best(
             _within("result", by), n, percent, lowest, group and _within("payload", group)
         )
-        argument, agents = self._reader.plain_argument, self._agents
-        return BestCalls(self._database, self, wanted, argument, timeout=timeout, agents=agents)
+        return BestCalls(
+            self._database,
+            self.campaign,
+            wanted,
+            self._reader.plain_argument,
+            wait=self.wait,
+            timeout=timeout,
+            agents=self._agents,
+        )
 
     def frame(self) -> Any:
         """Return what is done as a `pandas.DataFrame`; needs pandas.

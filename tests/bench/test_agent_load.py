@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import measurement
 from benchmarks.gateways import RunningGateways, running_gateways
-from benchmarks.load import runs, sessions
+from benchmarks.load import sessions
 from benchmarks.load.agent_load import AgentLoad
 from benchmarks.load.work import Credentials, LoadWork
 from benchmarks.stage import Stage
@@ -111,7 +112,7 @@ def test_a_gateway_that_vanishes_is_noticed(stage: Stage, gateways: RunningGatew
         os.kill(gateways.pids[0], signal.SIGKILL)
         load.wait(lambda totals: totals.broken >= AGENTS, SOON_S)
         with pytest.raises(Conflict, match="broken"):
-            runs.check(replace(load.watch(0.0), totals=load.totals()))
+            measurement.check(replace(load.watch(0.0), totals=load.totals()))
 
 
 def test_agents_that_run_out_of_tasks_give_no_figure(
@@ -121,7 +122,7 @@ def test_agents_that_run_out_of_tasks_give_no_figure(
     stage.seed(2)
     lone = replace(WORK, agents=1)  # of several, one might take all before another has its first
     with pytest.raises(Conflict, match="ran out of tasks"):
-        runs.run(stage.database, gateways, lone, opened(stage), 0.2)
+        measurement.run(stage.database, gateways, lone, opened(stage), 0.2)
 
 
 def test_a_load_that_is_interrupted_leaves_no_process(

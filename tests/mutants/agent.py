@@ -89,7 +89,7 @@ AGENT: Final = (
     ),
     Mutant(
         "refusal-of-before-a-change-ends-a-pause",
-        "agents/taskq_agent/core/backoff.py",
+        "agents/taskq_agent/backoff.py",
         "revision < known.revision and begun < known.since",
         "False",
         "An agent forgets that it cannot run a campaign as it is now.",

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from taskq_agent.backoff import CampaignBackoff
 from taskq_agent.core import events as ev
-from taskq_agent.core.backoff import CampaignBackoff
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import FAILED, MAX_WITHOUT, RELEASED, Unservable
 from tests.helpers.core_harness import CoreHarness, queue_of, started_harness

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from taskq_agent.backoff import FAILURES
 from taskq_agent.core import events as ev
-from taskq_agent.core.backoff import FAILURES
 from taskq_agent.core.claiming import Claiming
 from taskq_agent.core.held_tasks import HeldTasks
 from taskq_agent.handlers.base import Ended

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from taskq_agent.backoff import COMPARED_ATTEMPTS, COMPARED_S, FAILURES, FAST_S
 from taskq_agent.core import events as ev
-from taskq_agent.core.backoff import COMPARED_ATTEMPTS, COMPARED_S, FAILURES, FAST_S
 from taskq_agent.handlers.base import Ended
 from taskq_agent.protocol import DONE, FAILED, RELEASED, CampaignOutcomes, Orders, Trouble
 from tests.helpers.core_harness import CoreHarness, queue_of, started_harness

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Callable, Optional
 
-from taskq_agent.core.backoff import Backoff
+from taskq_agent.backoff import Backoff
 from taskq_agent.core.events import Call
 from taskq_agent.errors import AnswerUnreadable, TransportError, TransportFailed
 from taskq_agent.protocol import Request, Welcome

@@ -9,7 +9,7 @@ import math
 from collections import deque
 from typing import Callable, Deque, Dict, Iterable, List, Optional, Set, Tuple
 
-from taskq_agent.core.backoff import Backoff, CampaignBackoff, Throttle
+from taskq_agent.backoff import Backoff, CampaignBackoff, Throttle
 from taskq_agent.core.held_tasks import HeldTasks
 from taskq_agent.handlers.base import MOST_CALLS
 from taskq_agent.handlers.definition import FUNCTION

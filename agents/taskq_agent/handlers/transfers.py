@@ -24,8 +24,8 @@ from typing import (
     TypeVar,
 )
 
+from taskq_agent.backoff import Backoff
 from taskq_agent.buffers import json_of
-from taskq_agent.core.backoff import Backoff
 from taskq_agent.errors import Refused, TransportError, TransportFailed
 from taskq_agent.handlers import calls, results
 from taskq_agent.handlers.base import (

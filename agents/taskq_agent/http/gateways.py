@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Callable, Dict, List, Sequence
 from urllib.parse import urlsplit
 
-from taskq_agent.core.backoff import Backoff
+from taskq_agent.backoff import Backoff
 
 log = logging.getLogger(__name__)
 

@@ -91,16 +91,13 @@ def test_nothing_is_left_where_blobs_lie_in_a_folder(
         assert [*map(len, run)] == SIZES[:1]
 
 
-def test_the_oldest_files_go(
-    queue: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody may ever read them. A full disk, or a folder that is gone, harms nobody."""
     monkeypatch.setattr(result_folder, "MOST_BYTES", 10)
-    agents = LocalAgents(queue, 1, "/")
-    agents.result_folder = str(tmp_path)
     results = ResultFolder(str(tmp_path))
     for name in ("a", "b", "c"):
         results.leave(name, name.encode() * 4)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["b", "c"]
-    assert [taken([agents], name) for name in ("a", "b", "b")] == [None, b"bbbb", None]
+    left = [taken([str(tmp_path)], name) for name in ("a", "b", "b")]
+    assert left == [None, b"bbbb", None]
     ResultFolder(str(tmp_path / "gone")).leave("a", b"a")

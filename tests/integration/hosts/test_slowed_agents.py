@@ -17,7 +17,7 @@ from taskq import Campaign, CampaignSpec, Client, Handler, RetryPolicy
 from taskq.diagnosis.reasons import Reason
 from taskq.dispatch.heartbeats import encoded
 from taskq.upkeep.keeper import Keeper
-from taskq_agent.core.backoff import FAILURES
+from taskq_agent.backoff import FAILURES
 from taskq_agent.protocol import Heartbeat, Trouble
 from tests.fixtures.queues import Hire
 from tests.helpers.agent_processes import agent_process

@@ -1,7 +1,7 @@
 """Steps of the queue and its agents that concern hosts, as docs/task-life.md tells them.
 
 What is small here is a place where a protocol can be wrong: the variants override it. The names are
-those of sql/functions, and of agents/taskq_agent/core/backoff.py.
+those of sql/functions, and of agents/taskq_agent/backoff.py.
 """
 
 from __future__ import annotations
