@@ -92,11 +92,19 @@ LIBRARY: Final = (
     ),
     Mutant(
         "manager-of-what-sounds-alike",
+        "sql/functions/at_or_below.sql",
+        "starts_with(p_path, rtrim(p_top, '/') || '/')",
+        "starts_with(p_path, p_top)",
+        "A manager's token is good for campaigns whose names begin alike.",
+        ("tests/integration/gateway/test_rights.py",),
+    ),
+    Mutant(
+        "viewer-of-what-sounds-alike",
         "taskq/model/seed.py",
         'path.startswith(scope.rstrip("/") + "/")',
         "path.startswith(scope)",
-        "A manager's token is good for campaigns whose names begin alike.",
-        ("tests/integration/gateway/test_rights.py",),
+        "A viewer of pages sees campaigns whose names begin alike.",
+        ("tests/integration/web/test_access.py",),
     ),
     Mutant(
         "unsealed-entry-is-taken",

@@ -46,11 +46,11 @@ READING: Final[tuple[Mutant, ...]] = (
         _READS,
     ),
     Mutant(
-        "delayed-tasks-unknown-to-a-standby",
-        "sql/queries/explain_due.sql",
+        "failures-unknown-to-a-standby",
+        "sql/functions/failures.sql",
         "-- @standby yes",
         "-- @standby no\n-- @repeat safe",
-        "Who reads the status from a standby fails once a task is delayed.",
+        "A standby refuses to read the failures.",
         _READS,
     ),
     Mutant(

@@ -91,7 +91,7 @@ def test_agents_at_work_count_for_short_tasks() -> None:
 
 def test_agents_that_will_end_before_another_task_do_not_count() -> None:
     """Their cores are taken up to the end."""
-    old = PilotJobs(serving=(9 * HOUR_S,), slots=10)
+    old = PilotJobs(serving=(9 * HOUR_S,) * 3, slots=30)
     tasks = [waiting(10, usual_s=2 * HOUR_S)]
     assert planned(tasks, old, least_work=2 * HOUR_S).submit == 1
     young = PilotJobs(serving=(HOUR_S,), slots=10)

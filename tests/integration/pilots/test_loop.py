@@ -258,6 +258,7 @@ def test_jobs_of_a_silent_host_keep_their_state_until_they_must_be_over(scene: P
     scene.batch.silent = frozenset({"node1"})
     scene.batch.become("running")
     assert scene.round().trouble is None
+    scene.rounds_without_it()
     assert scene.statuses() == ["queued", "running"]
     assert [job.place for job in scene.jobs()] == ["node1", "node2"]
     scene.age(1_300)
