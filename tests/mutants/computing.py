@@ -114,10 +114,11 @@ COMPUTING: Final = (
     Mutant(
         "retried-call-has-ended",
         "sql/functions/unsuccessful.sql",
-        "\n                                and t.status::text in ('failed', 'cancelled')),",
-        "),",
+        "and t.status::text in ('failed', 'cancelled'))",
+        "and t.status::text in ('failed', 'cancelled', 'waiting'))",
         "A call that is tried again counts as cancelled.",
-        _ENDS,
+        # Another test of the file waits for the end of such a call.
+        (f"{_ENDS[0]}::test_removed_and_retried_tasks_are_told_apart",),
     ),
     Mutant(
         "removed-call-is-waited-for",

@@ -15,7 +15,7 @@ class Mutant:
     """A text of a file, and what stands in its place when the bug is there.
 
     text: must occur exactly once in the file. breaks: what is wrong then, in a sentence. first:
-    files of tests that are tried before the rest of the suite.
+    files of tests, or single ones, that are tried before the rest of the suite.
     """
 
     name: str

@@ -159,8 +159,8 @@ STEERING: Final = (
         "page-of-bundles-from-behind",
         "sql/functions/find_tasks.sql",
         "                where k.task_id > p_after\n                limit p_limit)",
-        "                limit p_limit)",
-        "Tasks of a bundle are looked at again, or hide those behind them.",
+        "                where k.task_id > p_after + 1\n                limit p_limit)",
+        "The first task of a bundle on a later page is left out.",
         _MATCHING,
     ),
     Mutant(
@@ -249,7 +249,7 @@ STEERING: Final = (
         "v_in_spans + count(*), least(v_upto, ",
         "v_in_spans + count(*), greatest(v_upto, ",
         "Spans between the last one of a chunk and its last row go on.",
-        ("tests/property/test_queue_model.py", "tests/integration/attempts/test_lifecycle.py"),
+        ("tests/integration/campaigns/test_whole_spans.py",),
     ),
     Mutant(
         "retry-of-a-class-takes-what-nobody-tried",

@@ -69,6 +69,27 @@ def test_cancelling_and_retrying_all_writes_spans_only(
     assert len(agent.claim(100)) == 40
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 20, 1000])
+def test_chunks_of_spans_and_rows_leave_nothing_behind(
+    limit: int,
+    campaign: Campaign,
+    postgres: Postgres,
+    hire: Hire,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A chunk ends in the spans before it ends in the rows, or the other way round."""
+    agent = hire()
+    agent.done(agent.claim(1)[0])
+    apart = [KEYS[n] for n in (5, 20, 21, 22, 38)]
+    assert campaign.cancel(apart) == campaign.retry(keys=apart, status="cancelled") == 5
+    monkeypatch.setattr("taskq.db.access.MOVE_CHUNK", limit)
+    assert campaign.cancel() == 39
+    assert Counter(statuses(postgres).values()) == {"cancelled": 39, "done": 1}
+    campaign.resume()
+    assert campaign.retry(status="cancelled") == 39
+    assert Counter(statuses(postgres).values()) == {"waiting": 39, "done": 1}
+
+
 def test_span_that_claims_have_emptied_is_not_cancelled(
     campaign: Campaign, postgres: Postgres, hire: Hire
 ) -> None:
