@@ -3,22 +3,22 @@
 -- The session listens on the channel taskq_tasks, and holds a lock that says so until it ends. A gateway
 -- calls this when agents begin to wait, and when none has waited for some seconds.
 --
--- Result: whether it listens now.
+-- Result: whether it listens now. If not, though it was to: another session looked for listeners at this moment,
+-- or holds the lock, as any login can. Call again later.
 --
--- Locks: an advisory lock of the session, shared; waits at most for another's commit that writes nothing.
+-- Locks: an advisory lock of the session, shared; waits for none.
 -- @roles gateway
 create or replace function taskq.listen_for_tasks(p_listening boolean)
 returns boolean
 language plpgsql
 as $$
 begin
-    if p_listening then
-        listen taskq_tasks;
-        perform pg_advisory_lock_shared(hashtext('taskq.listen_for_tasks'), 0);
-    else
+    if not p_listening then
         unlisten taskq_tasks;
         perform pg_advisory_unlock_shared(hashtext('taskq.listen_for_tasks'), 0);
+        return false;
     end if;
-    return p_listening;
+    listen taskq_tasks;
+    return pg_try_advisory_lock_shared(hashtext('taskq.listen_for_tasks'), 0);
 end
 $$;

@@ -209,8 +209,8 @@ class LongPoll(Closing):
                 await self._rows("timeline_and_pid")
             if not self._connection.is_direct:
                 return  # a pooler's sessions are other clients' too
-            await self._rows("listen_for_tasks", listening=on)
-            self._listens_on = self._connection.opened if on else None
+            (row,) = await self._rows("listen_for_tasks", listening=on)
+            self._listens_on = self._connection.opened if row["listen_for_tasks"] else None
 
     async def _announce(self) -> None:
         """Tell other gateways, on this connection: it is not one of those that listen then."""

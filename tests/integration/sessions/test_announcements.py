@@ -71,6 +71,26 @@ async def test_nobody_is_notified_where_nobody_waits(
         assert value(postgres, "select taskq.announce_tasks()") is False
 
 
+async def test_who_holds_the_lock_holds_up_no_gateway(
+    campaign: Campaign,  # noqa: F811  # the fixture
+    database: Database,
+    postgres: Postgres,
+    hire: Hire,
+) -> None:
+    """Any login can take it: gateways find tasks by their turns, and listen once it is free."""
+    statement = "select pg_advisory_{}(hashtext('taskq.listen_for_tasks'), 0)"
+    postgres.execute(statement.format("lock").encode())
+    assert database.row("listen_for_tasks", listening=True) == {"listen_for_tasks": False}
+    async with polled(database, poll_s=0.1) as waker:
+        (one,) = waiters(waker, ONE, 1)
+        campaign.seed([{"n": 1}])
+        assert await one is True
+        assert len(hire(campaign.path).claim(9)) == 1
+        waiters(waker, ONE, 1, seconds=30)
+        postgres.execute(statement.format("unlock").encode())
+        await listening(postgres, 1)
+
+
 async def test_lost_connection_listens_again(
     campaign: Campaign,  # noqa: F811  # the fixture
     database: Database,
