@@ -64,7 +64,7 @@ LIBRARY: Final = (
         "        if len(batch) == 1 or not is_of_one(error):",
         "        if batch:",
         "What one exchange does wrong is told to all that share its statement.",
-        _BATCHING,
+        ("tests/integration/sessions/test_hostile_members.py",),
     ),
     Mutant(
         "exchange-that-nobody-awaits",

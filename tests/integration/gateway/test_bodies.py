@@ -11,7 +11,7 @@ from taskq.gateway.messages import MAX_BODY_BYTES, MAX_EXCHANGE_BYTES
 from taskq_agent.protocol import MAX_CLAIM, MAX_RESULT_BYTES, MAX_TAIL_BYTES
 from tests.fixtures.gateways import Realm
 from tests.helpers.variants import rest_thorough
-from tests.integration.gateway.peers import Agent, Reply, fence, hello, report_of, request_bytes
+from tests.integration.gateway.peers import Agent, Reply, hello, report_of, request_bytes
 
 #: A lease id that nobody holds.
 LEASE = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -210,16 +210,6 @@ def test_1001_reports_are_too_many(agent: Agent) -> None:
     assert (reply.status, reply.code) == (400, "malformed")
 
 
-def test_of_two_reports_on_one_attempt_the_first_counts(realm: Realm, agent: Agent) -> None:
-    """Also within one request: the others get the verdicts of reports that come later."""
-    realm.seed()
-    (task,) = agent.claim()
-    reports = [report_of(task), report_of(task, "failed"), report_of(task)]
-    acks = agent.exchange(reports=reports).json["acks"]
-    assert [ack["verdict"] for ack in acks] == ["accepted", "superseded", "duplicate"]
-    assert (realm.campaign.status().done, realm.campaign.status().failures) == (1, 0)
-
-
 @pytest.mark.parametrize("members", [{"want": 1}, {"want": 1, "lease": ""}])
 def test_claim_without_lease_id_is_refused(realm: Realm, agent: Agent, members: Any) -> None:
     """It could not be repeated."""
@@ -340,13 +330,3 @@ def test_wrong_task_is_refused(realm: Realm, task: dict[str, Any]) -> None:
     reply = realm.manage("submit", path=realm.path, tasks=text, on_conflict="fail")
     assert (reply.status, reply.json["error"]["code"]) == (422, "refused")
     assert realm.campaign.status().waiting == 0
-
-
-def test_fence_is_the_whole_fence(realm: Realm, agent: Agent) -> None:
-    """A report on the right task under another lease, or of another campaign, ends nothing."""
-    realm.seed()
-    (task,) = agent.claim()
-    assert agent.report({**task, "lease": LEASE}) in (["unknown"], ["superseded"])
-    assert agent.report({**task, "task": task["task"] + 1_000_000}) == ["unknown"]
-    assert realm.campaign.status().working == 1
-    assert agent.report({**fence(task)}) == ["accepted"]

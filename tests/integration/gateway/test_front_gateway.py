@@ -22,7 +22,7 @@ from tests.fixtures.redis_servers import PROGRAMS, RedisServer
 from tests.helpers.postgres import assert_counts_are_true
 from tests.helpers.variants import rest_thorough
 from tests.helpers.waiting import wait_until
-from tests.integration.gateway.peers import Agent, fence
+from tests.integration.gateway.peers import Agent
 
 POOL_S = 40.0
 PATIENCE_S = 60.0
@@ -145,18 +145,6 @@ def test_session_of_a_revoked_token_gets_nothing_even_if_it_only_claims(place: R
         lambda: agent.exchange(want=1, lease=agent.lease(), ahead=True).status in {401, 410},
         timeout_s=PATIENCE_S,
     )
-
-
-@pytest.mark.thorough
-def test_agent_of_another_campaign_cannot_speak_of_pooled_tasks(place: Realm) -> None:
-    """Neither end them, nor have them, though it knows their leases."""
-    stranger = Realm(place.queue, place.gateway).agent()
-    agent = place.agent()
-    tasks = served_ahead(agent, 2)
-    for outcome in ("done", "failed", "released"):
-        assert stranger.report(*tasks, outcome=outcome) == ["unknown"] * len(tasks)
-    assert stranger.beat(*tasks).json["stop"] == [fence(task) for task in tasks]
-    assert agent.report(*tasks) == ["accepted"] * len(tasks)
 
 
 def test_paused_campaign_hands_nothing_out_after_a_second(place: Realm) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from taskq.dispatch.fair_queue import PART_TASKS
 from tests.fixtures.gateways import Realm
 from tests.helpers.meanwhile import meanwhile, repeated
 from tests.integration.gateway.peers import Agent, report_of
@@ -119,35 +118,3 @@ def test_healthy_agents_get_a_task_for_each_claim(
     agents = [realm.agent() for _ in range(HEALTHY)]
     with meanwhile(*map(repeated, hostile(realm))):
         work(agents)
-
-
-def test_second_report_on_an_attempt_is_never_accepted(realm: Realm) -> None:
-    """In one exchange, and by another session of the same site in one that comes with it."""
-    realm.seed(2)
-    agent, heir = realm.agent(), realm.agent()
-    (first,) = agent.claim()
-    reply = agent.exchange(
-        reports=[report_of(first, "done"), report_of(first, "failed", error_class="Boom")]
-    )
-    assert [ack["verdict"] for ack in reply.json["acks"]] == ["accepted", "superseded"]
-    (second,) = agent.claim()
-    for one, outcome in ((agent, "done"), (heir, "failed")):
-        one.peer.send(one.request(reports=[report_of(second, outcome)]))
-    verdicts = [one.peer.reply().json["acks"][0]["verdict"] for one in (agent, heir)]
-    assert sorted(verdicts) == ["accepted", "superseded"]
-
-
-def test_large_exchange_is_answered_as_any_other(realm: Realm) -> None:
-    """However much it reports and claims; while others ask, it gets a part of what it wants."""
-    realm.seed(1_200)
-    agent = realm.agent()
-    tasks = agent.claim_many(600)
-    reply = agent.exchange(
-        reports=[report_of(task, "released", started=False) for task in tasks],
-        want=600,
-        lease=agent.lease(),
-    )
-    assert {ack["verdict"] for ack in reply.json["acks"]} == {"accepted"}
-    tasks = reply.json["tasks"]
-    assert PART_TASKS <= len(tasks) <= 600
-    assert agent.report(*tasks) == ["accepted"] * len(tasks)

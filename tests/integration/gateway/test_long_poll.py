@@ -114,18 +114,6 @@ def test_nobody_waits_when_all_is_done(realm: Realm, busy: Agent) -> None:
     assert time.monotonic() - began < BUSY_S
 
 
-@pytest.mark.thorough
-@pytest.mark.usefixtures("busy")
-def test_one_task_goes_to_one_of_many(realm: Realm) -> None:
-    """The others go on waiting for as long as they would."""
-    agents = waiting_agents(realm, 20, wait_s=4.0)
-    realm.seed()
-    replies = [agent.peer.reply() for agent in agents]
-    assert {reply.status for reply in replies} == {200}
-    assert sum(len(reply.json["tasks"]) for reply in replies) == 1
-    assert realm.campaign.status().waiting == 0
-
-
 @pytest.mark.usefixtures("busy")
 def test_as_many_as_there_are_tasks_are_served(realm: Realm) -> None:
     """Nobody is left waiting next to a task."""

@@ -161,15 +161,6 @@ def test_client_that_asks_again_before_its_answer_gets_the_same(
     assert place.campaign.status().working == 1
 
 
-def test_hello_that_was_cut_opens_one_session(place: Realm, second: GatewayProcess) -> None:
-    """The same token, from any gateway; the first one is none the worse for it."""
-    agent = place.agent()
-    again = Agent.enrolled(second.peer(), place.site, agent.hello)
-    assert (again.session, again.token) == (agent.session, agent.token)
-    (task,) = agent.claim()
-    assert again.report(task) == ["accepted"]
-
-
 @pytest.mark.parametrize("lost", [False, True], ids=["answered", "lost"])
 def test_manager_is_not_told_that_what_it_did_was_not_there(
     place: Realm, first: GatewayProcess, *, lost: bool

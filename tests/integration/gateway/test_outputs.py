@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import signal
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-from psycopg.rows import dict_row
 
 import taskq
 from taskq import CampaignSpec, Handler, Seed
 from taskq.model.errors import Forbidden
 from taskq_agent.archive import OUTPUT, heading
 from tests.fixtures.gateways import Realm
-from tests.helpers.postgres import is_lost, value
-from tests.helpers.waiting import wait_until
 from tests.helpers.worker_node import WorkerNode
 from tests.integration.gateway.peers import Agent, Reply, fence
 
 #: Leaves a pose.
 LEAVES = 'mkdir "$TASKQ_OUT/d"; echo "$TASKQ_KEY" > "$TASKQ_OUT/d/pose"; echo \'{{"score": 1}}\''
-#: Leaves one, and never ends.
-HANGS = 'echo x > "$TASKQ_OUT/pose"; touch "$1"; sleep 1000'
 
 
 def node(folder: Path, realm: Realm) -> WorkerNode:
@@ -35,9 +28,9 @@ def node(folder: Path, realm: Realm) -> WorkerNode:
     return made
 
 
-def change(realm: Realm, script: str, *arguments: str, **limits: Any) -> None:
+def change(realm: Realm, script: str, **limits: Any) -> None:
     """Let the campaign run a script, and keep output files."""
-    handler = Handler("command", argv=("sh", "-c", script, "sh", *arguments))
+    handler = Handler("command", argv=("sh", "-c", script))
     limits = {"output_bytes": 100_000, **limits}
     realm.campaign.change(CampaignSpec(realm.path, handler=handler, **limits))
 
@@ -62,31 +55,6 @@ def test_files_come_back_over_the_gateway(
     monkeypatch.setenv("TASKQ_TOKEN", Realm(realm.queue, realm.gateway).manager)
     with taskq.connect(realm.gateway.url) as queue, pytest.raises(Forbidden):
         queue.queries.rows("outputs_of", campaign=realm.campaign.campaign_id, tasks=[1])
-
-
-@pytest.mark.thorough
-def test_killed_agent_leaves_nothing_behind(realm: Realm, tmp_path: Path) -> None:
-    """The next attempt's files are those of the result, and the only ones."""
-    ready = tmp_path / "ready"
-    change(realm, HANGS, str(ready))
-    realm.campaign.seed([Seed({}, "a")])
-    with psycopg.connect(realm.gateway.dsn, autocommit=True, row_factory=dict_row) as postgres:
-        first = node(tmp_path / "one", realm)
-        with first.at_work(realm.gateway.url, campaign=realm.path, grace=1) as process:
-            wait_until(ready.exists)
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        campaign = [realm.campaign.campaign_id]
-        session = "select max(session_id) from taskq.session where campaign_id = %s"
-        wait_until(lambda: is_lost(postgres, value(postgres, session, *campaign)))
-        change(realm, LEAVES)
-        ended = node(tmp_path / "two", realm).run(
-            realm.gateway.url, campaign=realm.path, until_empty=True
-        )
-        assert ended.code == 0, ended.err
-        assert realm.campaign.files("a") == {"d/pose": b"a\n"}
-        count = "select count(*) from taskq.output where campaign_id = %s"
-        assert value(postgres, count, *campaign) == 1
 
 
 def say(agent: Agent, task: dict[str, Any], **members: Any) -> Reply:

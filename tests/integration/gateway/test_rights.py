@@ -113,17 +113,6 @@ def test_beat_keeps_nobody_elses_lease(other: Realm, agent: Agent) -> None:
     assert stranger.beat(task).json["stop"] == []
 
 
-def test_lease_id_of_another_agent_claims_nothing_of_its(realm: Realm, agent: Agent) -> None:
-    """A claim under an id that is taken does not bring its tasks to a second agent."""
-    realm.seed(2)
-    tasks = agent.claim(1)
-    thief = realm.agent()
-    reply = thief.exchange(want=1, lease=tasks[0]["lease"])
-    stolen = {one["task"] for one in reply.json.get("tasks", [])}
-    assert tasks[0]["task"] not in stolen
-    assert agent.report(*tasks) == ["accepted"]
-
-
 def test_manager_is_limited_to_its_campaigns(realm: Realm, other: Realm) -> None:
     """It neither sees, steers nor feeds another one, nor the one above."""
     for path in (other.path, "/", f"{realm.path}x", f"{realm.path}/../{other.path[1:]}"):
@@ -154,28 +143,6 @@ def test_token_is_bound_to_networks(realm: Realm) -> None:
     assert (reply.status, reply.code) == (403, "forbidden")
     with realm.gateway.peer(source="127.0.0.2") as peer:
         assert peer.ask("POST", "/v1/sessions", token=token, body=body).status == 200
-
-
-def test_used_up_token_opens_no_more(realm: Realm) -> None:
-    """A repeated hello is the same use."""
-    token = realm.token("site", max_uses=1)
-    first = hello(realm.path)
-    ask = realm.gateway.ask
-    for _ in range(2):
-        assert ask("POST", "/v1/sessions", token=token, body=first).status == 200
-    reply = ask("POST", "/v1/sessions", token=token, body=hello(realm.path))
-    assert (reply.status, reply.code) == (403, "forbidden")
-
-
-def test_expired_token_opens_nothing(realm: Realm) -> None:
-    """From that moment on."""
-    token = realm.token("site", days=0.2 / 86_400)
-
-    def is_refused() -> bool:
-        body = hello(realm.path)
-        return realm.gateway.ask("POST", "/v1/sessions", token=token, body=body).status == 401
-
-    wait_until(is_refused)
 
 
 def test_revoked_site_works_nowhere(realm: Realm) -> None:

@@ -81,18 +81,6 @@ def test_session_in_an_exchange_is_ignored(realm: Realm, agent: Agent) -> None:
     assert agent.report(task, session=other.session) == ["accepted"]
 
 
-def test_claim_report_and_repetition(realm: Realm, agent: Agent) -> None:
-    """A claim is known by its lease id, a report by its fence: said twice, they change nothing."""
-    realm.seed(3)
-    lease = agent.lease()
-    tasks = agent.claim(2, lease=lease)
-    assert len(tasks) == 2
-    assert agent.claim(2, lease=lease) == tasks
-    assert agent.report(*tasks) == ["accepted", "accepted"]
-    assert agent.report(*tasks) == ["duplicate", "duplicate"]
-    assert realm.campaign.status().done == 2
-
-
 def test_claim_brings_what_its_campaign_shares(realm: Realm, agent: Agent) -> None:
     """An agent can work on what an answer holds and needs nothing else."""
     realm.seed()
@@ -101,16 +89,6 @@ def test_claim_brings_what_its_campaign_shares(realm: Realm, agent: Agent) -> No
     assert shared["path"] == realm.path
     assert shared["handler"]["argv"] == ["true"]
     assert shared["campaign"] == reply["tasks"][0]["campaign"]
-
-
-@pytest.mark.thorough
-def test_beat_tells_what_to_stop(realm: Realm, agent: Agent) -> None:
-    """A lease that is void is named, one that is valid is not."""
-    realm.seed(2)
-    mine, given_up = agent.claim(2)
-    assert agent.report(given_up, outcome="released") == ["accepted"]
-    stop = agent.beat(mine, given_up).json["stop"]
-    assert [one["task"] for one in stop] == [given_up["task"]]
 
 
 def test_closed_session_gives_back_what_it_held(realm: Realm, agent: Agent) -> None:

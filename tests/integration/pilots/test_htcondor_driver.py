@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from taskq.pilots.drivers import Driver
 from taskq.pilots.drivers.commands import BatchSystemError
-from taskq.pilots.drivers.htcondor import HTCondor
-from taskq.pilots.pilot_file import pilot_settings
 from taskq.pilots.reconcile import SeenJob
-from tests.helpers.programs import Programs
+from tests.helpers.programs import NAME, Programs, driver_on
 from tests.helpers.variants import rest_thorough
-
-NAME = "taskq-hpc-0a1b2c3d-1"
 
 
 @pytest.fixture
@@ -25,23 +21,9 @@ def programs(tmp_path: Path) -> Programs:
     return Programs(tmp_path / "bin", "condor_submit", "condor_q", "condor_rm")
 
 
-def driver(programs: Programs, **table: Any) -> HTCondor:
+def driver(programs: Programs, **table: Any) -> Driver:
     """Return the driver that finds them."""
-    token = programs.folder / "token"
-    token.touch(mode=0o600)
-    settings = pilot_settings(
-        "htcondor",
-        {
-            "folder": str(programs.folder.parent / "jobs"),
-            "gateways": ["https://gw"],
-            "token_file": str(token),
-            **table,
-        },
-    )
-    path = f"{programs.folder}:{os.environ['PATH']}"
-    made = HTCondor(settings, {"PATH": path, "TASKQ_DSN": "secret"})
-    made.prepare({})
-    return made
+    return driver_on(programs, "htcondor", **table)
 
 
 def ad(**more: Any) -> dict[str, Any]:
@@ -87,12 +69,22 @@ _POLICY = "The system macro SYSTEM_PERIODIC_HOLD expression '{}' evaluated to TR
 _BY_MEMORY = _POLICY.format("MemoryUsage > RequestMemory")
 _BY_RUNS = _POLICY.format("NumJobStarts > 3")
 _BY_STARTD = "Error from slot1@node7: Disk usage exceeds request_disk, not memory"
+_BY_ADA = "via condor_rm (by user ada)"
 _BY_TIME = "The job exceeded allowed execute duration of 3+00:00:00"
 
 
 def held(why: str, code: int, part: int = 0) -> dict[str, Any]:
     """Return what a job has that is held."""
     return {"JobStatus": 5, "HoldReason": why, "HoldReasonCode": code, "HoldReasonSubCode": part}
+
+
+#: What a job has that was held before it was removed.
+_HELD_BEFORE = {f"Last{name}": value for name, value in held(_CGROUP, 34).items() if "Hold" in name}
+
+
+def vacated(code: int, part: int) -> dict[str, Any]:
+    """Return what a job has that had to leave its machine."""
+    return {"VacateReasonCode": code, "VacateReasonSubCode": part}
 
 
 def removed(before: int, why: str = _RULE, **more: Any) -> dict[str, Any]:
@@ -108,38 +100,14 @@ def removed(before: int, why: str = _RULE, **more: Any) -> dict[str, Any]:
             ({"JobStatus": 2}, "running", "RUNNING", None, None),
             ({"JobStatus": 6}, "running", "6", None, None),
             ({"JobStatus": 4, "ExitCode": 7}, "ended", "COMPLETED", 7, None),
-            (
-                removed(2, "via condor_rm (by user ada)"),
-                "ended",
-                "REMOVED: via condor_rm (by user ada)",
-                None,
-                "cancelled",
-            ),
+            (removed(2, _BY_ADA), "ended", f"REMOVED: {_BY_ADA}", None, "cancelled"),
             (removed(2), "ended", f"REMOVED: {_RULE}", None, "time"),
             (removed(1), "ended", f"REMOVED: {_RULE}", None, "preempted"),
-            (
-                removed(1, VacateReasonCode=1017, VacateReasonSubCode=0),
-                "ended",
-                f"REMOVED: {_RULE}",
-                None,
-                "preempted",
-            ),
+            (removed(1, **vacated(1017, 0)), "ended", f"REMOVED: {_RULE}", None, "preempted"),
             (removed(1, VacateReasonCode=1008), "ended", f"REMOVED: {_RULE}", None, "node"),
-            (
-                removed(1, VacateReasonCode=34, VacateReasonSubCode=102),
-                "ended",
-                f"REMOVED: {_RULE}",
-                None,
-                "memory",
-            ),
+            (removed(1, **vacated(34, 102)), "ended", f"REMOVED: {_RULE}", None, "memory"),
             (removed(5, LastHoldReason="no"), "ended", "HELD: no", None, None),
-            (
-                removed(5, LastHoldReason=_CGROUP, LastHoldReasonCode=34, LastHoldReasonSubCode=0),
-                "ended",
-                f"HELD: {_CGROUP}",
-                None,
-                "memory",
-            ),
+            (removed(5, **_HELD_BEFORE), "ended", f"HELD: {_CGROUP}", None, "memory"),
             (held("via condor_hold (by user ada)", 1), "ended", "HELD: via condor_", None, None),
             (held(_CGROUP, 34), "ended", f"HELD: {_CGROUP}", None, "memory"),
             (held("over", 34, 104), "ended", "HELD: over", None, None),

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
 
+from taskq.pilots.drivers import Driver
 from taskq.pilots.drivers.commands import BatchSystemError
-from taskq.pilots.drivers.kubernetes import Kubernetes
-from taskq.pilots.pilot_file import pilot_settings
-from tests.helpers.programs import Programs
+from tests.helpers.programs import NAME, SECRET, Programs, driver_on
 from tests.helpers.variants import rest_thorough
 
-NAME = "taskq-k8s-0a1b2c3d-1"
-SECRET = "tqe_" + "x" * 43
 POD = {
     "nodeSelector": {"disk": "fast"},
     "tolerations": [{"operator": "Exists"}],
@@ -37,23 +34,9 @@ def programs(tmp_path: Path) -> Programs:
     return Programs(tmp_path / "bin", "kubectl")
 
 
-def driver(programs: Programs, **table: Any) -> Kubernetes:
+def driver(programs: Programs, **table: Any) -> Driver:
     """Return the driver that finds it."""
-    token = programs.folder / "token"
-    token.touch(mode=0o600)
-    token.write_text(SECRET)
-    settings = pilot_settings(
-        "kubernetes",
-        {
-            "folder": "/jobs",
-            "gateways": ["https://gw"],
-            "token_file": str(token),
-            "image": "python:3.12-slim",
-            **table,
-        },
-    )
-    path = f"{programs.folder}:{os.environ['PATH']}"
-    return Kubernetes(settings, {"PATH": path, "TASKQ_DSN": "secret"})
+    return driver_on(programs, "kubernetes", image="python:3.12-slim", **table)
 
 
 @pytest.mark.parametrize("release", ["1.30", "1.26", "1.28", "1.32", "1.34", "1.36"])
@@ -117,12 +100,14 @@ def condition(
     return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
-def container(**state: Any) -> dict[str, Any]:
-    """Return the status of a pod with a container in this state."""
-    return {"containerStatuses": [{"state": state}]}
+def pod(phase: str, conditions: Sequence[object] = (), **state: Any) -> dict[str, Any]:
+    """Return the status of a pod. state: of its container, if that has one."""
+    statuses = {"containerStatuses": [{"state": state}]} if state else {}
+    return {"phase": phase, "conditions": [*conditions], **statuses}
 
 
 FAILED = {"conditions": [condition("Failed", "BackoffLimitExceeded", "it has")]}
+LIMIT = "Failed, BackoffLimitExceeded, it has"
 
 
 @pytest.mark.parametrize(
@@ -131,22 +116,11 @@ FAILED = {"conditions": [condition("Failed", "BackoffLimitExceeded", "it has")]}
         [
             (
                 {"active": 1},
-                {
-                    "phase": "Pending",
-                    "conditions": [condition("PodScheduled", "Unschedulable", "no node", "False")],
-                },
+                pod("Pending", [condition("PodScheduled", "Unschedulable", "no node", "False")]),
                 ("queued", "Pending, Unschedulable, no node", None, None),
             ),
-            (
-                {"active": 1},
-                {"phase": "Running", **container(running={})},
-                ("running", "Running", None, None),
-            ),
-            (
-                FAILED,
-                {"phase": "Failed", **container(terminated={"exitCode": 75})},
-                ("ended", "Failed, BackoffLimitExceeded, it has", 75, None),
-            ),
+            ({"active": 1}, pod("Running", running={}), ("running", "Running", None, None)),
+            (FAILED, pod("Failed", terminated={"exitCode": 75}), ("ended", LIMIT, 75, None)),
             (
                 FAILED,
                 {"phase": "Failed", "reason": "DeadlineExceeded", "message": "too long"},
@@ -154,34 +128,28 @@ FAILED = {"conditions": [condition("Failed", "BackoffLimitExceeded", "it has")]}
             ),
             (
                 FAILED,
-                {"phase": "Failed", "conditions": [condition("DisruptionTarget", "Preempted")]},
-                ("ended", "Failed, BackoffLimitExceeded, it has", None, "preempted"),
+                pod("Failed", [condition("DisruptionTarget", "Preempted")]),
+                ("ended", LIMIT, None, "preempted"),
             ),
             (
                 {"conditions": [condition("Complete")]},
-                {"phase": "Succeeded", **container(terminated={"exitCode": 0})},
+                pod("Succeeded", terminated={"exitCode": 0}),
                 ("ended", "Complete", 0, None),
             ),
             (
                 {"active": 1},
-                {
-                    "phase": "Pending",
-                    **container(waiting={"reason": "ImagePullBackOff", "message": "none"}),
-                },
+                pod("Pending", waiting={"reason": "ImagePullBackOff", "message": "none"}),
                 ("queued", "Pending, ImagePullBackOff, none", None, None),
             ),
             (
                 FAILED,
-                {
-                    "phase": "Failed",
-                    **container(terminated={"exitCode": 137, "reason": "OOMKilled"}),
-                },
-                ("ended", "Failed, BackoffLimitExceeded, it has", 137, "memory"),
+                pod("Failed", terminated={"exitCode": 137, "reason": "OOMKilled"}),
+                ("ended", LIMIT, 137, "memory"),
             ),
             ({}, None, ("queued", "Pending", None, None)),
             (
                 {"conditions": [condition("FailureTarget")]},
-                {"phase": "Failed"},
+                pod("Failed"),
                 ("running", "Failed", None, None),
             ),
         ],
@@ -194,7 +162,7 @@ def test_states_are_those_of_jobs_and_their_pods(
     """A job that is over has said so itself."""
     lines = [line("Job", NAME, "", job)]
     lines += [] if pod is None else [line("Pod", f"{NAME}-x", NAME, pod)]
-    lines.append(line("Job", "taskq-k8s-0a1b2c3d-2", "", {}))
+    lines.append(line("Job", "taskq-hpc-0a1b2c3d-2", "", {}))
     programs.say("kubectl", "cat <<'END'\n" + "\n".join(lines) + "\nEND")
     (seen,) = driver(programs).jobs([NAME]).values()
     assert (seen.state, seen.why, seen.exit_code, seen.reason) == expected

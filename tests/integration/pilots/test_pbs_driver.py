@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from taskq.pilots.drivers import with_exit_codes
+from taskq.pilots.drivers import Driver, with_exit_codes
 from taskq.pilots.drivers.commands import BatchSystemError
-from taskq.pilots.drivers.pbs import PBS
-from taskq.pilots.pilot_file import pilot_settings
 from taskq.pilots.reconcile import SeenJob
-from tests.helpers.programs import Programs
+from tests.helpers.programs import NAME, Programs, driver_on
 from tests.helpers.variants import rest_thorough
 
-NAME = "taskq-hpc-0a1b2c3d-1"
 RUN = "Job run at Mon Nov 23 at 03:16 on (pbs:ncpus=2)"
+BY_ADA, BY_SIZE = " and terminated by ada@pbs", " and exceeded resource mem"
 
 
 @pytest.fixture
@@ -26,16 +23,9 @@ def programs(tmp_path: Path) -> Programs:
     return Programs(tmp_path / "bin", "qsub", "qselect", "qstat", "qdel")
 
 
-def driver(programs: Programs, **table: Any) -> PBS:
+def driver(programs: Programs, **table: Any) -> Driver:
     """Return the driver that finds them."""
-    token = programs.folder / "token"
-    token.touch(mode=0o600)
-    folder = str(programs.folder.parent / "jobs")
-    given = {"folder": folder, "gateways": ["https://gw"], "token_file": str(token), **table}
-    path = f"{programs.folder}:{os.environ['PATH']}"
-    made = PBS(pilot_settings("pbs", given), {"PATH": path, "TASKQ_DSN": "secret"})
-    made.prepare({})
-    return made
+    return driver_on(programs, "pbs", **table)
 
 
 def job(number: str = "42.pbs", name: str = NAME, **attributes: object) -> str:
@@ -92,35 +82,20 @@ def test_what_is_no_number_of_a_job_is_an_error(programs: Programs, said: str) -
         driver(programs).submit([NAME], "", None)
 
 
+def finished(substate: int, code: int | None = None, how: str | None = None) -> dict[str, Any]:
+    """Return what a job has that has ended. how: the end of its comment."""
+    more = {"Exit_status": code, "comment": None if how is None else RUN + how}
+    said = {name: value for name, value in more.items() if value is not None}
+    return {"job_state": "F", "substate": substate, **said}
+
+
 @pytest.mark.parametrize(
     ("attributes", "expected", "why", "code", "reason"),
     rest_thorough(
         [
             ({"job_state": "Q"}, "queued", "QUEUED", None, None),
-            (
-                {
-                    "job_state": "F",
-                    "substate": 93,
-                    "Exit_status": 7,
-                    "comment": f"{RUN} and failed",
-                },
-                "ended",
-                f"FINISHED: {RUN} and failed",
-                7,
-                None,
-            ),
-            (
-                {
-                    "job_state": "F",
-                    "substate": 91,
-                    "comment": f"{RUN} and terminated by ada@pbs",
-                    "Exit_status": 271,
-                },
-                "ended",
-                f"FINISHED: {RUN} and terminated by ada@pbs",
-                None,
-                "cancelled",
-            ),
+            (finished(93, 7, " and failed"), "ended", f"FINISHED: {RUN} and failed", 7, None),
+            (finished(91, 271, BY_ADA), "ended", f"FINISHED: {RUN}{BY_ADA}", None, "cancelled"),
             (
                 {"job_state": "R", "Variable_List": "A=() {\n    job_state = F\n}", "comment": RUN},
                 "running",
@@ -128,46 +103,12 @@ def test_what_is_no_number_of_a_job_is_an_error(programs: Programs, said: str) -
                 None,
                 None,
             ),
-            ({"job_state": "F", "substate": 91}, "ended", "FINISHED", None, "cancelled"),
-            (
-                {"job_state": "F", "substate": 93, "Exit_status": -29},
-                "ended",
-                "FINISHED",
-                None,
-                "time",
-            ),
+            (finished(91), "ended", "FINISHED", None, "cancelled"),
+            (finished(93, -29), "ended", "FINISHED", None, "time"),
             # Of a node that went down: the server ends the job, and leaves the comment as it was.
-            (
-                {"job_state": "F", "substate": 93, "Exit_status": -20, "comment": RUN},
-                "ended",
-                f"FINISHED: {RUN}",
-                None,
-                "node",
-            ),
-            (
-                {
-                    "job_state": "F",
-                    "substate": 93,
-                    "Exit_status": -4,
-                    "comment": f"{RUN} and failed",
-                },
-                "ended",
-                f"FINISHED: {RUN} and failed",
-                None,
-                "node",
-            ),
-            (
-                {
-                    "job_state": "F",
-                    "substate": 93,
-                    "Exit_status": -27,
-                    "comment": f"{RUN} and exceeded resource mem",
-                },
-                "ended",
-                f"FINISHED: {RUN} and exceeded resource mem",
-                None,
-                "memory",
-            ),
+            (finished(93, -20, ""), "ended", f"FINISHED: {RUN}", None, "node"),
+            (finished(93, -4, " and failed"), "ended", f"FINISHED: {RUN} and failed", None, "node"),
+            (finished(93, -27, BY_SIZE), "ended", f"FINISHED: {RUN}{BY_SIZE}", None, "memory"),
             ({"job_state": "H"}, "queued", "HELD", None, None),
             ({"job_state": "E", "substate": 51}, "running", "EXITING", None, None),
             ({"job_state": "y"}, "running", "y", None, None),

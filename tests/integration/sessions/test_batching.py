@@ -123,29 +123,6 @@ async def test_session_that_has_ended_is_told_alone(campaign: Campaign, database
         assert [type(answer) for answer in answers] == [Answer, SessionLost, Answer]
 
 
-async def test_request_that_is_wrong_fails_alone(
-    campaign: Campaign, database: Database, postgres: Postgres
-) -> None:
-    """A report that the database cannot take does not keep the others from theirs."""
-    campaign.seed({"n": n} for n in range(10))
-    members = BatchedAgents(database, 3)
-    async with Batcher(database) as batcher:
-        claimed = await asyncio.gather(
-            *(batcher.exchange(members.claim(n), SERVING) for n in range(3))
-        )
-        (first,), (second,), (third,) = (answer.tasks for answer in claimed)
-        wrong = Report(second.campaign, second.task, "no uuid", DONE)
-        answers = await asyncio.gather(
-            *(
-                batcher.exchange(Request(members.sessions[number], reports=(report,)), SERVING)
-                for number, report in enumerate((done(first), wrong, done(third)))
-            ),
-            return_exceptions=True,
-        )
-        assert [type(answer) for answer in answers] == [Answer, Refused, Answer]
-    assert sorted(statuses(postgres).values()) == ["done"] * 2 + ["waiting"] * 7 + ["working"]
-
-
 async def test_exchange_repeated_gets_the_same_answer(
     campaign: Campaign, database: Database, postgres: Postgres
 ) -> None:
@@ -212,27 +189,6 @@ async def test_exchange_that_nobody_waits_for_claims_nothing(
             other.rollback()
         assert [len((await one).tasks) for one in stuck] == [1] * 7
     assert value(postgres, "select count(*) from taskq.state where status = 'working'") == 8
-
-
-async def test_batcher_serves_one_agent_as_its_own_transport_does(
-    campaign: Campaign, queue: Client, database: Database
-) -> None:
-    """An exchange with reports on several campaigns is answered in the order of its reports."""
-    other = servable(queue, "/other")
-    campaign.seed([{"n": 1}])
-    other.seed([{"n": 2}])
-    members = BatchedAgents(database, 1)
-    async with Batcher(database) as batcher:
-        tasks = []
-        for path in ("/c", "/other"):
-            answer = await batcher.exchange(members.claim(0), Scope(path))
-            tasks += answer.tasks
-        reports = tuple(done(task) for task in reversed(tasks))
-        answer = await batcher.exchange(Request(members.sessions[0], reports=reports), SERVING)
-        assert [(ack.campaign, ack.verdict) for ack in answer.acks] == [
-            (other.campaign_id, ACCEPTED),
-            (campaign.campaign_id, ACCEPTED),
-        ]
 
 
 async def test_result_that_is_no_json_is_refused_alone(

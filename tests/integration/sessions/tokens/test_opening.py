@@ -35,14 +35,6 @@ def test_token_opens_sessions_that_can_be_told_by_their_own(
     assert (found["offers"], found["ended"], found["paths"]) == (["gpu"], False, None)
 
 
-def test_hello_may_be_repeated(site: str, enrol: Enrol, tokens: Tokens) -> None:
-    """The same key finds the same session, with the same token, and counts once."""
-    key = str(uuid.uuid4())
-    assert enrol(site, key=key) == enrol(site, key=key)
-    assert session_token(site, key) == session_token(site, key)
-    assert [one.uses for one in tokens.list()] == [1]
-
-
 def test_each_token_and_each_key_makes_another_session_token(site: str) -> None:
     """Nobody can work out the session token of another site's agent."""
     keys = [str(uuid.uuid4()) for _ in range(2)]
