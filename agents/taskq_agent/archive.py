@@ -113,14 +113,12 @@ def packed(folder: str, head: bytes, most: int) -> Optional[bytes]:
                     files += 1
                     member.size = len(data)
                     archive.addfile(member, io.BytesIO(data))
-                if out.tell() > most:
-                    raise _too_large(most)
     except (OSError, ValueError, tarfile.TarError) as error:
         raise _unreadable(error) from error
     if not files:
         return None
     if out.tell() > most:
-        raise _too_large(most)
+        raise ArchiveTooLarge(f"it is larger than the {most} bytes that the campaign keeps")
     return out.getvalue()
 
 
@@ -237,7 +235,10 @@ def _entries_in(top: int, name: str) -> Iterator[Tuple[str, os.stat_result, int]
 
 
 def _content(inside: int, name: str, most: int) -> Optional[bytes]:
-    """Return the content of a regular file; None if it has vanished or become something else."""
+    """Return the content of a regular file, at most one byte more than `most`.
+
+    None if it has vanished or become something else.
+    """
     try:
         file = os.open(name, _READ, dir_fd=inside)
     except OSError as error:
@@ -247,16 +248,9 @@ def _content(inside: int, name: str, most: int) -> Optional[bytes]:
     with os.fdopen(file, "rb") as stream:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             return None
-        data = stream.read(max(0, most) + 1)
-    if len(data) > most:
-        raise ArchiveTooLarge("it is larger than what the campaign keeps")
-    return data
+        return stream.read(max(0, most) + 1)
 
 
 def _unreadable(error: Exception) -> ArchiveRefused:
     of_node = isinstance(error, OSError) and error.errno in OF_THE_NODE
     return (ArchiveUnreadable if of_node else ArchiveRefused)(f"it cannot be read: {error}")
-
-
-def _too_large(most: int) -> ArchiveRefused:
-    return ArchiveRefused(f"it is larger than the {most} bytes that the campaign keeps")

@@ -125,7 +125,7 @@ class Warnings:
         long_ago = time.monotonic() - _FAILING_S
         if self._failed >= _LEAST_FAILED and self._failing_since < long_ago:
             found.append(EXCHANGES_FAIL)
-        since = [slot.transfer_fails_since for slot in self._slots]
+        since = [slot.runner.transfer_fails_since for slot in self._slots]
         if any(one is not None and one < long_ago for one in since):
             found.append(TRANSFERS_FAIL)
         return tuple(found)
@@ -177,7 +177,7 @@ class UpdateCollector:
     def _collected(self, followed: Container[Held]) -> Tuple[Update, ...]:
         try:
             self._look()
-            found = (slot.update(followed) for slot in self._slots)
+            found = (slot.runner.update(followed) for slot in self._slots)
             return tuple(one for one in found if one is not None)
         except Exception:
             log.exception("the updates of attempts cannot be collected")

@@ -81,13 +81,6 @@ def agent_of_processes(
     )
 
 
-def run_agent(
-    transport: Transport, settings: AgentSettings, runner: RunnerSettings
-) -> AgentSummary:
-    """Run an agent of processes to its end; OSError if this node cannot start them."""
-    return agent_of_processes(transport, settings, runner).run()
-
-
 class Agent:
     """An agent: works until there is a reason to shut down.
 
@@ -278,8 +271,8 @@ def _action_handlers(
         ev.CancelExchange: lambda action: caller.cancel_exchange(action.request),
         ev.StartHeartbeats: opened,
         ev.StartTask: lambda action: slots[action.slot].start(action.tasks, action.campaign),
-        ev.TakeBack: lambda action: slots[action.slot].take_back(),
-        ev.StopTask: lambda action: slots[action.slot].stop(),
+        ev.TakeBack: lambda action: slots[action.slot].runner.take_back(),
+        ev.StopTask: lambda action: slots[action.slot].runner.stop(),
         ev.SpoolReport: spool_report,
         ev.ForgetReports: forget_reports,
         ev.LogMessage: lambda action: log.log(action.level, action.text, *action.args),
@@ -289,7 +282,7 @@ def _action_handlers(
 def _stop_slots(slots: List[Slot]) -> None:
     deadline = time.monotonic() + _STOP_SLOTS_S
     for slot in slots:
-        slot.stop()
+        slot.runner.stop()
         slot.finish()
     for slot in slots:
         slot.join(max(0.0, deadline - time.monotonic()))

@@ -47,7 +47,7 @@ def resident_bytes(pids: List[int]) -> int:
     """Return the memory that processes occupy; shared memory counts once, if Linux tells."""
     resident = 0
     for pid in pids:
-        size = _shared_out_bytes(pid) if len(pids) > 1 else None
+        size = _kilobytes(f"/proc/{pid}/smaps_rollup", b"Pss:") if len(pids) > 1 else None
         if size is None:
             with suppress(OSError):
                 pages = Path(f"/proc/{pid}/statm").read_bytes().split()[1]
@@ -65,10 +65,6 @@ def forget_peak(pid: int) -> None:
 def peak_bytes(pid: int) -> int:
     """Return the largest size of a process in memory so far; 0 if Linux does not tell."""
     return _kilobytes(f"/proc/{pid}/status", b"VmHWM:") or 0
-
-
-def _shared_out_bytes(pid: int) -> Optional[int]:
-    return _kilobytes(f"/proc/{pid}/smaps_rollup", b"Pss:")
 
 
 def _kilobytes(file: str, name: bytes) -> Optional[int]:

@@ -352,13 +352,13 @@ class SessionEnd:
     exit_code: int = 0
 
 
-def new_lease(now_ns: Optional[int] = None) -> str:
+def new_lease(now_ms: Optional[int] = None) -> str:
     """Draw a lease id: a version 7 UUID (RFC 9562), 74 random bits after a timestamp.
 
     The leading time keeps the ids of one period together in the index; the random part makes it
     unique.
     """
-    millis = (time.time_ns() if now_ns is None else now_ns) // 1_000_000
+    millis = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     value = (millis & (1 << 48) - 1) << 80 | int.from_bytes(os.urandom(10), "big")
     value = value & ~(0xF << 76) | 7 << 76
     value = value & ~(0x3 << 62) | 2 << 62
@@ -376,7 +376,7 @@ class LeaseIds:
     def __call__(self) -> str:
         """Draw the next id."""
         self._last_ms = max(self._last_ms + 1, self._clock_ns() // 1_000_000)
-        return new_lease(self._last_ms * 1_000_000)
+        return new_lease(self._last_ms)
 
 
 def dumps(message: Any) -> str:

@@ -85,24 +85,21 @@ class Reaper:
         # the mask is inherited: the child blocks the signals from its first instruction on
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
         try:
-            self._process = self._spawn()
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _BOOT, _ROOT, f"{_MARK}={self._name}:"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+                bufsize=0,
+            )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         assert self._process.stdin is not None  # noqa: S101 - it was asked for, for mypy
         self._pipe = self._process.stdin
         for kind, thing in self._entries:
             self._pipe.write(_line("+", kind, thing))
-
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _BOOT, _ROOT, f"{_MARK}={self._name}:"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            start_new_session=True,
-            bufsize=0,
-        )
 
 
 _shared: Optional[Reaper] = None
@@ -151,11 +148,23 @@ def _clear_away(
                 os.killpg(group, signal.SIGKILL)
     procfs.kill_marked(mark)
     for container in containers:
-        runtime, _, name = container.partition("\0")
-        with suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run([runtime, "rm", "--force", name], check=False, timeout=_REMOVAL_S)
+        remove_container(container)
     for folder in folders:
         scratch.remove(folder)
+
+
+def remove_container(container: str) -> None:
+    """Kill and remove a container, `RUNTIME NUL NAME`, if it exists."""
+    runtime, _, name = container.partition("\0")
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            [runtime, "rm", "--force", name],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_REMOVAL_S,
+            check=False,
+        )
 
 
 def _line(sign: str, kind: str, thing: Union[int, str]) -> bytes:

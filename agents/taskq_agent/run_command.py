@@ -18,7 +18,7 @@ from typing import Any, Optional
 from taskq_agent.http.connections import Dialer, tls_context
 from taskq_agent.http.gateways import GatewayList
 from taskq_agent.http.transport import LONGEST_WAIT_S, HttpTransport, is_sendable
-from taskq_agent.loop import run_agent
+from taskq_agent.loop import agent_of_processes
 from taskq_agent.release import release
 from taskq_agent.resources import within_batch_job
 from taskq_agent.run_options import add_options, settings
@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> int:
         check_node(Node(runner.scratch_root, gateways, dialer, options.self_test or ()))
         agent = within_batch_job(agent, os.environ, begun=begun)
         with HttpTransport(gateways, token, dialer, release=agent.release) as transport:
-            summary = run_agent(transport, agent, runner)
+            summary = agent_of_processes(transport, agent, runner).run()
     except (Unfit, OSError) as error:
         many = isinstance(error, OSError) and error.errno == errno.EMFILE
         hint = f"; `ulimit -n` allows too few for {agent.slots} slots" if many else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from queue import SimpleQueue
-from typing import Callable, Container, Optional, Sequence, Tuple
+from typing import Callable, Optional, Sequence, Tuple
 
 from taskq_agent.core.events import (
     AgentFailed,
@@ -21,8 +21,7 @@ from taskq_agent.core.events import (
 )
 from taskq_agent.errors import TransportError
 from taskq_agent.handlers.base import Ended, Runner
-from taskq_agent.protocol import CampaignTerms, Held, Hello, Request, Task
-from taskq_agent.task_messages import Update
+from taskq_agent.protocol import CampaignTerms, Hello, Request, Task
 from taskq_agent.transport import Transport
 
 CHECK_S = 1.0
@@ -113,11 +112,14 @@ class Caller:
 
 
 class Slot:
-    """Runs the tasks of one slot, one after the other; posts the end of each as an event."""
+    """Runs the tasks of one slot, one after the other; posts the end of each as an event.
+
+    runner: other threads stop its task, and ask it for updates.
+    """
 
     def __init__(self, slot: int, runner: Runner, post: Callable[[Event], None]) -> None:
+        self.runner = runner
         self._slot = slot
-        self._runner = runner
         self._post = post
         self._tasks: SimpleQueue[Optional[Tuple[Sequence[Task], CampaignTerms]]] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"taskq-slot-{slot}", daemon=True)
@@ -126,23 +128,6 @@ class Slot:
     def start(self, tasks: Sequence[Task], campaign: CampaignTerms) -> None:
         """Run a task, or several short calls of a function; the slot must be idle."""
         self._tasks.put((tasks, campaign))
-
-    def take_back(self) -> None:
-        """Make the slot give back soon the calls that have not begun."""
-        self._runner.take_back()
-
-    def stop(self) -> None:
-        """Make the running task end soon."""
-        self._runner.stop()
-
-    def update(self, followed: Container[Held]) -> Optional[Update]:
-        """Return the update of the running task; see `Runner`."""
-        return self._runner.update(followed)
-
-    @property
-    def transfer_fails_since(self) -> Optional[float]:
-        """Since when an input or large result is not transferred; see `Runner`."""
-        return self._runner.transfer_fails_since
 
     def finish(self) -> None:
         """Take no more tasks, and clean up."""
@@ -160,13 +145,13 @@ class Slot:
                 while (work := self._tasks.get()) is not None:
                     tasks, campaign = work
                     if len(tasks) == 1:
-                        ended: Optional[Ended] = self._runner.run(tasks[0], campaign)
+                        ended: Optional[Ended] = self.runner.run(tasks[0], campaign)
                     else:
-                        ended = self._runner.run_several(tasks, campaign, self._tell)
+                        ended = self.runner.run_several(tasks, campaign, self._tell)
                     if ended is not None:
                         self._post(TaskEnded(self._slot, ended))
             finally:
-                self._runner.close()
+                self.runner.close()
         except Exception:
             log.exception("slot %d has failed", self._slot)
             self._post(AgentFailed(f"slot {self._slot} has failed"))

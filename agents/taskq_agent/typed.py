@@ -101,20 +101,6 @@ def encode(
     return _encode_other(value, kind, pickle, of_bytes)
 
 
-def with_sets_in_order(stored: Any) -> Any:
-    """Return stored JSON in the order of `encode`: earlier releases left sets in any order."""
-    if isinstance(stored, list):
-        return [with_sets_in_order(one) for one in stored]
-    if not isinstance(stored, dict):
-        return stored
-    ordered = {name: with_sets_in_order(one) for name, one in stored.items()}
-    if len(ordered) == 1:
-        ((name, inner),) = ordered.items()
-        if name in ("$set", "$frozenset") and isinstance(inner, list):
-            return {name: _in_order(inner)}
-    return ordered
-
-
 def _in_order(values: Iterable[Any]) -> List[Any]:
     return sorted(values, key=lambda one: json.dumps(one, sort_keys=True, separators=(",", ":")))
 

@@ -169,8 +169,7 @@ class FunctionPlan:
             "function": handler.get("fingerprint") == self._function.fingerprint
             and handler.get("target") == self._function.target,
             # Compared as keys of calls, since Python alone takes True, 1 and 1.0 for equal.
-            "params": derived_key(typed.with_sets_in_order(row["settings"]["params"]))
-            == derived_key(self._params),
+            "params": derived_key(row["settings"]["params"]) == derived_key(self._params),
             "inputs": inputs == self._inputs
             and handler.get("archive") == (archive and archive.digest),
         }

@@ -70,7 +70,7 @@ RESOURCES: Final = (
     Mutant(
         "container-outlives-its-agent",
         "agents/taskq_agent/handlers/containers.py",
-        "            remove(self.runtime, self.name)\n",
+        "            reaper.remove_container(self._entry)\n",
         "",
         "A container that is stopped runs on.",
         _CONTAINERS,

@@ -11,8 +11,7 @@ import pytest
 from taskq_agent.archive import MAX_ENTRIES, OUTPUT, heading, members
 from taskq_agent.errors import Refused, TransportFailed
 from taskq_agent.handlers import Ended
-from taskq_agent.handlers.base import done
-from taskq_agent.handlers.kept_files import make_output_folder, with_output_files
+from taskq_agent.handlers.kept_files import with_output_files
 from taskq_agent.protocol import DONE, FAILED, RELEASED, Held, Input, Task
 from taskq_agent.scratch import OUTPUT_FOLDER
 from taskq_agent.try_command import LocalBlobs
@@ -133,10 +132,12 @@ def test_files_that_are_refused_fail_the_attempt_for_good(
 
 def test_node_that_is_out_of_files_costs_an_attempt_at_most(tmp_path: Path) -> None:
     """Another one may find the files."""
-    make_output_folder(str(tmp_path))
+    (tmp_path / OUTPUT_FOLDER).mkdir()
     (tmp_path / OUTPUT_FOLDER / "pose").touch()
     with room_for(0):
-        ended = with_output_files(done({}), str(tmp_path), Task(1, 1, 7, "a", 1, "b", {}), MOST)
+        ended = with_output_files(
+            Ended(DONE, result={}), str(tmp_path), Task(1, 1, 7, "a", 1, "b", {}), MOST
+        )
     assert (ended.outcome, ended.error_class, ended.retry) == (FAILED, "output-refused", True)
 
 

@@ -212,9 +212,10 @@ def test_heartbeat_without_updates_is_the_same_to_the_byte() -> None:
 
 
 class HungSlot:
-    """A slot whose scratch folder does not answer. asked: how often it was looked at."""
+    """A slot, and its runner, whose scratch folder hangs. asked: how often it was looked at."""
 
     def __init__(self) -> None:
+        self.runner = self
         self.free = threading.Event()
         self.asked = 0
 

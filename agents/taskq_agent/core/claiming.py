@@ -175,6 +175,11 @@ class Claiming:
                 least_s = min(one.checkpoint_every_s, _WORTH_BEGINNING_S)
                 self.campaign_runs.suppose(one.campaign, one.revision, least_s)
 
+    def learn_run(self, campaign: CampaignTerms, run_s: float) -> None:
+        """Learn how long tasks last that must end in time, if no time limit says it."""
+        if campaign.time_limit_s is None and campaign.checkpoint_bytes is None:
+            self.campaign_runs.learn(campaign.campaign, campaign.revision, run_s)
+
     def idle_at(self) -> float:
         """Return when the agent has been without a task for too long, if it gets none."""
         timeout_s = self._settings.idle_timeout_s

@@ -31,27 +31,19 @@ class QueuedTask:
 class RunningTask:
     """A task in a slot.
 
-    revision, path: of its campaign. must_end: it has to end before its agent does, and only run
-    times show whether it can: it has neither a time limit nor a checkpoint. stops_on_disconnect:
-    as for `QueuedTask`. revoked: its lease is no longer valid, so its end is not reported.
-    must_hand_back: it must stop and goes back to the queue. stop_sent_at: when its slot last got
-    the order to stop. out_of_time: the order came because the agent's time was up.
+    revoked: its lease is no longer valid, so its end is not reported. must_hand_back: it must stop
+    and goes back to the queue. stop_sent_at: when its slot last got the order to stop.
+    out_of_time: the order came because the agent's time was up.
     """
 
     held: Held
-    key: str
-    attempt: int
-    revision: int
-    path: str
+    queued: QueuedTask
     since: float
     wait_s: float
-    must_end: bool = True
-    stops_on_disconnect: bool = False
     revoked: bool = False
     must_hand_back: bool = False
     stop_sent_at: Optional[float] = None
     out_of_time: bool = False
-    queued: Optional[QueuedTask] = None
 
 
 class HeldTasks:
@@ -106,7 +98,7 @@ class HeldTasks:
         """Put the last attempts of a slot, which have not begun, back to the head of the queue."""
         attempts = [self.running.pop(slot, None), *self.behind.pop(slot, {}).values()]
         kept, back = attempts[: len(attempts) - count], attempts[len(attempts) - count :]
-        returned = {one.held: one.queued for one in back if one and one.queued and not one.revoked}
+        returned = {one.held: one.queued for one in back if one and not one.revoked}
         self.queue = {**returned, **self.queue}
         for number, one in enumerate(kept):
             if one is not None and number == 0:
@@ -160,7 +152,9 @@ class HeldTasks:
         queued = [held for held, it in self.queue.items() if it.stops_on_disconnect]
         not_begun = [self.queue.pop(held).task for held in queued]
         begun = [
-            it for it in self.running.values() if it.stops_on_disconnect and not it.must_hand_back
+            it
+            for it in self.running.values()
+            if it.queued.stops_on_disconnect and not it.must_hand_back
         ]
         for running in begun:
             running.must_hand_back = True

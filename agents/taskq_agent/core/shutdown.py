@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
 from taskq_agent.core.events import TaskEnded
+from taskq_agent.handlers.exits import BY_SIGTERM
 from taskq_agent.settings import AgentSettings
 
 #: Seconds between signals that a batch system sends at once, or it and its job's script.
 PATIENCE_S = 1.0
-# A shell reports a command's SIGTERM as the latter.
-_BY_SIGTERM = ("signal-SIGTERM", "exit-143")
 
 
 def is_by_sigterm(event: TaskEnded) -> bool:
     """Return whether SIGTERM ended the payload."""
-    return event.ended.error_class in _BY_SIGTERM
+    return event.ended.error_class in BY_SIGTERM
 
 
 class KilledTasks:

@@ -87,7 +87,7 @@ class TaskFlow:
         """Report the ends of calls that a slot got together; take back what has not begun."""
         running = self._held_tasks.running[event.slot]
         if event.apart:
-            self._claiming.keep_apart(running.held.campaign, running.revision)
+            self._claiming.keep_apart(running.held.campaign, running.queued.campaign.revision)
         for ended in event.ends:
             running = self._held_tasks.leave(event.slot, now)
             self._conclude(running, ended, ended.phases.get("run_s", now - running.since), now)
@@ -115,8 +115,8 @@ class TaskFlow:
     ) -> None:
         if ended.started and not (ended.node_broken or ended.refused):
             self._claiming.attempted(took_s, done=ended.outcome == DONE)
-            if ended.outcome == DONE and running.must_end:
-                self._claiming.campaign_runs.learn(running.held.campaign, running.revision, took_s)
+            if ended.outcome == DONE:
+                self._claiming.learn_run(running.queued.campaign, took_s)
         stopped = with_agent or running.stop_sent_at is not None
         report = ended_report(
             running.held,
@@ -128,7 +128,7 @@ class TaskFlow:
         self._update_campaign_backoff(report, running, now)
         if not running.revoked:
             self._report(report)
-            self._out.add(self._progress.ended(running.key, took_s, report, now))
+            self._out.add(self._progress.ended(running.queued.task.key, took_s, report, now))
             if not ended.raised:
                 self._update_throttle(report, running, now)
 
@@ -140,7 +140,7 @@ class TaskFlow:
             if running.held == held and not running.revoked:
                 running.revoked = True
                 text = "task %s was taken back: stopping it"
-                self._out.log(logging.INFO, text, running.key)
+                self._out.log(logging.INFO, text, running.queued.task.key)
 
     def stop_tasks(self, now: float, *, all_stop: bool) -> None:
         """Stop the slots whose tasks must stop, or all of them."""
@@ -155,7 +155,7 @@ class TaskFlow:
             self._hand_back(task)
         for running in begun:
             text = "the queue has not answered for too long: stopping task %s"
-            self._out.log(logging.WARNING, text, running.key)
+            self._out.log(logging.WARNING, text, running.queued.task.key)
 
     def hand_back_queue(self) -> None:
         """Hand back all tasks that have not begun."""
@@ -185,7 +185,7 @@ class TaskFlow:
         """Count the outcome; if the throttle engages, hand back all tasks that have not begun."""
         throttle = self._claiming.throttle
         was_active = throttle.active
-        begins = throttle.ended(report, running.attempt, running.since, now)
+        begins = throttle.ended(report, running.queued.task.attempt, running.since, now)
         trouble = throttle.trouble(now)
         if begins and trouble is not None:
             self.hand_back_queue()
@@ -198,19 +198,20 @@ class TaskFlow:
 
     def _update_campaign_backoff(self, report: Report, running: RunningTask, now: float) -> None:
         """Note whether the campaign can run here; if not, hand back its queued tasks."""
-        campaign, campaign_backoff = running.held.campaign, self._claiming.campaign_backoff
+        terms, campaign_backoff = running.queued.campaign, self._claiming.campaign_backoff
+        campaign = terms.campaign
         if not report.refused:
             if report.outcome != RELEASED:
                 campaign_backoff.ran(campaign)
             return
-        pause_s = campaign_backoff.refused(campaign, running.revision, running.since, now)
+        pause_s = campaign_backoff.refused(campaign, terms.revision, running.since, now)
         if pause_s is None:
             return
         for held in [one for one in self._held_tasks.queue if one.campaign == campaign]:
             self._hand_back(self._held_tasks.queue.pop(held).task)
         error = " ".join((report.error or "").split())[:_SHOWN_ERROR_CHARS]
         text = "%s cannot be run here, trying again in %.0f s: %s: %s"
-        self._out.log(logging.WARNING, text, running.path, pause_s, report.error_class, error)
+        self._out.log(logging.WARNING, text, terms.path, pause_s, report.error_class, error)
 
     def _is_excluded(self, campaign: CampaignTerms, now: float) -> bool:
         campaign_backoff = self._claiming.campaign_backoff
@@ -233,16 +234,4 @@ class TaskFlow:
 
 
 def _running(queued: QueuedTask, now: float) -> RunningTask:
-    task, campaign = queued.task, queued.campaign
-    return RunningTask(
-        held=fence(task),
-        key=task.key,
-        attempt=task.attempt,
-        revision=campaign.revision,
-        path=campaign.path,
-        since=now,
-        wait_s=now - queued.since,
-        must_end=campaign.time_limit_s is None and campaign.checkpoint_bytes is None,
-        stops_on_disconnect=queued.stops_on_disconnect,
-        queued=queued,
-    )
+    return RunningTask(fence(queued.task), queued, since=now, wait_s=now - queued.since)

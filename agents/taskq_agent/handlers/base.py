@@ -20,7 +20,7 @@ from typing import (
 )
 
 from taskq_agent.inputs import CACHE_BYTES
-from taskq_agent.protocol import DONE, FAILED, MAX_ERROR_CHARS, RELEASED, CampaignTerms, Held, Task
+from taskq_agent.protocol import FAILED, MAX_ERROR_CHARS, RELEASED, CampaignTerms, Held, Task
 from taskq_agent.resources import Resources
 from taskq_agent.task_messages import Update
 from taskq_agent.text import clean
@@ -152,11 +152,6 @@ class Kind(Protocol):
     def close(self) -> None:
         """End children kept for a next task."""
         ...
-
-
-def done(result: Mapping[str, Any]) -> Ended:
-    """Return a success."""
-    return Ended(DONE, result=result)
 
 
 def failed(error_class: str, error: str, *, retry: bool, exit_code: Optional[int] = None) -> Ended:

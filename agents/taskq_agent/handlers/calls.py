@@ -152,7 +152,7 @@ def _encoded(encode: Callable[..., Any], value: Any, prepared: Prepared) -> Any:
 
 def has_large(payload: Mapping[str, Any]) -> bool:
     """Return whether arguments of a call are blobs, since they are large."""
-    return any(map(_is_large, _arguments(payload)))
+    return any(_is_marked(one, LARGE) for one in _arguments(payload))
 
 
 def with_large(payload: Mapping[str, Any], make: Callable[[Any], Any]) -> Mapping[str, Any]:
@@ -161,7 +161,7 @@ def with_large(payload: Mapping[str, Any], make: Callable[[Any], Any]) -> Mappin
         return payload
 
     def made(argument: Any) -> Any:
-        return make(argument[LARGE]) if _is_large(argument) else argument
+        return make(argument[LARGE]) if _is_marked(argument, LARGE) else argument
 
     whole = dict(payload, args=[*map(made, payload["args"])])
     if isinstance(kwargs := payload.get("kwargs"), dict):
@@ -175,10 +175,6 @@ def _arguments(payload: Mapping[str, Any]) -> Iterator[Any]:
         yield from args
         if isinstance(kwargs, dict):
             yield from kwargs.values()
-
-
-def _is_large(argument: Any) -> bool:
-    return _is_marked(argument, LARGE)
 
 
 def _is_marked(argument: Any, mark: str) -> bool:

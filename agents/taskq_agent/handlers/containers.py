@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import getegid, geteuid, urandom
 from pathlib import Path
@@ -29,7 +28,6 @@ from taskq_agent.handlers.environment import KindContext
 OWN_PROCESSES = ("apptainer", "singularity")
 RUNTIMES = ("podman", "docker", *OWN_PROCESSES)
 
-_REMOVAL_S = 30.0
 _CLIENT_FAILED = 125
 _STARTER_FAILED = 255
 _FATAL = "FATAL: "
@@ -49,13 +47,17 @@ class Container:
     def begin(self) -> None:
         """Register the container with the reaper, in case this agent is killed."""
         if self.name:
-            reaper.shared().add("container", f"{self.runtime}\0{self.name}")
+            reaper.shared().add("container", self._entry)
 
     def remove(self) -> None:
         """Remove the container, whatever state it is in."""
         if self.name:
-            remove(self.runtime, self.name)
-            reaper.shared().drop("container", f"{self.runtime}\0{self.name}")
+            reaper.remove_container(self._entry)
+            reaper.shared().drop("container", self._entry)
+
+    @property
+    def _entry(self) -> str:
+        return f"{self.runtime}\0{self.name}"
 
 
 @contextmanager
@@ -69,19 +71,6 @@ def removed(container: Optional[Container]) -> Iterator[None]:
         yield
     finally:
         container.remove()
-
-
-def remove(runtime: str, name: str) -> None:
-    """Kill and remove a container, if it exists."""
-    with suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
-            [runtime, "rm", "--force", name],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_REMOVAL_S,
-            check=False,
-        )
 
 
 def contained(

@@ -178,7 +178,7 @@ def fill(
                 f"the placeholder {{{name}}} has no value in {place}",
                 is_input=name.startswith(_INPUTS),
             )
-        return _shown(found)
+        return found if isinstance(found, str) else json.dumps(found, separators=(",", ":"))
 
     return [_TOKEN.sub(value, argument) for argument in argv]
 
@@ -192,7 +192,3 @@ def _names(argument: str) -> Iterator[str]:
             )
         if match[1]:
             yield match[1]
-
-
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))

@@ -33,17 +33,18 @@ def inherited() -> Dict[str, str]:
     return its
 
 
-def about(campaign: CampaignTerms, inputs: Mapping[str, str]) -> Dict[str, str]:
-    """Return the variables that all children of a campaign have.
+def of_slot(
+    slot: int, share: Resources, campaign: CampaignTerms, inputs: Mapping[str, str]
+) -> Dict[str, str]:
+    """Return the variables of all tasks of a campaign in a slot: what they may use and read.
 
     inputs: the paths of the campaign's inputs by name.
     """
-    return {"TASKQ_CAMPAIGN": campaign.path, "TASKQ_INPUTS": json.dumps(inputs)}
-
-
-def of_slot(slot: int, share: Resources, campaign: CampaignTerms) -> Dict[str, str]:
-    """Return the variables that say which part of the node the tasks of a slot may use."""
-    variables = {"TASKQ_SLOT": str(slot)}
+    variables = {
+        "TASKQ_CAMPAIGN": campaign.path,
+        "TASKQ_INPUTS": json.dumps(inputs),
+        "TASKQ_SLOT": str(slot),
+    }
     if campaign.cores is not None:
         variables["OMP_NUM_THREADS"] = str(campaign.cores)
     if campaign.gpus is not None:

@@ -71,6 +71,9 @@ def _interpreter(first: bytes) -> Optional[str]:
 #: Another attempt goes on, if checkpoints are kept; the code that HTCondor's manual uses for it.
 EX_CONTINUE = 85
 
+#: Classes of ends by SIGTERM, as a child and as a shell reports it.
+BY_SIGTERM = ("signal-SIGTERM", "exit-143")
+
 #: A shell adds this to the number of the signal that killed its command.
 _BY_SIGNAL = 128
 # Exit codes of env, shells and other programs that start a program.

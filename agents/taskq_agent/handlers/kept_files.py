@@ -25,7 +25,7 @@ from taskq_agent import archive
 from taskq_agent.archive import ArchiveRefused, ArchiveTooLarge, ArchiveUnreadable
 from taskq_agent.errors import Refused, TransportError, TransportFailed
 from taskq_agent.handlers.base import AttemptOver, Ended, broken, failed, handed_back
-from taskq_agent.handlers.exits import EX_CONTINUE
+from taskq_agent.handlers.exits import BY_SIGTERM, EX_CONTINUE
 from taskq_agent.protocol import (
     CONTINUED,
     DONE,
@@ -41,7 +41,6 @@ from taskq_agent.scratch import CHECKPOINT_FOLDER, OUTPUT_FOLDER
 from taskq_agent.text import clean
 from taskq_agent.transport import MAX_BLOB_BYTES, TaskBlobs
 
-_BY_SIGTERM = ("signal-SIGTERM", "exit-143")
 # The agent gives up tasks that do not stop within seconds.
 _LAST_TRIES_S = 8.0
 _RETRY_S = 0.5
@@ -110,7 +109,7 @@ class TaskCheckpoint:
         goes_on = ended.continues or ended.exit_code == EX_CONTINUE
         stopped = ended.outcome == RELEASED and ended.started
         stopped = stopped and not (ended.refused or ended.node_broken)
-        if not (goes_on or stopped or ended.error_class in _BY_SIGTERM):
+        if not (goes_on or stopped or ended.error_class in BY_SIGTERM):
             return ended
         try:
             self._save_at_last()
@@ -213,11 +212,6 @@ def _with_text(ended: Ended, text: str) -> Ended:
 
 
 _NOT_KEPT = "the output files are not kept: {}"
-
-
-def make_output_folder(scratch: str) -> None:
-    """Make the folder; OSError if that fails."""
-    Path(scratch, OUTPUT_FOLDER).mkdir(0o700)
 
 
 def with_output_files(ended: Ended, scratch: str, task: Task, most: int) -> Ended:

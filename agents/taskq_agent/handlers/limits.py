@@ -38,30 +38,26 @@ _KIB = 1024
 class Meter:
     """The meter of one slot. `look` may be called from any thread.
 
-    elsewhere: whether other processes, which cannot be measured here, do the child's work.
+    elsewhere: whether other processes, which cannot be measured here, do the child's work. limit:
+    how many bytes the attempt may occupy; None means any number.
     exceeded: called with a text, once in an attempt, if it occupies more memory than it may; must
     not block.
     """
 
     def __init__(self, exceeded: Callable[[str], None]) -> None:
         self.elsewhere = False
+        self.limit: Optional[int] = None
         self._exceeded = exceeded
         self._lock = threading.Lock()
         self._pid: Optional[int] = None
         self._active = False
-        self._limit: Optional[int] = None
         self._before_s = self._seen_s = self._ended_s = 0.0
         self._peak = 0
-
-    @property
-    def limit(self) -> Optional[int]:
-        """How many bytes the attempt may occupy; None means any number."""
-        return self._limit
 
     def begin(self, limit: Optional[int]) -> None:
         """Begin an attempt that may occupy so many bytes; None means any number."""
         with self._lock:
-            self._active, self._limit = True, limit
+            self._active, self.limit = True, limit
             self._before_s = self._seen_s = self._ended_s = 0.0
             self._peak = 0
             if self._pid is not None:
@@ -106,8 +102,8 @@ class Meter:
             self._seen_s = max(self._seen_s, procfs.cpu_s(pids))
             now = procfs.resident_bytes(pids)
             self._peak = max(self._peak, now)
-            if self._limit is not None and now > self._limit:
-                limit, self._limit = in_bytes(self._limit), None
+            if self.limit is not None and now > self.limit:
+                limit, self.limit = in_bytes(self.limit), None
                 self._exceeded(f"occupied {in_bytes(now)} of memory; its limit is {limit}")
 
 
@@ -209,9 +205,6 @@ class MemoryRoom:
             return True
 
 
-_FOREVER = float("inf")
-
-
 class ChildWatch:
     """Stop flag and limits of one slot. `stop` and `wake` are thread-safe, the rest is not.
 
@@ -232,7 +225,7 @@ class ChildWatch:
         self._closed = False
         self._exceeded = ""
         self._limit_s: Optional[float] = None
-        self._end = _FOREVER
+        self._end = math.inf
         self.meter = Meter(self._exceed)
 
     def begin(self) -> None:
@@ -245,7 +238,7 @@ class ChildWatch:
     def limit(self, limit_s: Optional[float]) -> None:
         """Set the time limit of the attempt, from now on; None means no limit."""
         self._limit_s = limit_s
-        self._end = _FOREVER if limit_s is None else time.monotonic() + limit_s
+        self._end = math.inf if limit_s is None else time.monotonic() + limit_s
 
     def stop(self) -> None:
         """Stop the running attempt."""

@@ -28,7 +28,7 @@ from dataclasses import replace
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 from taskq_agent import buffers
-from taskq_agent.handlers.base import Ended, done, failed, refused
+from taskq_agent.handlers.base import Ended, failed, refused
 from taskq_agent.protocol import DONE, MAX_DEPTH, MAX_RESULT_BYTES, RESULT_REFERENCE
 from taskq_agent.scratch import RESULT_FILE, opened
 from taskq_agent.text import clean, has_nul_escape, json_fault
@@ -127,7 +127,7 @@ def ended_with(result: Any) -> Ended:
         text = encoded(result, MAX_BLOB_BYTES).encode()
     except BadResult as error:
         return failed("bad-result", str(error), retry=False)
-    return done(result) if _is_small(text) else Ended(DONE, large=text)
+    return Ended(DONE, result=result) if _is_small(text) else Ended(DONE, large=text)
 
 
 def ended_with_file(folder: str) -> Ended:

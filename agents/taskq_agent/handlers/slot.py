@@ -6,6 +6,7 @@ import logging
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import takewhile
+from pathlib import Path
 from typing import Callable, Container, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from taskq_agent import reaper, scratch
@@ -25,11 +26,7 @@ from taskq_agent.handlers.calls import has_large
 from taskq_agent.handlers.command import CommandKind
 from taskq_agent.handlers.definition import COMMAND, FUNCTION, PROCESS, PYTHON, check_handler
 from taskq_agent.handlers.environment import KindContext
-from taskq_agent.handlers.kept_files import (
-    make_output_folder,
-    with_output_files,
-    without_checkpoint,
-)
+from taskq_agent.handlers.kept_files import with_output_files, without_checkpoint
 from taskq_agent.handlers.limits import ChildWatch, MemoryRoom, own_cores
 from taskq_agent.handlers.live import LiveAttempt
 from taskq_agent.handlers.resident import FunctionKind, ProcessKind, PythonKind, ResidentKind
@@ -163,7 +160,7 @@ class SlotRunner:
                 return replace(over.ended, started=False)
         if campaign.output_bytes is not None:
             try:
-                make_output_folder(folder)
+                Path(folder, scratch.OUTPUT_FOLDER).mkdir(0o700)
             except OSError as error:
                 text = f"no folder can be made for output files: {error}"
                 return replace(broken("scratch-unusable", text), started=False)
@@ -283,8 +280,7 @@ class SlotRunner:
         self, campaign: CampaignTerms, fetched: Mapping[str, FetchedInput], folder: str
     ) -> Kind:
         inputs = {name: one.path for name, one in fetched.items()}
-        own_env = environment.of_slot(self._slot, self._share, campaign)
-        own_env.update(environment.about(campaign, inputs))
+        own_env = environment.of_slot(self._slot, self._share, campaign, inputs)
         context = KindContext(
             campaign=campaign,
             inputs=inputs,

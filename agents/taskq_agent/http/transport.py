@@ -48,6 +48,7 @@ ANSWER_S = 30.0
 _MAX_ANSWER_BYTES = 64 << 20
 _MAX_ERROR_BYTES = 1 << 20
 _JSON = "application/json"
+_NO_BLOB = Input("", 0)
 
 T = TypeVar("T")
 
@@ -148,27 +149,25 @@ class HttpTransport:
 
     def find_checkpoint(self, held: Held) -> Optional[Input]:
         """Return the blob with the last checkpoint of a task; see `Blobs`."""
-        answer = self._checkpoint(CheckpointRequest(held.campaign, held.task, held.lease))
+        answer = self._checkpoint(held)
         return Input(answer.digest, answer.size) if answer.digest else None
 
     def memory_failures(self, held: Held) -> int:
         """Return how often a task has run out of memory; see `Blobs`."""
-        request = CheckpointRequest(held.campaign, held.task, held.lease)
-        return self._checkpoint(request).memory_failures
+        return self._checkpoint(held).memory_failures
 
     def save_checkpoint(self, held: Held, saved: Input) -> bool:
         """Make a stored blob the checkpoint of a task; see `Blobs`."""
-        request = CheckpointRequest(held.campaign, held.task, held.lease, saved.digest, saved.size)
-        return self._checkpoint(request).held
+        return self._checkpoint(held, saved).held
 
     def save_output(self, held: Held, saved: Input) -> bool:
         """Make a stored blob the output files of an attempt; see `TaskBlobs`."""
-        request = CheckpointRequest(held.campaign, held.task, held.lease, saved.digest, saved.size)
-        return self._checkpoint(request, "/v1/output").held
+        return self._checkpoint(held, saved, "/v1/output").held
 
     def _checkpoint(
-        self, request: CheckpointRequest, path: str = "/v1/checkpoint"
+        self, held: Held, saved: Input = _NO_BLOB, path: str = "/v1/checkpoint"
     ) -> CheckpointAnswer:
+        request = CheckpointRequest(held.campaign, held.task, held.lease, saved.digest, saved.size)
         with _without_session():
             http_request = self._post(path, request, self._any_token())
             return self._ask(http_request, _checkpoint_answer)[1]

@@ -22,7 +22,7 @@ from taskq.model.version import VERSION
 from taskq.upkeep.keeper import keeping
 from taskq_agent import arguments
 from taskq_agent.handlers import RunnerSettings
-from taskq_agent.loop import AgentSummary, run_agent
+from taskq_agent.loop import AgentSummary, agent_of_processes
 from taskq_agent.resources import within_batch_job
 from taskq_agent.run_options import OPTIONS, Option, settings
 from taskq_agent.self_test import Node, Unfit, check_node, unfit
@@ -157,7 +157,7 @@ def run(
                 check_node(Node(runner.scratch_root, None, None, self_test))
             agent = within_batch_job(agent, os.environ, begun=begun)
             with keeping(client.database):
-                summary = run_agent(transport, agent, runner)
+                summary = agent_of_processes(transport, agent, runner).run()
         except Unfit as error:
             summary = unfit(str(error))
         except OSError as error:
