@@ -23,7 +23,7 @@ from taskq_agent.release import release
 from taskq_agent.resources import within_batch_job
 from taskq_agent.run_options import add_options, settings
 from taskq_agent.self_test import TOKEN_VARIABLE, Node, Unfit, check_node, unfit
-from taskq_agent.streams import log_to_stderr
+from taskq_agent.streams import LineFormatter, log_to_stderr
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def add_to(actions: Any) -> None:
 def _run(options: argparse.Namespace) -> int:
     begun = time.time()
     parser: argparse.ArgumentParser = options.parser
-    log_to_stderr(verbose=options.verbose, quiet=options.quiet)
+    log_to_stderr(LineFormatter(), verbose=options.verbose, quiet=options.quiet)
     try:
         token = _token(options.token_file)
         gateways = GatewayList(options.gateways, insecure=options.insecure_http)

@@ -25,28 +25,28 @@ def _without_controls(line: str) -> str:
     return " ".join(clean(line).splitlines())
 
 
-def log_to_stderr(
-    *, verbose: bool, quiet: bool, shown: Callable[[str], str] = _without_controls
-) -> None:
-    """Log to standard error from now on: INFO; with `verbose` DEBUG, with `quiet` WARNING.
-
-    shown: turns a message into one line without anything that a terminal could obey. Tracebacks
-    keep their lines.
-    """
+def log_to_stderr(formatter: logging.Formatter, *, verbose: bool, quiet: bool) -> None:
+    """Log to standard error from now on: INFO; with `verbose` DEBUG, with `quiet` WARNING."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter(shown))
+    handler.setFormatter(formatter)
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
-class _Formatter(logging.Formatter):
+class LineFormatter(logging.Formatter):
+    """Writes a record as a line with the time in UTC. Tracebacks keep their lines.
+
+    shown: turns a message into one line without anything that a terminal could obey.
+    """
+
     converter = staticmethod(time.gmtime)
 
-    def __init__(self, shown: Callable[[str], str]) -> None:
+    def __init__(self, shown: Callable[[str], str] = _without_controls) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%SZ")
         self._shown = shown
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Return the line."""
         return self._shown(super().formatMessage(record))
 
 

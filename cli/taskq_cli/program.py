@@ -35,17 +35,12 @@ CONNECTION: Final = ("dsn", "url", "read_dsn", "read_behind")
 _SECRET: Final = frozenset({"dsn", "front"})  # may have a password in them
 
 
-def utf_8_only(command: click.Command) -> None:
-    """Make a command refuse values that are not UTF-8, except file names, before it runs.
+def _utf_8_only(callback: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Return a callback of a parameter that refuses values that are not UTF-8.
 
     Python decodes each invalid byte to a lone surrogate, which PostgreSQL and JSON refuse.
     """
-    for parameter in command.params:
-        if not isinstance(parameter.type, click.Path):
-            parameter.callback = _checked(parameter.callback)
 
-
-def _checked(callback: Callable[..., Any] | None) -> Callable[..., Any]:
     def check(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
         if isinstance(value, tuple):
             value = tuple(argument(one) if isinstance(one, str) else one for one in value)
@@ -79,19 +74,13 @@ _ELSEWHERE: Final = {
 }
 
 
-def unknown_option(error: click.NoSuchOption) -> str | None:
+def _unknown_option(error: click.NoSuchOption) -> str | None:
     """Return a message for an unknown option; None where click's own message is enough."""
     hint = _ELSEWHERE.get(error.option_name)
     parameters = () if error.ctx is None else error.ctx.command.params
     if hint is None and any(one.name == "program" for one in parameters):
         hint = "a program and its arguments follow after `--`"
     return None if hint is None else f"No such option {error.option_name!r}; {hint}."
-
-
-def unexpected_arguments(command: click.Command) -> str | None:
-    """Return a hint for words that a command has no arguments for; None: there is none."""
-    options = {option for one in command.params for option in one.opts}
-    return "--key names a task" if "--key" in options else None
 
 
 _LIST = "list"
@@ -168,16 +157,13 @@ Sections = Mapping[str, Mapping[str, str]]
 class Program(click.Group):
     """The top-level command; each sub-command is imported when it is needed.
 
-    sections: heading -> name of the sub-command -> `module:object` in the package.
+    sections: heading -> name of the sub-command -> `module:object` in `taskq_cli.commands`.
     """
 
-    def __init__(
-        self, *args: Any, sections: Sections, package: str = "taskq_cli.commands", **kwargs: Any
-    ) -> None:
+    def __init__(self, *args: Any, sections: Sections, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         _prepared(self)
         self._sections = sections
-        self._package = package
         self._places = {name: place for part in sections.values() for name, place in part.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
@@ -190,7 +176,7 @@ class Program(click.Group):
         if place is None:
             return None
         module, _, name = place.partition(":")
-        found = getattr(importlib.import_module(f"{self._package}.{module}"), name)
+        found = getattr(importlib.import_module(f"taskq_cli.commands.{module}"), name)
         return _prepared(cast("click.Command", found))
 
     def resolve_command(
@@ -266,14 +252,16 @@ class Program(click.Group):
 
 
 def _prepared(command: click.Command) -> click.Command:
-    """Make a command refuse arguments that are not UTF-8, and keep line breaks in its help.
+    """Make a command refuse values that are not UTF-8, except file names; keep its help's lines.
 
     Paragraphs of the help that begin with `Title:` are marked for click. Idempotent.
     """
     if command in _PREPARED:
         return command
     _PREPARED.add(command)
-    utf_8_only(command)
+    for parameter in command.params:
+        if not isinstance(parameter.type, click.Path):
+            parameter.callback = _utf_8_only(parameter.callback)
     if command.help is not None and _MARK not in command.help:
         text = inspect.cleandoc(command.help)
         command.help = re.sub(r"^(.+:)$", f"{_MARK}\n\\1", text, flags=re.MULTILINE)
@@ -288,13 +276,13 @@ def _prepared(command: click.Command) -> click.Command:
 def _usage_text(error: click.ClickException) -> str:
     text = error.format_message().rstrip()
     if isinstance(error, click.NoSuchOption):
-        text = unknown_option(error) or text
+        text = _unknown_option(error) or text
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return text
     if text.startswith("Got unexpected extra argument"):
-        hint = unexpected_arguments(context.command)
-        text += "" if hint is None else f"; {hint}"
+        options = {option for one in context.command.params for option in one.opts}
+        text += "; --key names a task" if "--key" in options else ""
     return f"{text}{'' if text.endswith(('.', '?')) else '.'} See `{context.command_path} -h`."
 
 

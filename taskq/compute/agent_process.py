@@ -105,7 +105,7 @@ def main() -> None:
     options = json.loads(sys.argv[1])
     os.set_inheritable(options["reports"], False)
     os.set_blocking(options["reports"], False)
-    streams.log_to_stderr(verbose=False, quiet=True)
+    streams.log_to_stderr(streams.LineFormatter(), verbose=False, quiet=True)
     logging.getLogger("psycopg").setLevel(logging.ERROR)
     reaper.shared().add("folder", options["results"])
     wakers: list[Callable[[], None]] = []

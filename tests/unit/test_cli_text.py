@@ -189,7 +189,7 @@ def test_texts_are_folded_at_spaces_and_units_stay_with_their_numbers() -> None:
     assert render.folded("a shares 22 % of it", 12) == ["a shares", "22 % of it"]
     assert render.folded("x  y", 80) == ["x  y"]
     assert render.folded("see `taskq ls /a` now", 15) == ["see", "`taskq ls /a`", "now"]
-    assert drawn(render.paragraph("1. ", "y" * 4)) == ["1. yyyy"]
+    assert drawn(render.Paragraph("1. ", "y" * 4)) == ["1. yyyy"]
 
 
 def test_words_wider_than_the_terminal_go_on_behind_the_margin(
@@ -198,7 +198,7 @@ def test_words_wider_than_the_terminal_go_on_behind_the_margin(
     """A command with a long path does not go on in the first column, and loses no character."""
     monkeypatch.setenv("COLUMNS", "40")
     path = f"/{'screen/' * 12}all"
-    lines = drawn(render.paragraph("   $ ", f"taskq campaign resume {path} --yes"))
+    lines = drawn(render.Paragraph("   $ ", f"taskq campaign resume {path} --yes"))
     assert [line[:5] for line in lines] == ["   $ ", *["     "] * (len(lines) - 1)]
     assert max(map(len, lines)) <= 40
     assert path in "".join(line[5:].rstrip() for line in lines)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -48,7 +48,8 @@ def agent_options(command: Callable[..., Any]) -> Any:
             raise UsageError(str(error)) from None
         return command(*args, agent=agent, runner=runner, **kwargs)
 
-    return together(_CAMPAIGN, *map(_as_click, OPTIONS), lease_option(1))(collected)
+    campaign = campaign_option(required=True, help="Campaign to serve, with all below it.")
+    return together(campaign, *map(_as_click, OPTIONS), lease_option(1))(collected)
 
 
 def _as_click(option: Option) -> Callable[..., Any]:
@@ -71,7 +72,7 @@ def _as_click(option: Option) -> Callable[..., Any]:
 def _click_type(check: Callable[[str], Any]) -> Any:
     """Return a type for what an argument of the agent is checked by.
 
-    Folders get the type by which Click completes them, and `utf_8_only` knows file names.
+    Folders get the type by which Click completes them, and `program` knows file names.
     """
     if check in {arguments.folder, arguments.existing_folder}:
         exists = check is arguments.existing_folder
@@ -86,9 +87,6 @@ def _click_type(check: Callable[[str], Any]) -> Any:
             raise click.BadParameter(f"{error}.") from None
 
     return convert
-
-
-_CAMPAIGN: Final = campaign_option(required=True, help="Campaign to serve, with all below it.")
 
 
 @agents.command()

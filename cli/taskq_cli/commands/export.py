@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from taskq import Campaign, Client, Cursor
-from taskq.files.blob_store import BlobStore
 from taskq.model.errors import Unavailable, UsageError
 from taskq.model.views import Result
 from taskq.model.words import counted
@@ -135,32 +135,20 @@ pose_options: Final = together(
         help="What becomes of a result without a molecule. [sdf; default: skip]",
     ),
 )
-_NAMES: Final = ("pose", "pose_field", "on_missing")
 
 
-class PoseOptions:
-    """The options, as they were given. how: the format of the export."""
+def _poses(options: dict[str, Any], how: str) -> Callable[..., Poses]:
+    """Take the options out of the others; return what makes the molecules that they mean.
 
-    def __init__(self, options: dict[str, Any], how: str) -> None:
-        self._pattern, self._field, on_missing = (options.pop(name) for name in _NAMES)
-        self._fail = on_missing == "fail"
-        if how != "sdf" and (self._pattern or self._field or on_missing):
-            raise UsageError(
-                "--pose, --pose-field and --on-missing go with SDF, such as --to hits.sdf"
-            )
-        if self._pattern and self._field:
-            raise UsageError("--pose names a file, --pose-field a field: choose one")
-
-    def poses(self, client: Client, blobs: BlobStore | None) -> Poses:
-        """Return the molecules that these mean."""
-        return Poses(client, pattern=self._pattern, field=self._field, blobs=blobs, fail=self._fail)
-
-
-def tell(poses: Poses) -> None:
-    """Say how many results were left out, and why the first one was."""
-    if poses.left_out:
-        text = counted(poses.left_out, "result")
-        warn(f"left out: {text} without a molecule; {poses.first}")
+    how: the format of the export.
+    """
+    names = ("pose", "pose_field", "on_missing")
+    pattern, field, on_missing = (options.pop(name) for name in names)
+    if how != "sdf" and (pattern or field or on_missing):
+        raise UsageError("--pose, --pose-field and --on-missing go with SDF, such as --to hits.sdf")
+    if pattern and field:
+        raise UsageError("--pose names a file, --pose-field a field: choose one")
+    return partial(Poses, pattern=pattern, field=field, fail=on_missing == "fail")
 
 
 @click.command()
@@ -226,7 +214,7 @@ def export(
       taskq export /demo | jq .result
     """
     how = _chosen_format(invocation.output, to, how, partition)
-    molecules = PoseOptions(options, how)
+    make_poses = _poses(options, how)
     wanted = Wanted(**options)
     chosen = None if columns is None else Columns.parse(columns)
     ranked = (wanted.best, wanted.where, wanted.since) != (None, None, None)
@@ -238,7 +226,7 @@ def export(
         else:
             records = found_results(client, path, wanted.resolved(client, path))
         names = None if chosen is None else chosen.names
-        poses = molecules.poses(client, wanted.store(client)) if how == "sdf" else None
+        poses = make_poses(client, blobs=wanted.store(client)) if how == "sdf" else None
         if poses is not None:
             records = poses.of(records, chosen)
         elif chosen is not None:
@@ -250,8 +238,9 @@ def export(
             written = write(records, destination, how, columns=names if follow else None)
     if file is not None:
         cursor.write(file)
-    if poses is not None:
-        tell(poses)
+    if poses is not None and poses.left_out:
+        text = counted(poses.left_out, "result")
+        warn(f"left out: {text} without a molecule; {poses.first}")
     if chosen is not None and written and (empty := chosen.empty()):
         warn(f"no result has a value of {', '.join(empty)}")
     if to != "-":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import ipaddress
-import logging
 import resource
 from pathlib import Path
 from typing import Final
@@ -22,7 +21,6 @@ from taskq_cli.options.serving import (
     front_option,
     lease_option,
     listen_option,
-    log_json_to_stderr,
     log_to_stderr,
     tls_options,
     verbosity_options,
@@ -128,10 +126,7 @@ def gateway(
         raise ExtraMissing("the pages need jinja2", "web")
     check_tls(listen[0], tls_cert, tls_key, plain=plain, agents=True)
     _check(gateways, proxies)
-    if log_json:
-        log_json_to_stderr(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
-    else:
-        log_to_stderr(verbose=verbose, quiet=quiet)
+    log_to_stderr(verbose=verbose, quiet=quiet, as_json=log_json)
     certificate = ServerCertificate(tls_cert, tls_key) if tls_cert and tls_key else None
     most_clients = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - FILES_FOR_OTHERS
     with invocation.client(waits=True) as known, Client(known.database.anonymous()) as client:

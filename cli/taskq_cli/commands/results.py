@@ -85,11 +85,9 @@ def index(
         raise UsageError("--dry-run needs --drop: making an index removes nothing")
     with invocation.client() as client:
         campaign = client.campaign(path)
-        if listing:
+        if field is None:
             found = [as_record(one, complete=one.complete) for one in campaign.indexes()]
             write_records(invocation.output, found, _COLUMNS)
-            return
-        if field is None:
             return
         if drop:
             known = any((one.campaign, one.field) == (path, field) for one in campaign.indexes())

@@ -108,7 +108,7 @@ def seed(
     on_error: str,
     on_conflict: OnConflict,
     form: str | None,
-    best: BestOptions,
+    best: BestOptions | None,
     **options: Any,
 ) -> None:
     """Add tasks from files, sweeps, or the best results of a campaign.
@@ -127,12 +127,12 @@ def seed(
     """
     source_options = SourceOptions(**options)
     inputs: list[SeedInput] = []
-    if campaign_file is not None or best.path is not None:
+    if campaign_file is not None or best is not None:
         if files or sweeps or form or source_options != SourceOptions():
             says = "--from" if campaign_file is None else "--campaign-file"
             raise UsageError(f"{says} names the tasks; leave files and their options out")
         if campaign_file is not None:
-            if best.path is not None:
+            if best is not None:
                 raise UsageError("--campaign-file and --from exclude each other: choose one")
             path, inputs = _from_campaign_file(path, campaign_file)
     else:
@@ -142,12 +142,12 @@ def seed(
     began = time.monotonic()
     with invocation.client() as client:
         campaign = client.campaign(path)
-        if best.live and best.path is not None:
+        if best is not None and best.live:
             if on_conflict != "fail":
                 raise UsageError("--live takes no --on-conflict: leave it out")
             feed(invocation.output, best.feeder(client, campaign), best.path, path)
             return
-        if best.path is not None:
+        if best is not None:
             inputs = [best.input(client, path)]
         with seed_display(path) as show:
             skip_bad = on_error == "skip"

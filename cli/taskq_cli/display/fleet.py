@@ -85,11 +85,9 @@ def is_late(silent_s: float, lease_s: float) -> bool:
 def summarize_left_agents(left: Sequence[LeftAgent]) -> str:
     """Return how many agents left within the last hour, with the most frequent reasons first."""
     reasons = Counter(_reason(one) for one in left)
-    named = [
-        text if times == len(left) else f"{text} ({times:,})"
-        for text, times in reasons.most_common(_REASONS)
-    ]
-    more = len(left) - sum(times for _, times in reasons.most_common(_REASONS))
+    shown = reasons.most_common(_REASONS)
+    named = [text if times == len(left) else f"{text} ({times:,})" for text, times in shown]
+    more = len(left) - sum(times for _, times in shown)
     named += [f"{more:,} for other reasons"] if more else []
     over = "over " if len(left) == MAX_LEFT_AGENTS else ""
     return f"{over}{len(left):,} left within the hour: {'; '.join(named)}"

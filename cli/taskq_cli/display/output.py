@@ -99,7 +99,7 @@ def facts(pairs: Mapping[str, object]) -> str:
 
 def paragraph(text: str, commands: Iterable[str] = (), mark: str = "") -> str:
     """Return a text folded for the terminal, with commands below it that can be pasted whole."""
-    folded = render.as_text(render.paragraph(mark, one_line(text)))
+    folded = render.as_text(render.Paragraph(mark, one_line(text)))
     margin = " " * (len(mark) or 2)
     return folded + "".join(f"{margin}$ {one_line(one)}\n" for one in commands)
 

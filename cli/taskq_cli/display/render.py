@@ -151,11 +151,6 @@ def _cell(text: str, width: int) -> Text:
     return Text(text)
 
 
-def paragraph(first: str, text: str) -> Picture:
-    """Return a text folded at the width of the terminal, behind `first`."""
-    return _Paragraph(first, text)
-
-
 def folded(text: str, width: int) -> list[str]:
     """Return the lines of a text, broken at spaces only; none between a number and its unit.
 
@@ -263,8 +258,8 @@ def is_number(cell: str) -> bool:
     return not cell or text.isdecimal()
 
 
-class _Paragraph:
-    """A text to the right of what comes before it."""
+class Paragraph:
+    """A text behind `first`, folded at the width of the terminal."""
 
     def __init__(self, first: str, text: str) -> None:
         self._first, self._text = first, text

@@ -26,7 +26,7 @@ from taskq_cli.seeder import SeedInput
 _MANY: Final = re.compile(r"([0-9]{1,9})|([0-9]{1,3}(?:\.[0-9]{1,9})?)%")
 _EXAMPLE: Final = "--best 100 --by result.score --lowest"
 _TOGETHER: Final = f"--best N and --by FIELD go together, such as {_EXAMPLE}"
-_NAMES: Final = ("from_path", "best", "by", "lowest", "group", "so_far", "live", "below")
+_NAMES: Final = ("best", "by", "lowest", "group", "so_far", "live", "below")
 
 
 def _many(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
@@ -95,51 +95,37 @@ def best_of(best: str, by: str, *, lowest: bool, group: str | None) -> Best:
 
 
 class BestOptions:
-    """The options, as they were given. path: of the campaign whose best results are taken."""
+    """The options of `--from`. path: of the campaign whose best results are taken."""
 
-    def __init__(self, parsed: dict[str, Any]) -> None:
-        self.path: str | None = parsed["from_path"]
-        self._so_far, self._below = parsed["so_far"], parsed["below"]
-        self.live: bool = parsed["live"]
-        self._parsed = parsed
-        if self.path is None:
-            if self._so_far or self.live or any(parsed[name] is not None for name in _NAMES[1:5]):
-                raise UsageError(
-                    "--best, --by, --lowest, --group, --so-far and --live go with --from"
-                )
-            return
-        if parsed["best"] is None:
+    def __init__(self, path: str, given: dict[str, Any]) -> None:
+        if given["best"] is None:
             raise UsageError(f"--from needs --best, such as {_EXAMPLE}")
+        self.path = path
+        self.live: bool = given["live"]
+        self._given = given
 
     def input(self, client: Client, target: str) -> SeedInput:
         """Return the chosen results as a source of tasks for the target."""
-        path, wanted = self._given(client)
-        if path == target:
+        campaign = client.campaign(self.path)
+        wanted = self._wanted(campaign)
+        if self.path == target:
             raise UsageError(f"{target} cannot be seeded from itself")
-        selection = select(
-            client.queries,
-            client.campaign(path),
-            wanted,
-            below=self._below,
-            but=target,
-            so_far=self._so_far,
-        )
-        return SeedInput(functools.partial(_Chosen, path, selection, wanted))
+        below, so_far = self._given["below"], self._given["so_far"]
+        selection = select(client.queries, campaign, wanted, below=below, but=target, so_far=so_far)
+        return SeedInput(functools.partial(_Chosen, self.path, selection, wanted))
 
     def feeder(self, client: Client, target: Campaign) -> Feeder:
         """Return what feeds the target while the campaign runs."""
-        path, wanted = self._given(client)
-        if self._so_far:
+        source = client.campaign(self.path)
+        wanted = self._wanted(source)
+        if self._given["so_far"]:
             raise UsageError("--live continues to the end, and --so-far ends now: choose one")
-        source = client.campaign(path)
-        return Feeder(client.queries, source, target, wanted, below=self._below)
+        return Feeder(client.queries, source, target, wanted, below=self._given["below"])
 
-    def _given(self, client: Client) -> tuple[str, Best]:
-        if self.path is None:
-            raise UsageError("--from names no campaign")
-        given = self._parsed
-        by, lowest = ranked_by(client.campaign(self.path), given["by"], given["lowest"])
-        return self.path, best_of(given["best"], by, lowest=lowest, group=given["group"])
+    def _wanted(self, campaign: Campaign) -> Best:
+        given = self._given
+        by, lowest = ranked_by(campaign, given["by"], given["lowest"])
+        return best_of(given["best"], by, lowest=lowest, group=given["group"])
 
 
 class _Chosen(Source):
@@ -169,12 +155,17 @@ class _Chosen(Source):
 
 
 def best_options(command: Callable[..., Any]) -> Any:
-    """Add the options; the command gets them as `best`, a `BestOptions`."""
+    """Add the options; the command gets them as `best`, None without `--from`."""
 
     @functools.wraps(command)
     def collected(*args: Any, **kwargs: Any) -> Any:
-        parsed = {name: kwargs.pop(name) for name in _NAMES}
-        return command(*args, best=BestOptions(parsed), **kwargs)
+        path: str | None = kwargs.pop("from_path")
+        given = {name: kwargs.pop(name) for name in _NAMES}
+        flags = given["so_far"] or given["live"]
+        if path is None and (flags or any(given[name] is not None for name in _NAMES[:4])):
+            raise UsageError("--best, --by, --lowest, --group, --so-far and --live go with --from")
+        best = None if path is None else BestOptions(path, given)
+        return command(*args, best=best, **kwargs)
 
     return _options(collected)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -95,10 +94,11 @@ def check_tls(host: str, cert: Path | None, key: Path | None, *, plain: bool, ag
         )
 
 
-def log_to_stderr(*, verbose: bool, quiet: bool) -> None:
-    """Log to standard error as agents do, in lines that a terminal cannot obey."""
-    streams.log_to_stderr(verbose=verbose, quiet=quiet, shown=one_line)
-    if not verbose:
+def log_to_stderr(*, verbose: bool, quiet: bool, as_json: bool = False) -> None:
+    """Log to standard error in lines that a terminal cannot obey, or as JSON Lines."""
+    formatter = JsonFormatter() if as_json else streams.LineFormatter(one_line)
+    streams.log_to_stderr(formatter, verbose=verbose, quiet=quiet)
+    if not (verbose or as_json):
         # psycopg logs each attempt to connect; the command reports a failure once.
         logging.getLogger("psycopg").setLevel(logging.ERROR)
 
@@ -122,13 +122,6 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
-
-
-def log_json_to_stderr(level: int) -> None:
-    """Write everything that is logged as JSON, one object a line."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
 ENVIRONMENT: Final = "TASKQ_REDIS"

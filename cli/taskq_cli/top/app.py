@@ -88,7 +88,8 @@ class TopApp(App[None]):
         Binding("t", "task", "Task", show=False),
         Binding("g", "open('servers')", "Gateways", show=False),
         Binding("o", "open('owners')", "Owners", show=False),
-        Binding("plus,minus", "levels", "Levels", show=False),
+        Binding("plus", "levels(1)", "More levels", show=False),
+        Binding("minus", "levels(-1)", "Fewer levels", show=False),
     ]
 
     def __init__(self, client: Client, path: str, acting: Client | None = None) -> None:
@@ -283,18 +284,8 @@ class TopApp(App[None]):
 
         self.push_screen(LineScreen(f"Key of a task of {path} or below it:"), answered)
 
-    def action_levels(self) -> None:
-        """Show more levels of the tree, or fewer."""
-
-    def key_plus(self) -> None:
-        """Show one more level of the tree."""
-        self._change_levels(1)
-
-    def key_minus(self) -> None:
-        """Show one level of the tree less."""
-        self._change_levels(-1)
-
-    def _change_levels(self, more: int) -> None:
+    def action_levels(self, more: int) -> None:
+        """Show so many more levels of the tree; a negative number: fewer."""
         deepest = len(self._tree.levels(self._path)) - 1
         self._levels = max(0, min((self._levels or 0) + more, deepest))
         self._show_tree()

@@ -355,7 +355,7 @@ def _reasons(explanation: Explanation) -> list[render.Picture]:
     """Return an explanation; commands stay whole, so that they can be pasted."""
     found = _paragraphs([explanation.headline])
     for number, reason in enumerate(explanation.reasons, 1):
-        found.append(render.paragraph(f"{number}. ", one_line(reason.text)))
+        found.append(render.Paragraph(f"{number}. ", one_line(reason.text)))
         found += _commands(reason.commands)
     return found
 
@@ -387,11 +387,11 @@ def _of_attempt(one: Attempt) -> list[str]:
 
 
 def _paragraphs(texts: Iterable[str]) -> list[render.Picture]:
-    return [render.paragraph("", one_line(one)) for one in texts]
+    return [render.Paragraph("", one_line(one)) for one in texts]
 
 
 def _commands(commands: Iterable[str]) -> list[render.Picture]:
-    return [render.paragraph("   $ ", one_line(one)) for one in commands]
+    return [render.Paragraph("   $ ", one_line(one)) for one in commands]
 
 
 def _safe(cells: Iterable[str]) -> list[str]:

@@ -33,7 +33,7 @@ class TextBox(Static):
         if text != self._text:
             layout = not (fixed and text and self._text)
             self._text = text
-            shown = render.paragraph("", text) if folded else render.line(text)
+            shown = render.Paragraph("", text) if folded else render.line(text)
             self.update(shown, layout=layout)
 
 
@@ -184,7 +184,7 @@ class OpenedScreen(Screen[None]):
     def _show(self, found: Panel | TaskqError) -> None:
         pictures = self.query_one("#pictures", Static)
         if isinstance(found, TaskqError):
-            pictures.update(render.paragraph("", one_line(str(found))))
+            pictures.update(render.Paragraph("", one_line(str(found))))
             return
         pictures.update(render.stack(found.pictures))
         table = self.query_one(Rows)
