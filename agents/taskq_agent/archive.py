@@ -7,7 +7,7 @@ the same archive. Only folders and regular files count; names that begin with a 
 An archive may come from any agent that has had the task. Restoring it writes only folders and
 regular files, all of them new and below the given folder.
 
-No link is followed, wherever and whenever a payload puts one: each folder is opened from its
+A payload may put a link anywhere, at any time. No link is followed: each folder is opened from its
 parent, see `scratch`.
 """
 
@@ -55,7 +55,7 @@ class ArchiveRefused(Exception):
 
 
 class ArchiveUnreadable(ArchiveRefused):
-    """A folder that cannot be read now, for lack of something that the node may have again."""
+    """A folder that cannot be read now: the node lacks something that it may get back."""
 
 
 class ArchiveTooLarge(ArchiveRefused):
@@ -145,7 +145,7 @@ def members(data: bytes, head: bytes, most: int) -> Iterator[Member]:
     files and folders, or a name that leads elsewhere.
     """
     if not data.startswith(head):
-        raise ArchiveRefused("it is not of this task")
+        raise ArchiveRefused("it belongs to another task")
     left, seen = most, 0
     try:
         with tarfile.open(fileobj=io.BytesIO(data[len(head) :]), mode="r:") as archive:
@@ -155,13 +155,13 @@ def members(data: bytes, head: bytes, most: int) -> Iterator[Member]:
                 yield _member(archive, member, fits=seen <= MAX_ENTRIES and left >= 0)
     except (ArchiveRefused, GeneratorExit):
         raise
-    except Exception as error:  # in damaged headers tarfile raises anything
+    except Exception as error:  # tarfile raises anything at damaged headers
         raise ArchiveRefused(f"it is damaged: {error!r:.200}") from error
 
 
 def _member(archive: tarfile.TarFile, member: tarfile.TarInfo, *, fits: bool) -> Member:
     if not fits:
-        raise ArchiveRefused("it is larger than any that is kept")
+        raise ArchiveRefused("it exceeds the limits of archives")
     parts = PurePosixPath(member.name).parts
     if (
         not parts

@@ -22,7 +22,7 @@ _MAX_CODE_POINT = 0x10FFFF
 
 
 def storable(dtype: Any) -> bool:
-    """Return whether arrays of a type can be stored: neither objects nor elements without bytes."""
+    """Return whether arrays of a type can be stored; those of objects or empty elements cannot."""
     return dtype.kind in "biufcmMSUV" and not dtype.hasobject and dtype.itemsize > 0
 
 
@@ -46,7 +46,9 @@ def encoded(array: Any, of_bytes: Callable[[Any], Any]) -> Any:
 
 
 def decoded(stored: Any) -> Any:
-    """Return the array, which is writable; of a writable buffer, a view. ValueError if invalid.
+    """Return the array, a view if the buffer is writable. ValueError if invalid.
+
+    The array is writable.
 
     Where not all bytes are valid elements, the array has memory of its own: no other view of the
     buffer can change what was checked.

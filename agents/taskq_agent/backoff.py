@@ -171,10 +171,9 @@ class Throttle:
         self._uniform = uniform
         self._failures = 0
         self._error_class: Optional[str] = None
-        self._campaigns: Set[int] = set()  # whose failures are in the row
-        self._blamed: Set[int] = (
-            set()
-        )  # campaigns that fail on other hosts as well, for all we know
+        # Campaigns whose failures are in the row, and campaigns that seem to fail on all hosts.
+        self._campaigns: Set[int] = set()
+        self._blamed: Set[int] = set()
         self._known_at = math.inf  # when the queue first knew of the row
         self._pause_s = _FIRST_PAUSE_S
         # The campaign of each of the last first attempts, and whether the attempt failed.

@@ -54,8 +54,8 @@ _MOST_HELD = 4_000
 _LOW_SHARE = 0.05
 _LOW_BYTES = 1 << 30
 _CLOCK_OFF_S = 60.0
-#: A transfer must fail for so long, and so many exchanges in a row. One that waits for tasks may be
-#: ended early.
+#: A warning needs a transfer that fails for so long, or so many exchanges in a row over so long: a
+#: single one that waits for tasks may be ended early.
 _LEAST_FAILED = 3
 _FAILING_S = 20.0
 
@@ -108,7 +108,7 @@ class Warnings:
         return words != self._heard
 
     def heard(self, heartbeat: Heartbeat) -> None:
-        """Note that the queue has a heartbeat."""
+        """Note that the queue has got this heartbeat."""
         self._heard = () if heartbeat.trouble is None else heartbeat.trouble.warnings
 
     def words(self) -> Tuple[str, ...]:
@@ -323,5 +323,5 @@ class HeartbeatThread:
 
 
 def _spread(least: float) -> float:
-    """Return a random part, so that agents do not send heartbeats in step."""
+    """Return a random factor up to 1, so that agents do not send heartbeats in step."""
     return random.uniform(least, 1.0)  # noqa: S311 - no secret

@@ -111,7 +111,7 @@ class Agent:
     def terminate(self, patience_s: float = 0.0) -> None:
         """Ask the agent to shut down; a further call: at once. May be called from any thread.
 
-        patience_s: how long after the first call this one asks for no more.
+        patience_s: within so many seconds of the first call, this one changes nothing.
         """
         self._events.put(ev.TermSignal(patience_s))
 
@@ -230,7 +230,7 @@ class Agent:
     def _install_signal_handlers(self, stack: ExitStack) -> None:
         # A signal just before the loop waits is handled after the wait, which is short.
         if threading.current_thread() is threading.main_thread():
-            # Ctrl-C twice is meant; a batch system and its job's script send the same SIGTERM.
+            # A second Ctrl-C is meant. A second SIGTERM may come from the script of the same job.
             for number, patience_s in ((signal.SIGTERM, PATIENCE_S), (signal.SIGINT, 0.0)):
                 former = signal.signal(number, lambda *_, after=patience_s: self.terminate(after))
                 stack.callback(signal.signal, number, former)

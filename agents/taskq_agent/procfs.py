@@ -44,7 +44,7 @@ def cpu_s(pids: List[int]) -> float:
 
 
 def resident_bytes(pids: List[int]) -> int:
-    """Return the memory that processes occupy; shared memory counts once, if Linux tells."""
+    """Return the memory that processes occupy; shared memory counts once, if Linux reports it."""
     resident = 0
     for pid in pids:
         size = _kilobytes(f"/proc/{pid}/smaps_rollup", b"Pss:") if len(pids) > 1 else None
@@ -63,7 +63,7 @@ def forget_peak(pid: int) -> None:
 
 
 def peak_bytes(pid: int) -> int:
-    """Return the largest size of a process in memory so far; 0 if Linux does not tell."""
+    """Return the largest size of a process in memory so far; 0 if Linux does not report it."""
     return _kilobytes(f"/proc/{pid}/status", b"VmHWM:") or 0
 
 

@@ -312,8 +312,8 @@ class Heartbeat:
     pending: lease ids of claims that wait for their answer.
     drawn: the newest lease id drawn when this heartbeat was composed. An attempt of the session
     goes to another agent if its lease is not younger than this one and neither `held` nor `pending`
-    names it. A heartbeat says nothing of younger leases: their claims may have overtaken it on the
-    way.
+    names it. A heartbeat says nothing about younger leases: their claims may have overtaken it on
+    the way.
     timeline: of the server that answered the agent last; 0 if none. A server of another timeline
     gives nothing to other agents: it may not know which attempts the agent has finished.
     trouble: for the agents' operators; None if all is well.

@@ -13,7 +13,7 @@ def release() -> str:
 
     `taskq.pilots.agent_file` puts the metadata into the file.
     """
-    from importlib import metadata  # noqa: PLC0415  # dear, and programs seldom ask
+    from importlib import metadata  # noqa: PLC0415  # slow to import, and seldom needed
 
     try:
         return metadata.version(DISTRIBUTION)

@@ -69,7 +69,7 @@ def found(
     allowed = sorted(os.sched_getaffinity(0))
     ours = cores is not None or len(allowed) < (os.cpu_count() or 1)
     counts = _numbers(environment, "SLURM_CPUS_ON_NODE")
-    if "PBS_JOBID" in environment:  # elsewhere it may be anybody's
+    if "PBS_JOBID" in environment:  # elsewhere it may mean anything
         counts += _numbers(environment, "NCPUS")
     count = cores or min([len(allowed), *counts])
     return Resources(

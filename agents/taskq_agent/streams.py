@@ -133,9 +133,9 @@ class _ReportingStdout(io.FileIO):
 
 
 def argument(word: str) -> str:
-    """Return an argument as the UTF-8 text that it is, even if Python took the locale for ASCII.
+    """Return an argument decoded as UTF-8, even if Python took the locale for ASCII.
 
-    What is not UTF-8 stays as it is, with lone surrogates.
+    An argument that is not UTF-8 keeps its lone surrogates.
     """
     if is_unicode(word):
         return word

@@ -42,7 +42,7 @@ class Update:
 
 @dataclass(frozen=True)
 class UpdatingHeartbeat(Heartbeat):
-    """A heartbeat of an agent whose attempts have updates: one each at most."""
+    """A heartbeat with updates of attempts, at most one of each."""
 
     updates: Tuple[Update, ...] = ()
 
@@ -51,7 +51,7 @@ class UpdatingHeartbeat(Heartbeat):
 class FollowingAnswer(HeartbeatAnswer):
     """An answer that asks for output.
 
-    follow: attempts of the session whose output the next heartbeats shall carry. While there are
+    follow: attempts of the session whose output the next heartbeats carry. While there are
     some, heartbeats come every few seconds.
     """
 

@@ -19,8 +19,8 @@ A call is stored as its one argument if that is an object, else as `{"args": [..
 itself if it is an object, else as `{"value": ...}`.
 
 A Python exception is stored as its arguments and its attributes. Code of the interpreter's own base
-class, such as `OSError` for a user's class, reads and sets both. So neither a constructor, which
-may want other arguments than it passes on, nor a property is called.
+class, such as `OSError` for a user's class, reads and sets both. So no property is called, and no
+constructor, which may want other arguments than it passes on.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ Unpickle = Callable[[List[Any]], Any]
 #: Makes JSON of bytes: text in Base64, or something that the writer of the JSON will replace.
 OfBytes = Callable[[Any], Any]
 
-#: Elements of a set, or names of an object, that may share another one's hash. Building from more
-#: of them, made up to collide, would take hours.
+#: Most elements of a set, or names of an object, that may share a hash with another one. Building a
+#: set of more of them, chosen to collide, would take hours.
 MOST_ALIKE = 1_000
 
 _MARK = "$"

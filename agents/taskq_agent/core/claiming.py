@@ -111,10 +111,10 @@ class RunTimes:
 
 
 _FIRST_POLL_S = 0.1
-#: A claim after one that found few tasks waits so long for the reports of tasks that take less: it
-#: would find nothing most of the time, and they would wait for its answer.
+#: If tasks take less time than this, the claim after one that found few tasks waits so long for
+#: their reports. Sent at once it would mostly find nothing, and the reports would wait for its end.
 _QUICK_S = 0.01
-#: Calls of a function that a slot gets at once: for so many seconds.
+#: A slot gets as many calls of a function at once as last for so many seconds.
 _AT_ONCE_S = 0.1
 # The least time for an attempt that goes on from a checkpoint and leaves another.
 _WORTH_BEGINNING_S = 60.0

@@ -1,8 +1,8 @@
 """Shutdown of an agent: no more tasks, then no more running ones, then no more reports.
 
-It comes with the tasks that SIGTERM has ended although their agent did not send it. A batch system
-that ends a job may signal all its processes at once, so a payload can be gone a
-moment before the agent gets its own signal. Such an end says nothing about the task.
+`KilledTasks` has the tasks that SIGTERM ended although their agent did not send it. A batch system
+that ends a job may signal all its processes at once, so a payload can be gone a moment before the
+agent gets its own signal. Such an end says nothing about the task.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from taskq_agent.core.events import TaskEnded
 from taskq_agent.handlers.exits import BY_SIGTERM
 from taskq_agent.settings import AgentSettings
 
-#: Seconds between signals that a batch system sends at once, or it and its job's script.
+#: Most seconds between signals that belong together: a batch system sends one to each process, and
+#: its job's script may send another.
 PATIENCE_S = 1.0
 
 

@@ -109,7 +109,7 @@ class Runner(Protocol):
     ) -> Optional[Ended]:
         """Run attempts at short calls of functions, one after the other; `tell` gets their ends.
 
-        Returns the end of an attempt after which the slot runs no more of them; None if none did.
+        Returns the end of the attempt after which the slot runs no more of them, if there is one.
         """
         ...
 

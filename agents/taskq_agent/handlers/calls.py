@@ -117,7 +117,7 @@ def calls_of(payload: Mapping[str, Any]) -> Optional[List[Mapping[str, Any]]]:
 def _end(payload: Mapping[str, Any], prepared: Prepared) -> Any:
     """Return the encoded value of a call of a chunk, or the record of what it raised.
 
-    What speaks for the attempt, such as `taskq.Retry`, ends the chunk.
+    An exception that speaks for the attempt, such as `taskq.Retry`, ends the chunk.
     """
     try:
         return _encoded(typed.encode, _value(payload, prepared), prepared)
@@ -212,7 +212,7 @@ def missing(name: str, module: str) -> str:
     """Return the message about a module that this node lacks."""
     return (
         f"{name} needs the module {module}, which {sys.executable} on {platform.node()} lacks: "
-        "install it there, run the agent by a Python that has it, or name its folder by --path"
+        "install it there, run the agent with a Python that has it, or name its folder by --path"
     )
 
 
@@ -224,7 +224,7 @@ def own_traceback(error: BaseException) -> str:
     try:
         lines = traceback.format_exception(type(error), error, steps)
     except Exception:  # noqa: BLE001 - __str__ may be payload code
-        lines = ["(its traceback cannot be had)"]
+        lines = ["(its traceback cannot be made)"]
     return clean("".join(lines))[-_TRACEBACK_CHARS:]
 
 
@@ -256,7 +256,7 @@ class _Archive:
         if wanted not in (None, here):
             raise CannotPrepare(
                 f"{self._name} was sent by Python {wanted}, whose code Python {here} at "
-                f"{sys.executable} cannot run: run the agent by Python {wanted}, or put the "
+                f"{sys.executable} cannot run: run the agent with Python {wanted}, or put the "
                 "function into a module"
             )
         path = input_path(ARCHIVE)
@@ -342,6 +342,8 @@ def _show_source(function: Callable[..., Any], source: str) -> None:
         linecache.cache[code.co_filename] = (len(source), None, lines, code.co_filename)
 
 
-def cached(function: Callable[..., Any], maxsize: Optional[int], typed: bool) -> Any:  # unpickled
+def cached(
+    function: Callable[..., Any], maxsize: Optional[int], typed: bool
+) -> Any:  # by pickles
     """Return a function with `functools.lru_cache`, which pickles only by name."""
     return functools.lru_cache(maxsize, typed)(function)

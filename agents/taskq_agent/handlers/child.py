@@ -193,7 +193,7 @@ def _refusal(
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - __str__ may be payload code
-        text = "(its text cannot be had)"
+        text = "(its text cannot be made)"
     if error_class not in (None, name) and not isinstance(error, _SPEAKING):
         text = f"{name}: {text}"
     reply: Dict[str, Any] = {

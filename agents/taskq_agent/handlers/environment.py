@@ -82,7 +82,7 @@ class KindContext:
 
     folder: lasts as long as the handler, in the folder of the slot. env: of its children. own_env:
     the part of it that is about the campaign and the slot. cores: the cores that tasks are bound
-    to, if any. live: the running attempt, for those who watch it. grace_s, python_path,
+    to, if any. live: the running attempt, for its watchers. grace_s, python_path,
     container_runtime: as for `RunnerSettings`.
     """
 

@@ -70,7 +70,7 @@ class TaskCheckpoint:
         Path(self._folder).mkdir(0o700)
 
     def restore(self, with_retries: Retry) -> None:
-        """Fill the folder with the task's last checkpoint, if it has one: no first attempt has.
+        """Fill the folder with the task's last checkpoint, if it has one; first attempts have none.
 
         A damaged or lost checkpoint is ignored: the attempt begins again. Raise AttemptOver if the
         queue cannot be reached or the disk is unusable: the task has not begun and goes back.
@@ -104,7 +104,7 @@ class TaskCheckpoint:
     def end(self, ended: Ended) -> Ended:
         """Upload the folder a last time if the task goes on elsewhere; return how it ended."""
         self._over.set()
-        with self._packing:  # the folder goes with the end of the attempt
+        with self._packing:  # the folder is removed when the attempt ends
             pass
         goes_on = ended.continues or ended.exit_code == EX_CONTINUE
         stopped = ended.outcome == RELEASED and ended.started
@@ -193,7 +193,7 @@ class TaskCheckpoint:
         if digest != self._saved_digest:
             self._blobs.write_blob(digest, data)
             if not self._blobs.save_checkpoint(self._held, Input(digest, len(data))):
-                raise Refused("the task is another agent's by now")
+                raise Refused("the task belongs to another agent by now")
         self._saved_digest, self._saved_signature = digest, signature
 
 

@@ -4,9 +4,9 @@ Everything that the tasks of a slot start runs on its processors, and nowhere el
 
 When a child ends, the kernel reports its CPU time, with that of the descendants that were waited
 for, and the largest size of a single process. A thread samples the sum over several processes, and
-a child that stays for further tasks, four times a second, or less often, so that this takes 2 % of
-a processor at most. A child begins with the size of the agent that forked it, so a smaller peak of
-a short attempt is unknown.
+children that stay for further tasks: four times a second, or less often, so that sampling takes at
+most 2 % of a processor. A child begins with the size of the agent that forked it, so a smaller peak
+of a short attempt is unknown.
 
 Sampling enforces the limit of memory, not a limit of the kernel (rlimit): a program that is refused
 memory ends in its own way, which does not show the cause.
@@ -220,7 +220,7 @@ class ChildWatch:
         self._poll.register(self.fd, select.POLLIN)
         self._lock = threading.Lock()
         self._stopped = False
-        #: Whether calls that have not begun are asked for.
+        #: Whether the slot should give back the calls that have not begun.
         self.give_back = False
         self._closed = False
         self._exceeded = ""

@@ -257,7 +257,7 @@ ARCHIVE = "taskq-function.zip"
 
 
 class FunctionKind(PythonKind):
-    """Handler `{"kind": "function", ...}`: a function given to the queue as it is written.
+    """Handler `{"kind": "function", ...}`: a function that its user passes to the queue unchanged.
 
         {"kind": "function", "name": "dock.dock", "target": "dock:dock"}
         {"kind": "function", "name": "dock", "archive": "<SHA-256>", "python": "3.11",

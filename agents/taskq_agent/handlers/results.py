@@ -170,7 +170,7 @@ def _content(folder: str) -> bytes:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise BadResult("the result file is not a regular file")
-        # Do not read in vain: the agent's memory is not limited like a task's.
+        # Read nothing that is too large anyway: the agent's memory is not limited like a task's.
         text = b""
         if status.st_size <= MAX_BLOB_BYTES:
             with open(fd, "rb", buffering=0, closefd=False) as file:

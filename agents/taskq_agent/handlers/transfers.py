@@ -100,8 +100,8 @@ class Transfers:
     def arguments(self, task: Task, phases: Dict[str, float]) -> Task:
         """Fetch the large arguments of a call; return the call with their files in their places.
 
-        They stay until `release_arguments`. Raises AttemptOver, as `fetch` does, or since the queue
-        does not have an argument, which costs the attempt.
+        They stay until `release_arguments`. Raises AttemptOver as `fetch` does, and if the queue
+        lacks an argument, which costs the attempt.
         """
         if not calls.has_large(task.payload):
             return task
@@ -121,7 +121,10 @@ class Transfers:
 
     @contextmanager
     def _fetching(self, what: str, missing: Callable[[str], Ended]) -> Iterator[None]:
-        """Turn errors of a fetch into the end of the attempt; missing: that of a blob."""
+        """Turn errors of a fetch into the end of the attempt.
+
+        missing: makes the end if the queue has no such blob, or a damaged one.
+        """
         try:
             yield
         except Refused as error:  # there is no such blob, or a damaged one; a retry cannot help
@@ -196,7 +199,7 @@ class Transfers:
         return _uploaded(upload, ended, "result")
 
     def upload_output(self, task: Task, ended: Ended) -> Ended:
-        """Upload the archive of the output files, and make it that of the attempt.
+        """Upload the archive of the output files, and register it for the attempt.
 
         If the queue has no room for it, no task of the campaign can run on this node.
         """

@@ -149,7 +149,7 @@ def test_archive_of_too_many_files_is_refused(
 ) -> None:
     """Anyone who has made it."""
     fill(campaign, hire, {"bad": {f"f{n}": b"" for n in range(MAX_ENTRIES + 1)}})
-    with pytest.raises(ResultLost, match="larger than any that is kept"):
+    with pytest.raises(ResultLost, match="exceeds the limits of archives"):
         campaign.fetch(tmp_path / "to")
     assert found(tmp_path) == {}
 
