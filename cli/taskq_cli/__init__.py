@@ -17,17 +17,18 @@ import sys
 from types import TracebackType
 from typing import Final
 
-_otherwise: Final = sys.excepthook
+_usual_hook: Final = sys.excepthook
 
 
-def _said_in_a_line(
+def _in_one_line(
     kind: type[BaseException], error: BaseException, traceback: TracebackType | None
 ) -> None:
     if issubclass(kind, KeyboardInterrupt):
         sys.stderr.write("Interrupted.\n")
     else:
-        _otherwise(kind, error, traceback)
+        _usual_hook(kind, error, traceback)
 
 
-# Loading the modules takes a while, in which nobody else can say it; `program` does later.
-sys.excepthook = _said_in_a_line
+# Modules take a while to load. Until they are loaded, only this hook reports Ctrl-C in one line;
+# from then on `program` does.
+sys.excepthook = _in_one_line

@@ -15,7 +15,7 @@ from taskq_cli.display.text import one_line
 
 
 class Interrupted(TaskqError):
-    """The user pressed Ctrl-C; the text says what was done before that."""
+    """The user pressed Ctrl-C; the text says what the command had done."""
 
     exit_code = 130
 
@@ -80,7 +80,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def report_away(error: Unavailable, then: str = "trying again") -> None:
-    """Say that the server is away; raise the error if trying again cannot help."""
+    """Report that the server is away; raise the error if trying again cannot help."""
     if isinstance(error, (LoginRefused, OutputFailed)):
         raise error
     click.echo(f"{one_line(str(error))}; {then}", err=True)

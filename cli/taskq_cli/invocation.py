@@ -1,4 +1,4 @@
-"""The connection of a command to the queue, and the campaigns that it asks for."""
+"""The connection of a command to the queue, and the campaigns that it needs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Invocation:
     def client(self, *, waits: bool = False) -> AbstractContextManager[Client]:
         """Connect to the queue; start the embedded server if it is the one in use and down.
 
-        waits: for a PostgreSQL that is starting up or recovers, for as long as that takes.
+        waits: whether to wait while PostgreSQL starts up or recovers.
         An `UnknownCampaign` raised in the block proposes a campaign with a similar path;
         `NotOverGateway` names the command.
         """
@@ -71,7 +71,7 @@ class Invocation:
 
     @property
     def standby(self) -> str | None:
-        """The address that `reader` reads from, where that is not the primary."""
+        """The address of the standby that `reader` reads from, if one is named."""
         return self.read_dsn or os.environ.get("TASKQ_READ_DSN") or None
 
     @contextmanager
@@ -80,9 +80,9 @@ class Invocation:
     ) -> Iterator[Client]:
         """Connect for reading: to the standby of `--read-dsn` or `TASKQ_READ_DSN`, if there is one.
 
-        Otherwise as `client`. At the end it reports the greatest age of what was read. say: called
-        when it leaves the standby for the primary; by default it prints a warning. waits: as for
-        `client`.
+        Otherwise as `client`. At the end it reports how far the standby was behind at most. say:
+        called when it leaves the standby for the primary; by default it prints a warning. waits:
+        as for `client`.
         """
         if waits:
             self._await(self.address(), self.standby)
@@ -133,7 +133,7 @@ class Invocation:
 
 
 def start_server(port: int | None = None) -> ServerInfo:
-    """Return the embedded server; start it if it is down, and say so on standard error."""
+    """Return the embedded server; start it if it is down, and report that on standard error."""
     info = Server().up(port=port)
     if info.started_now:
         click.echo(
@@ -148,11 +148,11 @@ def warn(text: str) -> None:
 
 
 def _similar(client: Client, path: str) -> str | None:
-    """Return the campaign whose name is most similar on each level; None if a level has none."""
+    """Return the path with the most similar name on each level; None if a level has none."""
     found = "/"
     for name in path.split("/")[1:]:
         close = [name]
-        with suppress(Forbidden):  # on levels above those that the token is for
+        with suppress(Forbidden):  # the token covers only lower levels
             names = [child.path.rpartition("/")[2] for child in client.campaign(found).children()]
             close = get_close_matches(name, names, n=1)
         if not close:
@@ -164,7 +164,7 @@ def _similar(client: Client, path: str) -> str | None:
 def campaigns_with(
     client: Client, path: str, wanted: Callable[[Status], object], *, below: bool = True
 ) -> Iterator[Campaign]:
-    """Yield the campaigns at and below a path whose own status satisfies this, by path."""
+    """Yield the campaigns at and below a path whose own status is wanted, in order of paths."""
     campaign = client.campaign(path)
     for node in campaign.tree() if below else [campaign.status(below=False)]:
         if wanted(node):

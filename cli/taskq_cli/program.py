@@ -1,9 +1,10 @@
 """Top-level command group, groups whose default is `list`, and how errors end the program.
 
-Sub-commands are imported on demand. An error is one line on standard error, of a filter also the
-place, and an exit code: that of the `TaskqError`, 2 for a wrong call, 130 for Ctrl-C, 74 if
-standard output cannot be written. A reader that closes the pipe (`| head`) is not an error: the
-command's work is completed, and a listing ends there. Any other exception shows its traceback.
+Sub-commands are imported on demand. An error is one line on standard error, for a filter with an
+excerpt that shows the place, and an exit code: that of the `TaskqError`, 2 for a wrong call, 130
+for Ctrl-C, 74 if standard output cannot be written. A reader that closes the pipe (`| head`) is not
+an error: the command completes its work, and a listing ends there. Any other exception shows its
+traceback.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from taskq_agent.text import is_unicode
 from taskq_cli.display.text import one_line
 from taskq_cli.early_exits import Declined, Interrupted
 
-#: Options that say where the queue is; help texts have them under a heading of their own.
+#: Options that say where the queue is; help texts list them under their own heading.
 CONNECTION: Final = ("dsn", "url", "read_dsn", "read_behind")
-_SECRET: Final = frozenset({"dsn", "front"})  # may have a password in them
+_SECRET: Final = frozenset({"dsn", "front"})  # may contain a password
 
 
 def _utf_8_only(callback: Callable[..., Any] | None) -> Callable[..., Any]:
@@ -113,7 +114,7 @@ class ListGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def _no_such(self, first: str, called: str) -> str:
-        """Return a message with what was meant, perhaps."""
+        """Return a message that proposes a sub-command."""
         text = f"No such sub-command {first!r}"
         if close := get_close_matches(first, self.commands, n=1):
             return f"{text}; did you mean `{called} {close[0]}`?"
@@ -124,7 +125,7 @@ class ListGroup(click.Group):
         return f"{text}."
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the sub-commands, and the arguments and options of `list`, which has none named."""
+        """Write the sub-commands, then the arguments and options of `list`, the default."""
         super().format_options(ctx, formatter)
         listing = self.commands[_LIST]
         inner = click.Context(listing, info_name=_LIST, parent=ctx)
@@ -141,7 +142,7 @@ class ListGroup(click.Group):
 
 _MARK: Final = "\b"  # see "Preventing Rewrapping" in click's documentation
 
-#: Nouns in the other number, which the help does not list.
+#: Plural forms of commands, which the help does not list.
 _OTHER_NAMES: Final = {
     "agents": "agent",
     "hosts": "host",
@@ -292,7 +293,7 @@ def _failed(error: TaskqError | str, exit_code: int) -> int:
         text = f"\n{text}"  # the terminal has just shown ^C
     elif not isinstance(error, (Interrupted, Declined)):
         text = f"Error: {text}"
-        if sys.stderr.isatty():  # which would break words
+        if sys.stderr.isatty():  # a terminal would break words
             from taskq_cli.display.render import folded  # noqa: PLC0415  # it is slow to import
 
             text = "\n".join(folded(text, shutil.get_terminal_size().columns))

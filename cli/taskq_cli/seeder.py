@@ -1,4 +1,4 @@
-"""Seeding from several sources in order, or from the best results of a campaign that runs."""
+"""Seeding from several sources in order, or from the best results of a running campaign."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_REPORTED: Final = 100
 """Most skipped bad lines that are shown; further ones are only counted."""
 
 LONG_CHECK_BYTES: Final = 268_435_456
-"""Size of a compressed file from which on its verification, which takes seconds, is announced."""
+"""Least size of a compressed file whose verification takes seconds, and is announced."""
 
 Show: TypeAlias = Callable[[SeedCount, "float | None"], None]
 
@@ -65,8 +65,8 @@ class SeedInput:
 class Seeder:
     """Seeds a campaign from sources.
 
-    show: called with the progress: the count, and the fraction of all sources that is read, None
-    if their sizes are unknown. on_conflict: see `Campaign.seed`.
+    show: called with the count and the share of all sources that is read, None if their sizes are
+    unknown. on_conflict: see `Campaign.seed`.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ AGAIN_S: Final = 2.0
 
 
 def feed(output: str, feeder: Feeder, source: str, target: str) -> None:
-    """Feed a campaign until the first stage is through, and write what has come of it."""
+    """Feed a campaign until the first stage has ended, and write the outcome."""
     began = time.monotonic()
     with resumable(), chunk_display(f"feeding {target} from {source}") as show:
 
@@ -227,7 +227,7 @@ def feed(output: str, feeder: Feeder, source: str, target: str) -> None:
 
 
 def _fed(feeder: Feeder, shown: Callable[[Fed], None]) -> Fed | None:
-    """Feed; return None, and say so, if the server went away."""
+    """Feed; if the server goes away, report it and return None."""
     try:
         return feeder.run(shown)
     except Unavailable as error:
@@ -249,7 +249,7 @@ def _feeding_summary(fed: Fed, source: str, target: str, took_s: float) -> str:
 
 
 def warn_unrunnable(campaign: Campaign) -> None:
-    """Warn on standard error of a handler or inputs that are missing; name the remedy."""
+    """Warn on standard error if the handler or an input is missing; name the remedy."""
     handler, path = campaign.spec().handler, campaign.path
     if handler is None:
         warn(

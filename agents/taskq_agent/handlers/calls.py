@@ -342,8 +342,6 @@ def _show_source(function: Callable[..., Any], source: str) -> None:
         linecache.cache[code.co_filename] = (len(source), None, lines, code.co_filename)
 
 
-def cached(
-    function: Callable[..., Any], maxsize: Optional[int], typed: bool
-) -> Any:  # by pickles
+def cached(function: Callable[..., Any], maxsize: Optional[int], typed: bool) -> Any:  # by pickles
     """Return a function with `functools.lru_cache`, which pickles only by name."""
     return functools.lru_cache(maxsize, typed)(function)

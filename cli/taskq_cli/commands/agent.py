@@ -35,7 +35,7 @@ from taskq_cli.options.shared import blobs_option, campaign_option, shared_optio
 
 
 def agent_options(command: Callable[..., Any]) -> Any:
-    """Add the options; the command gets `agent` and `runner`, the settings, and what is left."""
+    """Add the options; the command gets `agent` and `runner`, the settings, and other options."""
 
     @functools.wraps(command)
     def collected(*args: Any, **kwargs: Any) -> Any:
@@ -70,7 +70,7 @@ def _as_click(option: Option) -> Callable[..., Any]:
 
 
 def _click_type(check: Callable[[str], Any]) -> Any:
-    """Return a type for what an argument of the agent is checked by.
+    """Return the type of an option whose value the agent checks by this function.
 
     Folders get the type by which Click completes them, and `program` knows file names.
     """
@@ -137,7 +137,7 @@ def run(
     begun = time.time()
     log_to_stderr(verbose=verbose, quiet=quiet)
     with invocation.client(waits=True) as client:
-        client.campaign(agent.campaign)  # a wrong path is an error before anything is started
+        client.campaign(agent.campaign)  # report a wrong path before anything starts
         store = open_blobs(client.database, blobs)
         ahead = None
         if front is not None:

@@ -49,7 +49,7 @@ _FIELDS: Final = {"site": "site", "name": "agent", "host": "host"}
 def explain_none_drained(
     agents: Sequence[AgentView], path: str, wanted: Mapping[str, Sequence[str]]
 ) -> str:
-    """Return a sentence that says why the drain order marked none of these agents.
+    """Return a sentence that says why no agent got the order to drain.
 
     agents: open sessions that serve the path, or a campaign below or above it. wanted: the values
     that were asked for, by `site`, `name` and `host`; an empty sequence means any value.
@@ -168,7 +168,7 @@ def _draining(agent: Record) -> str:
 
 
 def _trouble(agent: Record) -> str:
-    """Return in a word what is the matter; why stands below the table."""
+    """Return what is wrong, in a word; the reason is below the table."""
     trouble, words = agent["trouble"], list(agent["warnings"])
     if trouble is not None:
         left_s = trouble["try_in_s"] - agent["silent_s"]
@@ -194,7 +194,7 @@ def _why(agent: Record) -> Iterator[str]:
 
 
 def _write_troubles(agents: Sequence[Record]) -> None:
-    """Say below the table why agents are slowed or drain, each reason once."""
+    """Write below the table why agents are slowed or drain, each reason once."""
     whom: dict[str, list[str]] = {}
     for agent in agents:
         for why in _why(agent):

@@ -33,7 +33,7 @@ from taskq_cli.options.shared import (
 )
 from taskq_cli.seeder import warn_unrunnable
 
-#: Titles of settings that share a line, and one that says more than the name.
+#: Titles of settings that share a line, and one title that is clearer than the name.
 _TITLES: Final = {
     **dict.fromkeys(("max_attempts", "max_losses", "backoff_s", "backoff_max_s"), "retry"),
     **dict.fromkeys(("max_lost_nodes", "max_out_of_time"), "retry"),
@@ -73,7 +73,7 @@ def create(
 ) -> None:
     """Create a campaign at PATH, and missing campaigns above it.
 
-    A campaign that is there with the same settings stays as it is. Its tasks are executed by a
+    A campaign that exists with the same settings stays as it is. Its tasks are executed by a
     program with arguments, after --, or by a Python callable. In an argument, {name} is a field of
     the task's payload and {params.name} a parameter of the campaign; {task.key}, {task.attempt} and
     {scratch} (its folder) belong to the task.
@@ -209,7 +209,7 @@ def rm(invocation: Invocation, *, path: str, dry_run: bool, yes: bool) -> None:
 
 
 def _base(path: str | None, content: CampaignFile | None) -> CampaignSpec:
-    """Return the spec that the options change: that of the file, or an empty one."""
+    """Return the spec that the options change: the spec of the file, or an empty one."""
     if content is not None:
         return content.spec if path is None else replace(content.spec, path=path)
     if path is None:
@@ -220,7 +220,7 @@ def _base(path: str | None, content: CampaignFile | None) -> CampaignSpec:
 
 
 def _created(client: Client, spec: CampaignSpec, *, exist_ok: bool) -> tuple[Campaign, str]:
-    """Create a campaign, or find it; return it, and which of these it was."""
+    """Create a campaign, or find it; return it, and what happened, in words."""
     try:
         return client.create_campaign(spec, exist_ok=False), "is created"
     except Conflict:

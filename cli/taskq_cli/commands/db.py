@@ -236,7 +236,7 @@ def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
                 found = _Records(client.audit(path, _looking(tasks, show)))
                 records = iter(found)
                 shown = list(islice(records, limit or TABLE_ROWS))
-                for _ in records:  # those beyond the limit are counted
+                for _ in records:  # count those beyond the limit
                     pass
             if shown:
                 write_records("table", shown, _COLUMNS, limit=len(shown))
@@ -247,10 +247,10 @@ def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
             found = _Records(client.audit(path))
             records = iter(found)
             write_records(invocation.output, records, _COLUMNS, limit=limit)
-        for _ in records:  # those beyond the limit are counted
+        for _ in records:  # count those beyond the limit
             pass
     if found.count:
-        sys.stdout.flush()  # an error of the output comes before the verdict
+        sys.stdout.flush()  # report an error of the output before the verdict
         hint = "; --output json shows the rows" if invocation.output == "table" else ""
         raise Violated(f"{counted(found.count, 'violation')} found{hint}.")
 
@@ -269,7 +269,7 @@ class _Records:
 
 
 def _looking(tasks: int, show: ShowChunk) -> Callable[[str, int], None]:
-    """Return what shows how many of the tasks were checked, 10 times a second at most."""
+    """Return a function that shows how many tasks were checked, 10 times a second at most."""
     shown_at, done = 0.0, 0
 
     def look(path: str, checked: int) -> None:

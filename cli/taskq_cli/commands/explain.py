@@ -65,7 +65,7 @@ def explain(invocation: Invocation, *, path: str, key: str | None) -> None:
 
 
 def _text(explanation: Explanation) -> str:
-    """Return the explanation for people: commands stay whole, so that they can be pasted."""
+    """Return the explanation for people. Commands stay whole, so that people can paste them."""
     what = f"{explanation.path} {explanation.key or ''}".rstrip()
     parts = [paragraph(f"{what}  {explanation.headline}")]
     for number, reason in enumerate(explanation.reasons, 1):
@@ -158,7 +158,7 @@ def _noting(records: Iterable[Record], examples: dict[tuple[str, str], Record]) 
 def _write_verdicts(
     verdicts: Iterable[FailureVerdict], path: str, examples: Mapping[tuple[str, str], Record]
 ) -> None:
-    """Write whose fault each class of failures is, the evidence, an example, and commands."""
+    """Write for each class of failures whose fault it is, the evidence, an example, commands."""
     for number, one in enumerate(verdicts):
         if not number:
             intro = paragraph(f"Whose fault it is, as shown by {one.sample}:")
@@ -179,7 +179,7 @@ def _write_verdicts(
 
 
 def _judged(invocation: Invocation, path: str, by: str, limit: int | None) -> None:
-    """Write whose fault failures are, by class, or the hosts or sites where attempts failed."""
+    """Write by class whose fault failures are, or the hosts or sites where attempts failed."""
     verdicts: list[FailureVerdict] = []
     places: list[Place] = []
     with invocation.reader() as client:

@@ -33,7 +33,8 @@ from taskq_cli.invocation import Invocation, warn
 from taskq_cli.options.shared import OutputType, connection_reading_options, path_argument, together
 
 AGAIN_S: Final = 2.0
-#: Seconds between two versions of a cursor's file at least; and times as long as writing it takes.
+#: Least seconds between two versions of a cursor's file, and at least so many times as long as
+#: writing one takes.
 SAVE_S: Final = 1.0
 REST: Final = 9
 
@@ -81,9 +82,9 @@ def check(
 def followed(
     campaign: Campaign, cursor: Cursor, file: str | None, **options: Any
 ) -> Iterator[Result]:
-    """Yield results as they come; when they are written out, renew the cursor's file.
+    """Yield results as they come, also after the server was away.
 
-    While the server is away, it waits.
+    The cursor's file is renewed when they are written out.
     """
     renew = renewal(cursor, file)
     while not (yield from _followed_until_away(campaign.follow(cursor, on_page=renew, **options))):
@@ -91,7 +92,7 @@ def followed(
 
 
 def _followed_until_away(results: Iterator[Result]) -> Generator[Result, None, bool]:
-    """Yield results; return whether that were all, or say that the server went away."""
+    """Yield results; return whether these were all. Report it if the server goes away."""
     try:
         yield from results
     except Unavailable as error:
@@ -101,12 +102,15 @@ def _followed_until_away(results: Iterator[Result]) -> Generator[Result, None, b
 
 
 def renewal(cursor: Cursor, file: str | None) -> Callable[[], None]:
-    """Return what renews a cursor's file, now and then; called when all that it has was given."""
+    """Return a function that renews a cursor's file now and then.
+
+    Call it when the caller has got all results that the cursor has.
+    """
     saved, rested_at = len(cursor), 0.0
 
     def renew() -> None:
         nonlocal saved, rested_at
-        sys.stdout.flush()  # what a cursor has was written before
+        sys.stdout.flush()  # a cursor lists only results that are written
         began = time.monotonic()
         if file is None or began < rested_at or len(cursor) == saved:
             return
@@ -179,8 +183,8 @@ def _poses(options: dict[str, Any], how: str) -> Callable[..., Poses]:
     "--split",
     "partition",
     metavar="rows=N|COLUMN",
-    help="Write a folder of Parquet files instead: with N rows each, or for each value of a column "
-    "one, in folders named COLUMN=VALUE.",
+    help="Write a folder of Parquet files instead: of N rows each, or one for each value of a "
+    "column, in folders named COLUMN=VALUE.",
 )
 @cursor_options
 @result_options
@@ -202,7 +206,7 @@ def export(
     """Write results to a file.
 
     Writes the results of CAMPAIGN and all below it, with payloads, agents and phase times. Parquet
-    needs the extra parquet. SDF has the molecule of each result, from what its task has left
+    needs the extra parquet. SDF has the molecule of each result, from the files that its task left
     in $TASKQ_OUT, with campaign, key and the result's fields.
 
     Example:

@@ -60,7 +60,7 @@ channel_options: Final = together(
 def channels(
     *, smtp: str | None, mail_from: str | None, webhooks: Path | None, programs: Path | None
 ) -> Channels:
-    """Return what the options say; raise `UsageError`."""
+    """Return the channels that the options describe; raise `UsageError`."""
     if (smtp is None) != (mail_from is None):
         raise UsageError("mail needs both --smtp and --mail-from")
     return Channels(

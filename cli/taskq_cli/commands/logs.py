@@ -21,12 +21,12 @@ from taskq_cli.invocation import Invocation
 from taskq_cli.options.shared import path_argument, reading_options
 
 MOST_CAMPAIGNS: Final = 20
-"""Campaigns below that are asked for a key, however many there are."""
+"""Most campaigns below that are searched for a key."""
 
 
 @contextmanager
 def hinting_at_keys(client: Client, path: str, key: str) -> Iterator[None]:
-    """Add to an error that a campaign has no task with a key where it is, or what keys are like."""
+    """Add a hint if a campaign has no task with a key: where it is, or what keys look like."""
     campaign = client.campaign(path)
     try:
         yield
@@ -160,7 +160,7 @@ def _about_task(task: TaskView, *, files: bool) -> str:
 
 
 def _about_attempt(one: Attempt) -> str:
-    # That of a failed attempt repeats the error, for those who raise it again.
+    # The result of a failed attempt repeats the error, for programs that raise it again.
     result = one.result if one.outcome in {"done", "withdrawn"} else None
     took = duration(max((one.ended_at - one.claimed_at).total_seconds(), 0))
     about = facts(

@@ -28,7 +28,7 @@ from taskq_cli.program import ListGroup
 _LOOK_S: Final = 0.2
 _SHOWN: Final = 20
 
-_RULES: Final = (  # a narrow terminal drops the last ones
+_RULES: Final = (  # a narrow terminal drops the last columns first
     Column("name"),
     Column("campaign", lambda one: one["path"]),
     Column("state", gives_way=True),
@@ -235,7 +235,7 @@ def _event_record(one: NotifyEvent) -> dict[str, Any]:
 
 
 def _state(rule: NotifyRule) -> str:
-    """Return how a rule does, in a few words."""
+    """Return the state of a rule, in a few words."""
     if rule.attempts:
         return f"failed {counted(rule.attempts, 'time')}: {one_line(rule.trouble or '')}"
     if rule.given_up:
@@ -263,7 +263,7 @@ def _rule_text(rule: NotifyRule) -> str:
 
 
 def _nobody(rule: NotifyRule) -> str:
-    """Return what has to be started so that a rule's messages are sent."""
+    """Return which command to start so that somebody sends a rule's messages."""
     kind, _, to = rule.target.partition(":")
     how = {
         "mail": "`taskq keeper --smtp URL --mail-from ADDRESS`",

@@ -1,4 +1,4 @@
-"""`taskq owner`: who has which campaigns, and what each may use."""
+"""`taskq owner`: owners of campaigns, and their quotas."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _default_folder() -> Path:
 
 
 def _as_table(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given, with the keys of a pilot file; read what are files."""
+    """Return the given options under the keys of a pilot file; read those that name files."""
     table = {
         key: setting_value(SETTINGS[key], value)
         for key, value in options.items()
@@ -345,7 +345,7 @@ def run(
 
 
 def _check_here(pilot: PilotView) -> None:
-    """Raise `Unavailable` if this machine cannot submit the jobs of a pilot that was named."""
+    """Raise `Unavailable` if this machine cannot submit the jobs of a pilot."""
     driver = make_driver(pilot, pilot_settings(pilot.driver, pilot.settings), os.environ)
     if (missing := driver.missing()) is not None:
         raise Unavailable(f"the pilot {pilot.name}: {missing}")

@@ -75,7 +75,7 @@ _until: Final = click.option(
 _banned: Final = click.option(
     "--banned", is_flag=True, help="List the bans instead, with their reasons."
 )
-#: What the help of a kind of place says that the other's does not.
+#: Words of the help that differ between the kinds of places.
 _HELP: Final[Mapping[PlaceKind, Mapping[str, str]]] = {
     "host": {
         "others": "on other hosts",
@@ -224,7 +224,7 @@ def _places(client: Client, kind: PlaceKind, path: str) -> list[Place]:
 
 
 def _unseen(client: Client, kind: PlaceKind, names: Sequence[str]) -> list[str]:
-    """Return those names that no agent has lately had, neither at work nor in an attempt."""
+    """Return the names of places where no agent works, and where none lately made an attempt."""
     seen = {one.name for one in _places(client, kind, "/")}
     seen |= {one.name for one in client.fleet.bans() if one.kind == kind}
     return [name for name in names if name not in seen]
@@ -271,7 +271,7 @@ def _list(
 
 
 def _write_verdicts(kind: PlaceKind, path: str, places: Sequence[Place]) -> None:
-    """Say what is clearly wrong below the table, with what to do or to look at next."""
+    """Write below the table what is clearly wrong, and what to do or to look at next."""
     for one in [one for one in places if one.verdict][:_MOST_VERDICTS]:
         parts = [one.verdict, one.remark, "" if one.ban is None else str(one.ban)]
         shown = [one.proposal]

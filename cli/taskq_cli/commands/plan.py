@@ -27,7 +27,7 @@ from taskq_cli.options.shared import seconds, shared_options
 
 
 def _count(text: str | float) -> int:
-    """Return a number of things, which may be written as 1e9."""
+    """Return a whole number, such as 1000 or 1e9."""
     try:
         number = float(text)
         if number.is_integer() and 1 <= number <= 1e15:  # noqa: PLR2004  # more is a slip

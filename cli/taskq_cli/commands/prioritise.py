@@ -47,8 +47,8 @@ from taskq_cli.options.shared import (
 @click.option(
     "--lowest/--highest",
     default=None,
-    help="Take the values as scores, of which these are best: priorities from 1,000 down to 1, "
-    "by rank. [default: they are priorities, whole numbers]",
+    help="The values are scores, and these are the best: tasks get priorities from 1,000 down to "
+    "1, by rank. [default: the values are priorities, whole numbers]",
 )
 @click.option(
     "--priority",

@@ -47,7 +47,7 @@ from taskq_cli.options.shared import (
 )
 from taskq_cli.options.shared import since as parse_since
 
-#: Of so many results or more, which take seconds, the index and the progress are shown.
+#: From so many results on, ranking takes seconds: it shows its progress, and proposes an index.
 _LARGE: Final = 500_000
 _INDEXED: Final = ("result", "payload", "phases")
 
@@ -68,7 +68,7 @@ def index(
     listing: bool,
     dry_run: bool,
 ) -> None:
-    """Index results by a number, for the best of millions at once.
+    """Index results by a number, to find the best of millions at once.
 
     Indexes the results of the campaign PATH, without those below it, and returns when all are in;
     the keeper adds later ones. While the index is complete, commands with --best by that field read
@@ -174,7 +174,7 @@ def results(invocation: Invocation, *, path: str, limit: int | None, **options: 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The options that say which results are wanted, and how."""
+    """The options that choose results and their form."""
 
     best: int | None
     by: str | None
@@ -186,7 +186,7 @@ class Wanted:
     blobs: str | None
 
     def store(self, client: Client) -> BlobStore | None:
-        """Return the store of blobs, None if it is not named."""
+        """Return the store of blobs; None if no option names one."""
         return None if self.blobs is None else open_blobs(client.queries, self.blobs)
 
     def __post_init__(self) -> None:
@@ -197,7 +197,7 @@ class Wanted:
             )
 
     def resolved(self, client: Client, path: str) -> Wanted:
-        """Return the options with the ranking that the campaign declares, if they have none."""
+        """Return the options, with the ranking of the campaign's settings if they have none."""
         if self.best is None:
             return self
         by, lowest = ranked_by(client.campaign(path), self.by, self.lowest)
@@ -241,7 +241,7 @@ def found_results(client: Client, path: str, wanted: Wanted) -> Iterator[Record]
 def _ranking_display(
     campaign: Campaign, nodes: Sequence[Status], by: str
 ) -> Iterator[Callable[[int], object]]:
-    """Yield what shows how many results are read, after saying so if an index would spare it."""
+    """Yield a function that shows how many results are read; first propose an index, if needed."""
     large = [one.path for one in nodes if one.done >= _LARGE]
     indexes = {one.campaign: one for one in campaign.indexes() if one.field == by} if large else {}
     if all(path in indexes and indexes[path].complete for path in large):
@@ -257,20 +257,20 @@ def _ranking_display(
 
 
 class LossWarning:
-    """Warns once, at the first result that is lost, and that stays what stands for it."""
+    """Warns once, at the first lost result; its reference is written in its place."""
 
     def __init__(self) -> None:
         self._given = False
 
     def __call__(self, error: ResultLost) -> None:
-        """Warn, if this is the first one."""
+        """Warn if this is the first one."""
         if not self._given:
             click.echo(f"Warning: {error}. Further ones are not named.", err=True)
             self._given = True
 
 
 def _write_table(records: Iterator[Record], limit: int) -> None:
-    """Write results with a column for each of the first names in them."""
+    """Write results with a column for each of their first names."""
     shown = Table(islice(records, limit + 1))  # one more shows that there are more
     given = [name for name in shown.columns if name.startswith("result")]
     hidden = given[RESULT_COLUMNS:]

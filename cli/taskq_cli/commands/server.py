@@ -1,4 +1,4 @@
-"""`taskq up`, `down` and `completion`: what runs on this machine for its user."""
+"""`taskq up`, `down` and `completion`: the embedded servers, and completion in shells."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def up(invocation: Invocation, *, port: int | None, with_redis: bool) -> None:
     _embedded_only(invocation, "up")
     info = start_server(port)
     if invocation.address() is None:
-        taskq.connect().close()  # sets the schema up, so that a failure to do so is seen here
+        taskq.connect().close()  # set up the schema: a failure shows here
     else:
         click.echo(
             "TASKQ_DSN or TASKQ_URL is set, so other commands use that server, not this one.",
@@ -70,7 +70,7 @@ def up(invocation: Invocation, *, port: int | None, with_redis: bool) -> None:
 
 
 def _advice(url: str) -> list[str]:
-    """Return what makes use of a Redis that runs: alone it changes nothing."""
+    """Return how to use a Redis that runs: alone it changes nothing."""
     return [
         "Commands use Redis if --redis or TASKQ_REDIS names it. One of these must run, to fill it:",
         *(f"  {command(one, '--redis', url)}" for one in ("keeper", "gateway")),

@@ -179,7 +179,7 @@ def top(invocation: Invocation, *, path: str) -> None:
     if invocation.output != "table" or not sys.stdin.isatty() or not render.can_redraw(sys.stderr):
         if path != "/":
             with invocation.client() as client:
-                client.campaign(path)  # a wrong path is what to mend first
+                client.campaign(path)  # report a wrong path first
         raise UsageError("`taskq top` needs a terminal; `taskq watch` and `taskq status` need none")
     with _keys_kept_from_the_shell():
         _run(invocation, path)
@@ -194,10 +194,10 @@ def _run(invocation: Invocation, path: str) -> None:
     with invocation.client() as acting:
         acting.campaign(path)
         if isinstance(acting.queries, GatewayQueries):
-            # Not repeated by itself: it is asked again anyway.
+            # A request is not repeated after an error: the screen soon asks again anyway.
             TopApp(Client(acting.queries.impatient()), path).run(mouse=False)
         elif invocation.standby is not None:
-            # Its first line says where it reads; other words would be written over the screen.
+            # The screen's first line says where it reads. A warning would go over the screen.
             with invocation.reader(say=lambda _: None) as client:
                 TopApp(client, path, acting).run(mouse=False)
         else:
@@ -206,9 +206,9 @@ def _run(invocation: Invocation, path: str) -> None:
 
 @contextmanager
 def _keys_kept_from_the_shell() -> Iterator[None]:
-    """Show no keys that are typed before the screen is there, and drop those that nobody has read.
+    """Show no keys that are typed before the screen is there, and drop keys that nobody has read.
 
-    Late answers of the terminal to questions about itself are dropped as well.
+    This also drops late answers of the terminal to questions about itself.
     """
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)

@@ -48,7 +48,7 @@ class Bulk:
     examples: tuple[TaskView, ...] = ()
 
     def run(self, act: Callable[..., int]) -> int:
-        """Act; return how many tasks were moved, or would be. Ctrl-C becomes `Interrupted`."""
+        """Act; return how many tasks it moved, or would move. Ctrl-C becomes `Interrupted`."""
         with resumable(), chunk_display(f"looking at {self.path}") as show:
 
             def note(one: BulkProgress) -> None:
@@ -58,7 +58,7 @@ class Bulk:
             return act(where=self.where, below=self.below, dry_run=self.dry_run, on_progress=note)
 
     def write(self, moved: int, *, done: str, would: str) -> None:
-        """Write what was done, or would be; of a dry run with a filter also examples."""
+        """Write what was done, or would be; for a dry run with a filter also examples."""
         record: dict[str, Any] = {"path": self.path, "tasks": moved, "dry_run": self.dry_run}
         tasks = f"{counted(moved, 'task')} of {self.path}"
         lines = [f"{tasks} {would}; nothing was changed." if self.dry_run else f"{tasks} {done}."]
@@ -77,13 +77,13 @@ class Bulk:
 
 SHOWN = 6
 MAX_GROUPED = 100_000
-"""Most failed and lost attempts that are grouped: grouping reads each of them, which takes time."""
+"""Most failed and lost attempts that are grouped: grouping reads them all, which takes time."""
 
 
 def explain_no_such_class(client: Client, path: str, error_class: str) -> str:
     """Return a sentence: no task has this error class; these classes exist, most frequent first.
 
-    Handlers choose the classes, as `exit-3` or `dock.BadReceptor`, so any name may be valid.
+    Handlers choose the classes, such as `exit-3` or `dock.BadReceptor`, so any name may be valid.
     """
     none = f"No such task of {path} ended with the class {one_line(error_class)!r}"
     status = client.campaign(path).status()
@@ -282,7 +282,7 @@ def cancel(
 
 
 def _with_last(client: Client, records: Iterator[Record], seen: list[Record]) -> Iterator[Record]:
-    """Yield tasks with their last attempts, a chunk at a time; keep the first one in `seen`."""
+    """Yield tasks with their last attempts; add the first task of each chunk to `seen`."""
     while chunk := list(islice(records, _CHUNK)):
         seen.extend(chunk[:1])
         tried = defaultdict(list)

@@ -20,7 +20,7 @@ from taskq_cli.invocation import Invocation, needs
 from taskq_cli.options.shared import path_argument, reading_options
 
 _HEADERS: Final = "OTEL_EXPORTER_OTLP_HEADERS"
-#: Seconds until a server or receiver that is away is asked again, at first and at most.
+#: Seconds until the command asks an absent server or receiver again, at first and at most.
 _SOON_S: Final = 2.0
 _LATE_S: Final = 60.0
 

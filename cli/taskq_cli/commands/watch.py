@@ -91,14 +91,14 @@ class Progress:
         return "  ".join(filter(None, parts))
 
     def _resuming(self) -> str:
-        """Return how to resume what is paused; until then nothing ends."""
+        """Return how to resume closed campaigns, if tasks wait there."""
         closed = self.overview.closed_by
         if not closed or not self.overview.status.unfinished:
             return ""
         return f"no tasks are handed out until {resume_commands(closed)}"
 
     def picture(self) -> render.Picture:
-        """Return the sample as a picture, for a terminal that can redraw."""
+        """Return the sample as a picture for a terminal that can redraw."""
         overview = self.overview
         lines = [f"pace       {self._pace()}", *overview.lines()]
         below = self._children() if self.children else ()
@@ -186,7 +186,7 @@ def watch(
             if time.monotonic() >= ends_at:
                 break
             time.sleep(max(0.0, min(looked_at + interval, ends_at) - time.monotonic()))
-    sys.stdout.flush()  # an error of the output comes before the verdict
+    sys.stdout.flush()  # report an error of the output before the verdict
     if status is None or status.unfinished:
         left = "unknown" if status is None else counted(status.unfinished, "unfinished task")
         raise TimedOut(f"{path} after {duration(timeout_s or 0)}: {left}.")

@@ -24,7 +24,7 @@ def place_record(one: Place) -> dict[str, Any]:
 
 
 def sample_line(size: SampleSize) -> str:
-    """Return a sentence: of how many attempts a comparison is."""
+    """Return a sentence that says how many attempts a comparison has seen."""
     text = f"Seen: {size}"
     if size.is_cut:
         text += ", by the order of their tasks; few are of places that do little, such as a slowed "
@@ -60,7 +60,7 @@ def elsewhere(one: Record) -> str:
 
 
 def _state(one: Record) -> str:
-    """Return what is the matter with agents of a place."""
+    """Return what is wrong with the agents of a place."""
     states = [f"banned: {one['banned']}"] if one["ban"] else []
     if one["gone"] and not one["ban"]:
         states.append(one["gone"])
@@ -71,14 +71,14 @@ def _state(one: Record) -> str:
     return ", ".join(states)
 
 
-#: Most agents that are read for a summary.
+#: Most agents that a summary reads.
 MAX_LEFT_AGENTS: Final = 1_000
 _REASONS: Final = 3
 _SHOWN_CHARS: Final = 200
 
 
 def is_late(silent_s: float, lease_s: float) -> bool:
-    """Return whether an agent is silent for more than two heartbeats, unlike one that lives."""
+    """Return whether an agent has missed two heartbeats, which a live one does not."""
     return silent_s > lease_s / 2
 
 

@@ -21,7 +21,7 @@ from taskq_cli.display import render
 from taskq_cli.display.text import one_line, safe_json
 
 TABLE_ROWS: Final = 1_000
-"""A table keeps its rows in memory, to know how wide its columns are."""
+"""Most rows of a table, which keeps them in memory to know how wide its columns are."""
 
 Record = Mapping[str, Any]
 
@@ -30,10 +30,10 @@ Record = Mapping[str, Any]
 class Column:
     """A column of a table.
 
-    cell: returns the value to show for a record; None: the field that is named like the column.
-    gives_way: whether this column is shortened first on a narrow terminal. yields: where that is
-    not enough, the columns that yield most are left out first, of equal ones the last. sparse:
-    whether an empty cell says nothing else than the others, where those are all alike.
+    cell: returns the value to show for a record; None: the field with the column's name. gives_way:
+    whether a narrow terminal shortens this column first. yields: if that is not enough, columns
+    with the highest number are left out first, and of equal ones the last. sparse: whether empty
+    cells do not count when the column is left out because all its cells are alike.
     """
 
     title: str
@@ -50,12 +50,12 @@ class Column:
 def as_record(view: object, **more: object) -> dict[str, Any]:
     """Return a view as a record, with the keyword arguments as its first fields.
 
-    Views in it stay, and become records in JSON.
+    Views in a view stay as they are, and become records in JSON.
     """
     if isinstance(view, Mapping):
         return {**more, **view}
     if not is_dataclass(view) or isinstance(view, type):
-        raise TypeError(f"a {type(view).__name__} is no record")
+        raise TypeError(f"a {type(view).__name__} is not a record")
     return more | {field.name: getattr(view, field.name) for field in fields(view)}
 
 
@@ -138,7 +138,7 @@ def _json(record: Record) -> str:
 
 
 def _plain(value: object) -> object:
-    """Return the form in JSON: of views in a record, of paths, and of what others have."""
+    """Return a view in a record, a path or another value in the form that JSON has."""
     if isinstance(value, Path):
         return str(value)
     return as_record(value) if is_dataclass(value) else plain(value)

@@ -24,7 +24,7 @@ def counts(status: Status) -> dict[str, int]:
 
 
 def shown_state(status: Status) -> str:
-    """Return the state for people: of an open campaign whose tasks have all ended, `finished`."""
+    """Return the state for people: `finished` if a campaign is open and all its tasks ended."""
     return "finished" if status.state == "open" and status.finished else status.state
 
 
@@ -39,20 +39,20 @@ REFUSED: Final = 3
 HEDGED: Final = 3
 SHOWN_CHARS: Final = 200
 MAX_GROUPED: Final = 10_000
-"""Most failed and lost attempts that are grouped: grouping reads each of them, which takes time."""
+"""Most failed and lost attempts that are grouped: grouping reads them all, which takes time."""
 MAX_AGENTS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """State of a campaign, with all campaigns below it or without.
+    """State of a campaign, with or without the campaigns below it.
 
     agents: `MAX_AGENTS` at most. classes: the most frequent error classes with their attempts;
     None if there are more than `MAX_GROUPED` attempts. paused_below: the campaigns below it that
-    paused themselves. closed_by: of the campaign and those above it, the ones that are not open.
+    paused themselves. closed_by: the campaign and those above it, if they are not open.
     left_agents: agents that left within the last hour. refusals: campaigns that agents cannot run.
-    left_over: unfinished tasks, and those among them that no agent can claim; None: not known
-    without those below.
+    left_over: unfinished tasks, and those that no agent can claim; None if unknown, without those
+    below.
     """
 
     status: Status
@@ -121,7 +121,7 @@ class Overview:
         return lines
 
     def _unclaimable_reasons(self) -> list[str]:
-        """Return why no agent can claim waiting tasks; without pauses, which have own lines."""
+        """Return why no agent can claim waiting tasks, except pauses, which have own lines."""
         paused = tuple(f"{one.path} has paused" for one in [self.status, *self.paused_below])
         reasons = self.left_over.reasons if self.left_over is not None else ()
         return [reason for reason in reasons if not reason.startswith(paused)]

@@ -44,7 +44,7 @@ def script_for(pilot: PilotView) -> str:
 
 
 def imagined(one: DescribedPilot) -> PilotView:
-    """Return a pilot that is not stored."""
+    """Return a view of a pilot that is not stored."""
     return PilotView(
         pilot_id=0,
         name=one.name,
@@ -69,7 +69,7 @@ def imagined(one: DescribedPilot) -> PilotView:
 
 
 def write_job(output: str, client: Client, name: str, number: int) -> None:
-    """Write all that is known of a job; raise `NotFound`."""
+    """Write everything known about a job; raise `NotFound`."""
     found = [job for job in client.pilots.jobs(name, ended=1_000_000) if job.number == number]
     if not found:
         raise NotFound(f"the pilot {name} has no job {number}, or it ended a month ago")
@@ -81,14 +81,14 @@ def write_job(output: str, client: Client, name: str, number: int) -> None:
 
 
 def about_loop(looked_ago_s: float | None, looked_from: str | None) -> str:
-    """Return when a loop looked at a pilot last, and where."""
+    """Return when a loop last looked at a pilot, and where."""
     if looked_ago_s is None:
         return "none yet"
     return f"{duration(looked_ago_s)} ago on {looked_from}"
 
 
 def after(one: Any, since: str, until: str) -> str | None:
-    """Return how long after one instant of a record another was."""
+    """Return the time between two instants of a record; None if one is missing."""
     if one[since] is None or one[until] is None:
         return None
     return duration(max(0.0, (one[until] - one[since]).total_seconds()))

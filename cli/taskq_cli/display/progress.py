@@ -19,7 +19,7 @@ WINDOW_S: Final = 10.0
 
 
 class RateMeter:
-    """The rate at which a count grew within the window, or since the first count if later."""
+    """The rate at which a count grew within the window, or since the first count."""
 
     def __init__(self, window_s: float) -> None:
         self._window_s = window_s
@@ -28,7 +28,7 @@ class RateMeter:
     def add(self, now: float, count: int) -> None:
         """Record a count; `now` in seconds of a monotonic clock.
 
-        A count below the last one, as after a retry, restarts the measurement.
+        A lower count than the last one, such as after a retry, restarts the measurement.
         """
         if self._seen and count < self._seen[-1][1]:
             self._seen.clear()
@@ -44,9 +44,9 @@ class RateMeter:
         return (last - first) / (now - began) if now > began else None
 
 
-#: Shows what share of the work is done, None if unknown, and a text.
+#: Shows the share of the work that is done, None if unknown, and a text.
 ShowProgress: TypeAlias = Callable[["float | None", str], None]
-#: Shows how much of how many is dealt with, and what has come of it.
+#: Shows how many are done, of how many, and the outcome so far.
 ShowChunk: TypeAlias = Callable[[int, int, str], None]
 
 
@@ -69,7 +69,7 @@ def progress_display() -> Iterator[ShowProgress]:
 
 
 class ProgressText:
-    """Text of progress, with the rate of the last ten seconds and the time that is left."""
+    """Text of progress, with the rate of the last ten seconds and the remaining time."""
 
     def __init__(self) -> None:
         self._meter = RateMeter(WINDOW_S)
@@ -87,7 +87,7 @@ class ProgressText:
 
 @contextmanager
 def chunk_display(title: str) -> Iterator[ShowChunk]:
-    """Yield a function that shows the progress of what is done in chunks."""
+    """Yield a function that shows the progress of work in chunks."""
     text = ProgressText()
     with progress_display() as show:
 

@@ -27,13 +27,13 @@ Line: TypeAlias = Text
 
 BAR_WIDTH: Final = 60
 MIN_WIDTH: Final = 12  # of a column that has given way
-FIRST_WIDTH: Final = 28  # of the first column, where others would have no room next to it
+FIRST_WIDTH: Final = 28  # of the first column, if others would have no room next to it
 
 _GAP: Final = 2
 _BETWEEN: Final = "   "
-_UNBOUNDED: Final = 100_000  # what reads a pipe wants nothing cut or folded, unless COLUMNS says so
+_UNBOUNDED: Final = 100_000  # readers of pipes want nothing cut or folded, unless COLUMNS is set
 
-#: The space between a number and its unit, and what stands for it while a text is folded.
+#: The space between a number and its unit, and the character in its place while a text is folded.
 _UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|[KMGT]iB|bytes)(?!\w))")
 _COMMAND: Final = re.compile(r"`[^`]+`")
 _HELD: Final = "\ufdd0"  # no character
@@ -58,7 +58,7 @@ def can_redraw(stream: TextIO) -> bool:
 class Fitted:
     """A table that fits the terminal. dropped: the titles of the columns left out.
 
-    alike: columns left out that have one text in all rows, by title.
+    alike: by title, the texts of columns that are left out since all their rows have that text.
     """
 
     titles: list[str]
@@ -77,14 +77,13 @@ def fit(
     yields: Sequence[int] = (),
     sparse: Collection[str] = (),
 ) -> Fitted:
-    """Make a table fit a terminal: first narrow the `gives_way` columns, then drop columns.
+    """Make a table fit a terminal: narrow columns, and leave columns out.
 
-    Columns are dropped in the order of what `yields` says of each, most first, of equal ones the
-    last. Before anything is narrowed, those go that have the same text in all of several rows, the
-    widest first; of `sparse` columns empty cells do not count. Before any other is dropped, the
-    first column is shortened too, so that a long path leaves room for the others. Room that dropped
-    columns leave goes back to the rest. A stream that is not a terminal has unlimited width, unless
-    COLUMNS is set.
+    First, columns go that have the same text in all of several rows, the widest first; empty
+    cells of `sparse` columns do not count. Then columns that give way are narrowed. Then the first
+    column is shortened, so that a long path leaves room for the others. Then columns are dropped,
+    those with the highest `yields` first, and of equal ones the last. Room that they leave goes
+    back to the rest. A stream that is not a terminal has unlimited width, unless COLUMNS is set.
     """
     room = _console(stream).width
     wished = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
@@ -143,7 +142,7 @@ def table(fitted: Fitted) -> Picture:
 
 
 def _cell(text: str, width: int) -> Text:
-    """Return a cell; where a command in backticks has no room in it, the text ends before that."""
+    """Return a cell; its text ends before a command in backticks that has no room."""
     if cell_len(text) > width:
         room = len(set_cell_size(text, width - 1))
         end = end_before_command(text, room)
@@ -152,10 +151,10 @@ def _cell(text: str, width: int) -> Text:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """Return the lines of a text, broken at spaces only; none between a number and its unit.
+    """Return the lines of a text, broken at spaces, but not between a number and its unit.
 
-    A word that is wider than a line is a line of its own. A command in backticks is broken only
-    where it is wider.
+    A word that is wider than a line is a line of its own. A command in backticks is broken only if
+    it is wider than a line.
     """
 
     def held(found: re.Match[str]) -> str:
@@ -187,7 +186,7 @@ def progress(fraction: float | None, text: str) -> Picture:
 
 
 def line(text: str, *, right: bool = False) -> Line:
-    """Return a text that is not folded. right: at the right of its room."""
+    """Return a text that is not folded. right: whether it is aligned to the right."""
     return Text(text, no_wrap=True, overflow="ellipsis", justify="right" if right else None)
 
 
@@ -215,7 +214,7 @@ def live(stream: TextIO, *, keep: bool) -> Iterator[Callable[[Picture], None]]:
 
     def draw(what: Picture) -> None:
         if not display.is_started:
-            display.start()  # not before: a picture that never comes would leave an empty line
+            display.start()  # not earlier: without a picture it would leave an empty line
         display.update(what, refresh=True)
 
     try:
@@ -253,7 +252,7 @@ def cells(text: str) -> int:
 
 
 def is_number(cell: str) -> bool:
-    """Return whether a cell of a table has a number, or nothing."""
+    """Return whether a cell of a table has a number or is empty."""
     text = cell.removesuffix(" %").replace(",", "").replace(".", "", 1).lstrip("-")
     return not cell or text.isdecimal()
 
@@ -267,7 +266,7 @@ class Paragraph:
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[Text]:
         margin = cell_len(self._first)
         width = max(options.max_width - margin, 1)
-        # A word that is wider than a line is broken behind the margin too.
+        # A word that is wider than a line is broken, too, and continues behind the margin.
         lines = folded(self._text, width)
         lines = [part for line in lines for part in chop_cells(line, width) or [line]]
         for number, line in enumerate(lines):
@@ -275,7 +274,7 @@ class Paragraph:
 
 
 class _Bar:
-    """A bar with a part for each status, proportional to its count; none above 0 is invisible."""
+    """A bar with a part for each status, proportional to its count; every count above 0 shows."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self._counts = {status: counts.get(status, 0) for status in _LOOKS}

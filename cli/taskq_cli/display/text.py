@@ -1,4 +1,4 @@
-"""Untrusted text, made fit for a terminal."""
+"""Untrusted text, made safe for a terminal."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ group_option: Final = click.option(
 
 
 def check_ranking(best: object, by: str | None, lowest: bool | None) -> None:
-    """Raise `UsageError` for a ranking that does not say how many."""
+    """Raise `UsageError` for a ranking without a number of results."""
     if best is None and (by is not None or lowest is not None):
         raise UsageError(_TOGETHER)
 
@@ -132,7 +132,7 @@ class _Chosen(Source):
     """The chosen results, each with the payload and the key of its task."""
 
     def __init__(self, path: str, selection: Selection, wanted: Best) -> None:
-        self.name = f"what is best of {path}"
+        self.name = f"the best of {path}"
         self._selection = selection
         self._wanted = wanted
 

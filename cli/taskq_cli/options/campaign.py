@@ -1,6 +1,6 @@
 """Options that define a campaign, shared by `campaign create` and `campaign change`.
 
-Those of its settings come from their declarations in `model.campaign_spec`.
+The options of settings come from the declarations in `model.campaign_spec`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options of commands that run for long: the log, TLS, leases, the Redis that holds the front."""
+"""Options of long-running commands: the log, TLS, leases, the Redis of the front."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def lease_option(least_s: float) -> Decorator:
 
 
 def check_tls(host: str, cert: Path | None, key: Path | None, *, plain: bool, agents: bool) -> None:
-    """Raise `UsageError` if tokens would cross the network in the clear, or half a pair is given.
+    """Raise `UsageError` if tokens would cross the network in the clear, or a file is missing.
 
-    agents: whether agents, too, need an option to accept that.
+    agents: whether agents need an option, too, to accept plain HTTP.
     """
     if (cert is None) != (key is None):
         raise UsageError("--tls-cert and --tls-key belong together")

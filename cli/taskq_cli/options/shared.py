@@ -39,7 +39,7 @@ def together(*options: Decorator) -> Decorator:
 
 
 def setting_option(one: Setting, several: str = "") -> Decorator:
-    """Return the option of a declared setting. several: more to say of one that may be repeated."""
+    """Return the option of a declared setting. several: more help if it may be repeated."""
     text = f"{one.plain[0].upper()}{one.plain[1:]}."
     if one.drivers:
         text = f"{', '.join(one.drivers)}: {one.plain}."
@@ -60,7 +60,7 @@ def setting_option(one: Setting, several: str = "") -> Decorator:
 
 
 def setting_value(one: Setting, given: Any) -> Any:
-    """Return the value of a setting from what was given of its option."""
+    """Return the value of a setting from the value of its option."""
     if one.kind is TEXTS:
         return tuple(filter(None, given))
     if one.kind is FLAG:
@@ -117,7 +117,7 @@ _FORMATS: Final = {"csv", "parquet", "sdf"}
 
 
 class OutputType(click.Choice[str]):
-    """Type of `--output`. A file name or a file format in its place gets a hint to the option."""
+    """Type of `--output`. The error for a name or format of a file proposes the right option."""
 
     def __init__(self, formats: Sequence[str] = OUTPUTS) -> None:
         super().__init__(formats)
@@ -223,7 +223,7 @@ _OUTPUT: Final = click.option(
     type=OutputType(),
     help="Output format. [default: table]",
 )
-#: Adds `--dsn` and `--url`, for commands that write no records or have an output of their own; the
+#: Adds `--dsn` and `--url`, for commands that write no records or have their own `--output`; the
 #: command gets the `Invocation` as its first argument.
 connection_options: Final = together(_DSN, _URL, click.make_pass_decorator(Invocation, ensure=True))
 #: Adds `--output`, too.
@@ -247,8 +247,7 @@ _reading: Final = together(
         f"[default: {MOST_BEHIND_S:g}s]",
     ),
 )
-#: Those of `shared_options` or `connection_options`, with `--read-dsn`, for commands that use
-#: `reader`.
+#: Adds `--read-dsn` and `--read-behind` to one of the above, for commands that use `reader`.
 reading_options: Final = together(_reading, shared_options)
 connection_reading_options: Final = together(_reading, connection_options)
 yes_option: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")

@@ -38,11 +38,11 @@ from taskq_cli.top.screens import (
 #: Seconds after which a missing tree is reported, and after which upkeep is read again.
 LATE_S: Final = 3.0
 UPKEEP_S: Final = 10.0
-#: Seconds for which the outcome of a key is shown.
+#: Seconds for which the screen shows the outcome of a key.
 NOTICE_S: Final = 15.0
 
 
-#: Rows for the chosen campaign at least, and rows of all other parts apart from the tree's own.
+#: Least rows for the chosen campaign, and rows of all other parts except the tree's own.
 _ABOUT: Final = 2
 _FRAME: Final = 6
 
@@ -74,7 +74,7 @@ class TopApp(App[None]):
         background: ansi_default; color: ansi_default; text-style: bold;
     }
     """
-    # Those that end something first: what has no room is cut at the right.
+    # Keys that end something come first: a narrow terminal cuts the rest at the right.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
         Binding("question_mark", "keys", "Keys", key_display="?"),
@@ -93,7 +93,7 @@ class TopApp(App[None]):
     ]
 
     def __init__(self, client: Client, path: str, acting: Client | None = None) -> None:
-        """client: reads. acting: does what keys order, where the first one is only for reading."""
+        """client: reads. acting: does what keys order; None if `client` does that too."""
         super().__init__(ansi_color=True)  # the terminal's own colours, or none with NO_COLOR
         self._client = client
         self._acting = acting or client
@@ -127,12 +127,12 @@ class TopApp(App[None]):
         self._refresh_head()
 
     def exit(self, *arguments: Any, **options: Any) -> None:
-        """Quit; what follows the queue ends before the parts that it writes to."""
+        """Quit; workers that follow the queue end before the parts that they write to."""
         self.workers.cancel_all()
         super().exit(*arguments, **options)
 
     async def on_unmount(self) -> None:
-        """End to read."""
+        """Stop reading."""
         await self._ticker.close()
 
     async def _follow(self) -> None:
@@ -142,7 +142,7 @@ class TopApp(App[None]):
                     tree = await self._ticker.next_tree(LATE_S)
                 except asyncio.TimeoutError:
                     if self._ticker.late_s < LATE_S:
-                        continue  # a slow server is asked seldom
+                        continue  # the ticker asks a slow server seldom
                     age_s = time.monotonic() - self._tree.at
                     since = f" for {duration(age_s)}" if self._tree.nodes else ""
                     self._trouble = f"{self._client.queries.server} has not answered{since}"
@@ -224,14 +224,14 @@ class TopApp(App[None]):
         return None if row is None else self._tree.nodes.get(row.name)
 
     def _subject(self) -> Subject:
-        """Return what keys act on: what is open, or the campaign that is chosen."""
+        """Return what keys act on: what is open, or the chosen campaign."""
         if isinstance(self.screen, OpenedScreen):
             return self.screen.subject
         node = self._chosen()
         return Subject(self._path if node is None else node.status.path)
 
     def _open(self, opening: Opening) -> None:
-        self._notice = ""  # it was about what is left here
+        self._notice = ""  # it was about the screen that is left
         self.push_screen(OpenedScreen(opening, self._readings))
         self._refresh_head()
 
@@ -248,17 +248,17 @@ class TopApp(App[None]):
             self._open(row.opens)
 
     def action_leave(self) -> None:
-        """Go back to what was open before."""
+        """Go back to the former screen."""
         self._notice = ""
         self.pop_screen()
         self._refresh_head()
 
     def action_keys(self) -> None:
-        """Show all keys with what they do."""
+        """Show all keys and what they do."""
         self.push_screen(KeysScreen())
 
     def action_open(self, what: str) -> None:
-        """Open what there is about a campaign or a task: see `Panels.about`."""
+        """Open a panel about a campaign or a task: see `Panels.about`."""
         self._open(self._panels.about(what, self._subject()))
 
     def action_task(self) -> None:
@@ -333,7 +333,7 @@ class TopApp(App[None]):
         )
 
     def _ask(self, question: str, act: Callable[[], int], report: Callable[[int], str]) -> None:
-        """Act in a thread if the answer is yes, and say what was done."""
+        """Act in a thread if the answer is yes, and report what was done."""
 
         async def work() -> None:
             self._note("at work ...")
@@ -342,7 +342,7 @@ class TopApp(App[None]):
             except TaskqError as error:
                 text = f"not done: {error}"
             self._note(text)
-            # By itself, the tree may be read much later where a statement takes long.
+            # Otherwise the tree may be read much later if a statement takes long.
             with suppress(TaskqError):  # the ticker says why
                 self._tree = await self._ticker.tree(anew=True)
                 self._show_tree()
@@ -357,7 +357,7 @@ class TopApp(App[None]):
 
 
 def _upkeep_parts(found: Found) -> list[str]:
-    """Return who does the upkeep, in a few words."""
+    """Return which keeper acts, in a few words."""
     late_s = None
     if found["keeper_until"] is not None:
         late_s = (found["now"] - found["keeper_until"]).total_seconds()

@@ -26,18 +26,18 @@ from taskq_cli.display.fleet import place_columns, place_record, sample_line
 from taskq_cli.display.overview import counts, pace_lines, shown_state
 from taskq_cli.display.text import one_line
 
-#: Rows and characters that are shown, and campaigns whose failed tasks are.
+#: Most rows and characters that are shown, and most campaigns whose failed tasks are shown.
 MOST_ROWS: Final = 500
 MOST_AGENTS: Final = 20_000
 MOST_FAILED: Final = 20
 MOST_CAMPAIGNS: Final = 5
 MOST_CHARS: Final = 4_000
 MOST_VERDICTS: Final = 5
-#: Campaigns that are asked for a task's key.
+#: Most campaigns that are searched for a task's key.
 MOST_ASKED: Final = 50
 #: Causes among which a class finds its example.
 MOST_CAUSES: Final = 20
-#: Columns of a terminal from which the tree has one more.
+#: From so many columns of a terminal on, the tree has one more.
 WIDE: Final = 100
 #: Width of a bar of tasks by status, in a narrow tree and in a wide one.
 _BARS: Final = (6, 12)
@@ -68,7 +68,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of a table. name: what it is about. opens: what is opened from it."""
+    """A line of a table. name: what it is about. opens: what Enter opens."""
 
     name: str
     cells: Sequence[str]
@@ -86,7 +86,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What can be opened. read: called in a thread, again and again while it is looked at."""
+    """What can be opened. read: called in a thread, repeatedly while it is shown."""
 
     title: str
     subject: Subject
@@ -94,7 +94,7 @@ class Opening:
 
 
 class Panels:
-    """What can be opened of a queue. tree: returns the tree as it was last read."""
+    """Makes the panels of a queue. tree: returns the tree as it was last read."""
 
     def __init__(self, client: Client, tree: Callable[[], Tree]) -> None:
         self._client = client
@@ -106,9 +106,9 @@ class Panels:
         """Return one of the panels that keys open.
 
         explanation: why a campaign or a task does not run, or not faster. failures: whose fault
-        they are, and failed tasks. hosts, sites: those that serve a campaign, compared. agents:
-        those that serve it, longest silent first. owners: of it and all below it, with what their
-        quotas allow. servers: the gateways, and the database's server.
+        they are, and failed tasks. hosts, sites: a comparison of those that serve a campaign.
+        agents: those that serve it, longest silent first. owners: of it and all below it, with
+        their quotas. servers: the gateways, and the database's server.
         """
         path = subject.path
         if what == "explanation":
@@ -126,11 +126,11 @@ class Panels:
         return Opening(title, Subject(path), read)
 
     def campaign(self, path: str) -> Opening:
-        """Return all about a campaign: counts, pace, why it does not run, failures."""
+        """Return a campaign: counts, pace, why it does not run, failures."""
         return Opening(path, Subject(path), partial(self._campaign, path))
 
     def task(self, path: str, key: str) -> Opening:
-        """Return a task with what has happened to it."""
+        """Return a task with its history."""
         subject = Subject(path, key)
         return Opening(f"{path} {key}", subject, partial(self._task, path, key))
 
@@ -340,7 +340,7 @@ def tree_panel(nodes: Sequence[CampaignNode], width: int, opens: Callable[[str],
 
 
 def tree_line(node: CampaignNode) -> str:
-    """Return more about the campaign that is chosen in the tree."""
+    """Return a line about the campaign that is chosen in the tree."""
     status = node.status
     parts = [f"{status.path}  {shown_state(status)}", f"{counted(status.total, 'task')}"]
     parts += [f"{status.delayed:,} delayed"] if status.delayed else []
@@ -352,7 +352,7 @@ def tree_line(node: CampaignNode) -> str:
 
 
 def _reasons(explanation: Explanation) -> list[render.Picture]:
-    """Return an explanation; commands stay whole, so that they can be pasted."""
+    """Return an explanation. Commands stay whole, so that people can paste them."""
     found = _paragraphs([explanation.headline])
     for number, reason in enumerate(explanation.reasons, 1):
         found.append(render.Paragraph(f"{number}. ", one_line(reason.text)))
@@ -361,7 +361,7 @@ def _reasons(explanation: Explanation) -> list[render.Picture]:
 
 
 def _verdict(one: Place) -> list[render.Picture]:
-    """Return what is the matter with a host or site, and what can be done."""
+    """Return what is wrong with a host or site, and what to do."""
     lines, commands = [], [one.proposal]
     if (ban := one.ban) is not None:
         lines.append(f"{ban.name} is {ban.about}.")

@@ -1,4 +1,4 @@
-"""Screens on top of the tree: what was opened, and questions; their tables and texts."""
+"""Screens on top of the tree: panels and questions, with their tables and texts."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from taskq_cli.display import render
 from taskq_cli.display.text import one_line
 from taskq_cli.top.panels import Opening, Panel, Row, Subject
 
-#: Characters that a column keeps when it gives way: a shorter text is not a sentence.
+#: Characters that a column keeps when it gives way: a shorter text says nothing.
 LEAST_WIDTH: Final = 16
 
 
 class TextBox(Static):
-    """A text of a few lines. To lay out a screen takes longer than anything else that it does."""
+    """A text of a few lines. It avoids the layout of the screen, its slowest step."""
 
     _text = ""
 
     def show_text(self, text: str, *, folded: bool = False, fixed: bool = True) -> None:
-        """Show a text. fixed: however long it is, it has as much room; less only if empty."""
+        """Show a text. fixed: whether its room depends only on whether it is empty."""
         if text != self._text:
             layout = not (fixed and text and self._text)
             self._text = text
@@ -88,7 +88,7 @@ class Rows(DataTable[render.Line]):
         self.move_cursor(row=min(before, len(names) - 1), animate=False)
 
     def _fitting(self, widths: Sequence[int]) -> list[int]:
-        """Return widths at which all columns are seen: texts give way, the widest first."""
+        """Return widths at which all columns show: texts give way, the widest first."""
         fitting = list(widths)
         for place in sorted(range(len(widths)), key=lambda place: -widths[place]):
             excess = sum(fitting) + 2 * self.cell_padding * len(fitting) - self.app.size.width
@@ -112,7 +112,7 @@ def _widths(rows: Sequence[Row]) -> list[int]:
     return [max(map(len, column)) for column in zip(*(row.cells for row in rows), strict=True)]
 
 
-#: Seconds after which what is open is read again.
+#: Seconds after which an open panel is read again.
 FRESH_S: Final = 5.0
 #: All keys, as the help screen has them.
 KEYS: Final = (
@@ -135,12 +135,12 @@ KEYS: Final = (
 
 
 class OpenedScreen(Screen[None]):
-    """What was opened, read again while it is looked at."""
+    """An open panel, read again while it is shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace", "app.leave", "Back", key_display="esc"),
         Binding("tab", "app.focus_next", "Other part", show=False),
-        Binding("a", "app.open('agents')", "Agents", show=False),  # there is no room for its name
+        Binding("a", "app.open('agents')", "Agents", show=False),  # its name has no room
     ]
 
     def __init__(self, opening: Opening, readings: Readings) -> None:
@@ -177,7 +177,7 @@ class OpenedScreen(Screen[None]):
                     found = await self._readings.get(key, FRESH_S, opening.read)
                 except TaskqError as error:
                     found = error
-                if self.is_current:  # still; else its parts may be gone
+                if self.is_current:  # otherwise its parts may be gone
                     self._show(found)
             await asyncio.sleep(FRESH_S)
 
@@ -196,14 +196,14 @@ class OpenedScreen(Screen[None]):
 
 
 class KeysScreen(ModalScreen[None]):
-    """Shows all keys; any of those that end something ends it."""
+    """Shows all keys; each key that ends something closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,backspace,enter,q,question_mark", "dismiss", "Back"),
     ]
 
     def compose(self) -> ComposeResult:
-        """Return the keys, each with what it does."""
+        """Return the keys, each with its meaning."""
         with Vertical(classes="asked"):
             lines = (f"{key:<10}  {what}" for key, what in KEYS)
             yield Static("\n".join(lines) + "\n\nesc: back", markup=False)
@@ -228,7 +228,7 @@ class QuestionScreen(ModalScreen[bool]):
 
 
 class LineScreen(ModalScreen[str]):
-    """Asks for a line of text; empty: none was given."""
+    """Asks for a line of text; the answer is empty if the user gives none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Cancel")]
 
