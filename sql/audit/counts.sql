@@ -36,9 +36,7 @@ with counted as (
     select m.name, m.number
       from (
           select count(*) filter (where a.outcome = 'failed') as failures,
-                 count(*) filter (where a.outcome = 'lost'
-                                     or a.outcome::text in ('done', 'withdrawn')
-                                    and a.error_class <> 'hedged') as losses
+                 count(*) filter (where taskq.is_loss(a.outcome, a.error_class)) as losses
             from taskq.attempt a
            where a.campaign_id = %(campaign)s
       ) n

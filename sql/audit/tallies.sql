@@ -13,9 +13,7 @@ select t.task_id,
       select a.task_id,
              count(*) filter (where a.outcome = 'failed') as failed,
              count(*) filter (where a.outcome::text in ('hedged', 'withdrawn')) as hedged,
-             count(*) filter (where a.outcome = 'lost'
-                                 or a.outcome::text in ('done', 'withdrawn') and a.error_class <> 'hedged')
-                 as lost
+             count(*) filter (where taskq.is_loss(a.outcome, a.error_class)) as lost
         from taskq.attempt a
        where a.campaign_id = %(campaign)s
          and a.task_id > %(after)s

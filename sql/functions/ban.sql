@@ -26,7 +26,6 @@ as $$
 declare
     v_most constant integer := 1000;
     v_now constant timestamptz := clock_timestamp();
-    v_drained integer;
 begin
     if (p_kind in ('host', 'site')
         and length(p_name) between 1 and 200
@@ -53,21 +52,8 @@ begin
            login = excluded.login,
            banned_at = excluded.banned_at,
            until = excluded.until;
-
-    with found as materialized (
-        select s.session_id
-          from taskq.session s
-         where s.ended_at is null
-           and not s.drain
-           and case p_kind when 'host' then s.host else s.site end = p_name
-         order by s.session_id
-           for no key update
-    )
-    update taskq.session s
-       set drain = true
-      from found f
-     where s.session_id = f.session_id;
-    get diagnostics v_drained = row_count;
-    return v_drained;
+    return taskq.drain_sessions(
+        '/', p_sites => case p_kind when 'site' then array[p_name] end,
+        p_hosts => case p_kind when 'host' then array[p_name] end);
 end
 $$;

@@ -38,8 +38,7 @@ begin
     with met as materialized (
         select a.task_id, a.outcome = 'done' as done, a.attempt, a.claimed_at, a.ended_at, a.phases,
                case when 'result' in (p_part, p_group_part) then a.result end as result,
-               p_inline and jsonb_typeof(a.result) = 'object'
-               and a.result ? 'taskq_blob' and a.result - 'taskq_blob' = '{}' as large
+               p_inline and taskq.is_reference(a.result) as large
           from taskq.attempt a
          where a.campaign_id = p_campaign
            and a.task_id > p_after

@@ -49,8 +49,7 @@ begin
     with met as materialized (
         select a.task_id, a.outcome = 'done' as done, a.attempt, a.claimed_at, a.ended_at,
                case p_part when 'result' then a.result when 'phases' then a.phases end as object,
-               p_inline and jsonb_typeof(a.result) = 'object'
-               and a.result ? 'taskq_blob' and a.result - 'taskq_blob' = '{}' as large
+               p_inline and taskq.is_reference(a.result) as large
           from taskq.attempt a
          where a.campaign_id = p_campaign
            and a.task_id > p_after

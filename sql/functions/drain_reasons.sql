@@ -1,11 +1,10 @@
 -- drain_reasons(sessions): why sessions that drain are kept away, where their host or site is banned; see
 -- banned(). Asked with the answers to heartbeats that order to drain. Index: session_pkey, ban_pkey.
 -- @roles serving
--- @plan generic no-jit
+-- @plan generic by-one-key
 create or replace function taskq.drain_reasons(p_sessions bigint[])
 returns table (session_id bigint, why text)
 language plpgsql stable
-set enable_seqscan = off
 as $$
 begin
     return query

@@ -23,15 +23,9 @@ begin
       from unnest(p_sessions, p_whys, p_exit_codes) as e (session_id, why, exit_code)
      where s.session_id = e.session_id
        and s.ended_at is null;
-    -- Nearly all have reported what they held. Two look-ups cost less than give_back(), which would find nothing.
+    -- Nearly all have reported what they held: has_work() costs less than give_back(), which would find nothing.
     perform taskq.give_back(e.session_id, 'released')
        from (select distinct e.session_id from unnest(p_sessions) as e (session_id) order by 1) e
-      where coalesce(
-                (select true from taskq.bundle b where b.session_id = e.session_id limit 1),
-                (select true
-                   from taskq.task t
-                  where t.session_id = e.session_id
-                    and t.status = 'working'
-                  limit 1));
+      where taskq.has_work(e.session_id);
 end
 $$;

@@ -19,8 +19,7 @@ begin
                        when 'phases' then a.phases
                        else (select s.payload from taskq.spec_of(v_index.campaign_id, k.task_id) s)
                    end, v_index.name),
-               v_index.part = 'result' and jsonb_typeof(a.result) = 'object'
-               and a.result ? 'taskq_blob' and a.result - 'taskq_blob' = '{}'
+               v_index.part = 'result' and taskq.is_reference(a.result)
           from unnest(p_tasks) as k (task_id)
          cross join lateral (
              select a.result, a.phases

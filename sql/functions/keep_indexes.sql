@@ -3,13 +3,10 @@
 -- keep(); not for clients.
 --
 -- Locks: see take_in_results(). Index: result_index_pkey, result_rank_pkey, result_span_pkey.
--- @plan no-jit
+-- @plan by-key
 create or replace function taskq.keep_indexes()
 returns void
 language plpgsql
-set enable_seqscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
     v_until constant timestamptz := clock_timestamp() + interval '100 ms';

@@ -27,23 +27,20 @@ begin
     select u.campaign_id, u.task_id, u.lease_id, u.fraction, u.note, v_now + u.span
       from (
           select distinct on (u.campaign_id, u.task_id, u.lease_id)
-                 u.session_id, u.campaign_id, u.task_id, u.lease_id, u.fraction, u.note,
+                 u.campaign_id, u.task_id, u.lease_id,
+                 case when u.fraction is not null then least(greatest(u.fraction, 0), 1) end as fraction,
+                 left(regexp_replace(
+                     coalesce(u.note, ''), '[\u0001-\u001f\u007f-\u009f]', ' ', 'g'), 120) as note,
                  make_interval(secs => greatest(300, (
                      select s.lease_s from taskq.session s where s.session_id = u.session_id)))
                      as span
             from (
-                select (u ->> 'session')::bigint as session_id,
-                       (u ->> 'campaign')::bigint as campaign_id,
-                       (u ->> 'task')::bigint as task_id,
-                       (u ->> 'lease')::uuid as lease_id,
-                       case when u ->> 'fraction' is not null
-                            then least(greatest((u ->> 'fraction')::double precision, 0), 1)
-                       end as fraction,
-                       left(regexp_replace(
-                           coalesce(u ->> 'note', ''), '[\u0001-\u001f\u007f-\u009f]', ' ', 'g'),
-                           120) as note
-                  from jsonb_array_elements(p_updates) u
-                 where coalesce(u ->> 'fraction', u ->> 'note') is not null
+                select u.session as session_id, u.campaign as campaign_id, u.task as task_id,
+                       u.lease as lease_id, u.fraction, u.note
+                  from jsonb_to_recordset(p_updates) as u (
+                           session bigint, campaign bigint, task bigint, lease uuid,
+                           fraction double precision, note text)
+                 where num_nonnulls(u.fraction, u.note) > 0
             ) u
            where case
                      when (select count(*)
@@ -81,28 +78,24 @@ begin
 
     -- The session and the lease of a row are those of the attempt that ran when its output was asked for.
     for v_one in
-        select f.ctid as row_id, u.written, u.output
+        select f.ctid as row_id, u.written, u.decoded as output
           from (
-              select (u ->> 'session')::bigint as session_id,
-                     (u ->> 'campaign')::bigint as campaign_id,
-                     (u ->> 'task')::bigint as task_id,
-                     (u ->> 'lease')::uuid as lease_id,
-                     greatest((u ->> 'written')::bigint, 0) as written,
-                     decode(u ->> 'output', 'base64') as output
-                from jsonb_array_elements(p_updates) u
-               where u ->> 'output' is not null
+              select u.*, decode(u.output, 'base64') as decoded
+                from jsonb_to_recordset(p_updates) as u (
+                         session bigint, campaign bigint, task bigint, lease uuid, written bigint, output text)
+               where u.output is not null
               offset 0
           ) u
           join taskq.followed f
-            on f.campaign_id = u.campaign_id
-           and f.task_id = u.task_id
-           and f.session_id = u.session_id
-           and f.lease_id = u.lease_id
+            on f.campaign_id = u.campaign
+           and f.task_id = u.task
+           and f.session_id = u.session
+           and f.lease_id = u.lease
          where f.asked_at > v_now - interval '30 s'
            for no key update of f skip locked
     loop
         update taskq.followed f
-           set written = coalesce(v_one.written, 0),
+           set written = greatest(v_one.written, 0),
                output = substring(
                    v_one.output from greatest(length(v_one.output) - 8192, 0) + 1)
          where f.ctid = v_one.row_id;

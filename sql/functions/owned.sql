@@ -11,7 +11,6 @@ create or replace function taskq.owned(
     out working bigint
 )
 language plpgsql stable
-set enable_nestloop = on
 as $$
 begin
     select taskq.total(p.waiting), taskq.total(p.delayed), taskq.total(p.working)

@@ -11,7 +11,7 @@
 -- @roles gateway reader
 -- @standby yes
 -- @gateway manager
--- @plan generic no-jit
+-- @plan generic by-one-key
 create or replace function taskq.owners(p_path text)
 returns table (
     owner text,
@@ -26,8 +26,6 @@ returns table (
     is_full boolean
 )
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_mergejoin = off
 as $$
 begin

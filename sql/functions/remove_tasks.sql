@@ -147,10 +147,7 @@ begin
     select p_campaign,
            -count(*) filter (where g.outcome = 'done'),
            -count(*) filter (where g.outcome = 'failed'),
-           -- A success of such a class was lost, and salvaged.
-           -count(*) filter (where g.outcome = 'lost'
-                                or g.outcome in ('done', 'withdrawn')
-                               and g.error_class <> 'hedged')
+           -count(*) filter (where taskq.is_loss(g.outcome, g.error_class))
       from gone g
     having count(*) > 0;
     delete from taskq.withdrawal w

@@ -58,14 +58,12 @@ begin
         replaced := null;
         return;
     end if;
-    insert into taskq.checkpoint as k (
-           campaign_id, task_id, lease_id, attempt, digest, size, saved_at)
-    values (p_campaign, p_task, p_lease, v_attempt, p_digest, p_size, clock_timestamp())
+    insert into taskq.checkpoint as k (campaign_id, task_id, lease_id, attempt, digest, size)
+    values (p_campaign, p_task, p_lease, v_attempt, p_digest, p_size)
         on conflict (campaign_id, task_id) do update
        set lease_id = excluded.lease_id,
            attempt = excluded.attempt,
            digest = excluded.digest,
-           size = excluded.size,
-           saved_at = excluded.saved_at;
+           size = excluded.size;
 end
 $$;

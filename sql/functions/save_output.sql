@@ -97,11 +97,10 @@ begin
             using errcode = 'TQ409';
     end if;
     perform taskq.use_output(p_campaign, v_token, p_task, p_size - v_before);
-    insert into taskq.output as o (
-           campaign_id, task_id, lease_id, token_id, digest, size, saved_at)
-    values (p_campaign, p_task, p_lease, v_token, p_digest, p_size, clock_timestamp())
+    insert into taskq.output as o (campaign_id, task_id, lease_id, token_id, digest, size)
+    values (p_campaign, p_task, p_lease, v_token, p_digest, p_size)
         on conflict (campaign_id, task_id, lease_id) do update
-       set digest = excluded.digest, size = excluded.size, saved_at = excluded.saved_at;
+       set digest = excluded.digest, size = excluded.size;
     perform from taskq.output o where o.digest = replaced;
     if found then  -- another attempt of the task has left the same
         replaced := null;

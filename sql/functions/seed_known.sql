@@ -3,12 +3,10 @@
 -- Key by key: with `key = any (keys)`, where most campaigns are small, the planner prefers to go
 -- through all of a campaign, which this one may not be.
 -- @roles owner
--- @plan generic no-jit
+-- @plan generic by-one-key
 create or replace function taskq.seed_known(p_campaign bigint, p_keys json)
 returns setof text
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 begin
     return query

@@ -6,12 +6,10 @@
 --
 -- Index: spec_key_key.
 -- @roles owner
--- @plan generic
+-- @plan generic by-one-key
 create or replace function taskq.seed_within(p_campaign bigint, p_low text, p_high text)
 returns boolean
 language plpgsql stable
-set enable_seqscan = off
-set enable_bitmapscan = off
 set enable_sort = off
 as $$
 begin

@@ -250,14 +250,7 @@ begin
                           and a.lease_id = r.lease
                           and (a.outcome = r.outcome
                                or r.outcome = 'done' and a.outcome = 'withdrawn')) then 'duplicate'
-                   when (
-                       select true
-                         from taskq.spec s
-                        where s.campaign_id = p_campaign
-                          and s.task_id >= r.task
-                          and s.task_id <= r.task
-                        order by s.campaign_id, s.task_id
-                        limit 1) then 'superseded'
+                   when (select true from taskq.spec_of(p_campaign, r.task)) then 'superseded'
                    else 'unknown'
                end
                order by r.ord)

@@ -30,7 +30,7 @@ begin
         select r.campaign_id, jsonb_agg(r.report order by r.ord) as reports,
                array_agg(r.ord order by r.ord) as ords
           from (
-              -- As settle() finds out who may report: single values, which are looked up by key.
+              -- Single values, which are looked up by key, as where settle() finds out who may report.
               select s.campaign_id, s.report, s.ord,
                      -- A direct client may report on all tasks, even on those that nobody has had yet.
                      (select true

@@ -72,15 +72,7 @@ begin
                      and b.campaign_id is not distinct from p_campaign  -- see beat()
                   offset 0
               ) t
-              cross join lateral (
-                  select s.key, s.payload
-                    from taskq.spec s
-                   where s.campaign_id = p_campaign
-                     and s.task_id >= t.task_id
-                     and s.task_id <= t.task_id
-                   order by s.campaign_id, s.task_id
-                   limit 1
-              ) s
+              cross join lateral taskq.spec_of(p_campaign, t.task_id) s
              where a.live and a.answered)
       into refused, sessions, leases, wants, answered
       from claim c;

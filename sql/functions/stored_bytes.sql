@@ -6,7 +6,6 @@
 create or replace function taskq.stored_bytes(p_owner text)
 returns bigint
 language plpgsql stable
-set enable_nestloop = on
 as $$
 begin
     return (

@@ -236,16 +236,7 @@ begin
                count(*)
           into v_bundled, taken
           from given g
-          cross join lateral (
-              -- Only by spec_pkey, see tasks().
-              select s.key, s.payload
-                from taskq.spec s
-               where s.campaign_id = p_campaign
-                 and s.task_id >= g.task_id
-                 and s.task_id <= g.task_id
-               order by s.campaign_id, s.task_id
-               limit 1
-          ) s;
+          cross join lateral taskq.spec_of(p_campaign, g.task_id) s;
     end if;
 
     if taken < cardinality(v_tasks) then
@@ -278,15 +269,7 @@ begin
                taken + count(*)
           into v_moved, taken
           from moved m
-          cross join lateral (
-              select s.key, s.payload
-                from taskq.spec s
-               where s.campaign_id = p_campaign
-                 and s.task_id >= m.task_id
-                 and s.task_id <= m.task_id
-               order by s.campaign_id, s.task_id
-               limit 1
-          ) s;
+          cross join lateral taskq.spec_of(p_campaign, m.task_id) s;
         if taken < cardinality(v_tasks) then
             select array_agg(distinct g.session_id) into spent
               from unnest(v_tasks, v_spans, v_sessions) as g (task_id, span, session_id)

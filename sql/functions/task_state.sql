@@ -39,10 +39,7 @@ as $$
       left join lateral (
          select max(a.attempt) as attempt,
                 (count(*) filter (where a.outcome = 'failed'))::smallint as failures,
-                (count(*) filter (where a.outcome = 'lost'
-                                     or a.outcome in ('done', 'withdrawn')
-                                    and a.error_class <> 'hedged'))::smallint
-                    as losses,
+                (count(*) filter (where taskq.is_loss(a.outcome, a.error_class)))::smallint as losses,
                 case when bool_or(a.outcome = 'done') then 'done'::taskq.task_status end as status
            from taskq.attempt a
           where a.campaign_id = p_campaign

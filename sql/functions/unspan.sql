@@ -22,20 +22,15 @@ declare
     v_tasks bigint[];
     v_priorities smallint[];
     -- Of the spans, those from the one that may hold the first of the tasks to the last.
-    v_first constant bigint := (
-        select n.first_id
-          from taskq.span n
-         where n.campaign_id = p_campaign
-           and n.first_id <= (select min(u.task_id) from unnest(p_tasks) as u (task_id))
-         order by n.campaign_id desc, n.first_id desc
-         limit 1);
+    v_first constant bigint := taskq.span_at(
+        p_campaign, (select min(u.task_id) from unnest(p_tasks) as u (task_id)));
     v_last constant bigint := (select max(u.task_id) from unnest(p_tasks) as u (task_id));
 begin
     if (
         select true
           from taskq.span s
          where s.campaign_id = p_campaign
-           and s.first_id >= coalesce(v_first, 0)
+           and s.first_id >= v_first
            and s.first_id <= v_last
            and s.status::text = p_status::text
          order by s.campaign_id, s.first_id
@@ -49,7 +44,7 @@ begin
         select s.first_id, s.next_id, s.last_id
           from taskq.span s
          where s.campaign_id = p_campaign
-           and s.first_id >= coalesce(v_first, 0)
+           and s.first_id >= v_first
            and s.first_id <= v_last
            and s.status::text = p_status::text
            and s.first_id in (

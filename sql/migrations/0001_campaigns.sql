@@ -233,8 +233,6 @@ create table taskq.quota (
     max_bytes bigint,
     weight double precision not null default 1,
     is_full boolean not null default false,
-    login text not null,
-    set_at timestamptz not null,
     constraint quota_pkey primary key (owner),
     constraint quota_owner_length check (length(owner) between 1 and 100),
     constraint quota_max_running_range check (max_running between 1 and 1000000),
@@ -250,7 +248,6 @@ comment on column taskq.quota.max_waiting is 'Tasks that wait or are delayed.';
 comment on column taskq.quota.max_bytes is 'Bytes stored; see functions/stored_bytes.sql.';
 comment on column taskq.quota.is_full is 'Whether the bytes were used up when the keeper last looked.';
 comment on column taskq.quota.weight is 'Of the owner among the others, where owners share.';
-comment on column taskq.quota.login is 'Who has set it.';
 
 create table taskq.sharing (
     only_one boolean not null default true,

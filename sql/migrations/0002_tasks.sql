@@ -182,7 +182,6 @@ create table taskq.withdrawal (
     campaign_id bigint not null,
     task_id bigint not null,
     attempt integer not null,
-    withdrawn_at timestamptz not null,
     constraint withdrawal_pkey primary key (campaign_id, task_id, attempt)
 );
 

@@ -59,7 +59,6 @@ create table taskq.checkpoint (
     attempt integer not null,
     digest text not null,
     size bigint not null,
-    saved_at timestamptz not null,
     constraint checkpoint_pkey primary key (campaign_id, task_id),
     constraint checkpoint_digest_form check (digest ~ '^[0-9a-f]{64}$')
 )
@@ -82,7 +81,6 @@ create table taskq.output (
     token_id bigint not null,
     digest text not null,
     size bigint not null,
-    saved_at timestamptz not null,
     decided boolean not null default false,
     constraint output_pkey primary key (campaign_id, task_id, lease_id),
     constraint output_digest_form check (digest ~ '^[0-9a-f]{64}$')

@@ -2,14 +2,7 @@
 -- @roles owner
 select w.task_id,
        jsonb_build_object(
-           'key', (
-               select s.key
-                 from taskq.spec s
-                where s.campaign_id = %(campaign)s
-                  and s.task_id >= w.task_id
-                  and s.task_id <= w.task_id
-                order by s.campaign_id, s.task_id
-                limit 1),
+           'key', (select s.key from taskq.spec_of(%(campaign)s, w.task_id) s),
            'task', (
                select to_jsonb(t)
                  from taskq.state t

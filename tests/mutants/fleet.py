@@ -30,9 +30,9 @@ FLEET: Final = (
     Mutant(
         "ban-of-a-host-is-one-of-its-site",
         "sql/functions/ban.sql",
-        "case p_kind when 'host' then s.host else s.site end = p_name",
-        "p_name in (s.host, s.site)",
-        "Agents of a site leave since a host of that name is banned.",
+        "p_sites => case p_kind when 'site' then array[p_name] end",
+        "p_sites => array[p_name]",
+        "Agents of a banned host stay, unless their site has the same name.",
         _BANS,
     ),
     Mutant(

@@ -117,9 +117,9 @@ STEERING: Final = (
     ),
     Mutant(
         "withdrawn-loss-is-forgotten",
-        "sql/functions/task_state.sql",
-        "a.outcome in ('done', 'withdrawn')",
-        "a.outcome = 'done'",
+        "sql/functions/is_loss.sql",
+        "p_outcome in ('done', 'withdrawn')",
+        "p_outcome = 'done'",
         "A loss that was salvaged and withdrawn counts no more.",
         ("tests/integration/attempts/test_withdrawing.py",),
     ),

@@ -391,7 +391,7 @@ def test_sweep_goes_round_in_steps(campaign: Campaign, queue: Client, postgres: 
     """However many there are, a call looks at a bounded number; at what is decided never again."""
     postgres.execute(
         "insert into taskq.output"
-        " select %s, 1000 + n, gen_random_uuid(), 0, repeat(md5(n::text), 2), 1, now(), n > 450"
+        " select %s, 1000 + n, gen_random_uuid(), 0, repeat(md5(n::text), 2), 1, n > 450"
         "  from generate_series(1, 10000) n",
         [campaign.campaign_id],
     )
