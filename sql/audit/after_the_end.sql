@@ -1,5 +1,5 @@
--- Nothing happens after an accepted outcome. Where it is a salvaged one, see overlaps.sql, there may
--- be later attempts, but they had ended by then, or ended with it.
+-- No attempt follows an accepted one. If the accepted one was salvaged, see overlaps.sql, there may be later
+-- attempts, but they ended before it was accepted, or at that moment.
 --
 -- Parameters, rows: see held.sql. Index: attempt_pkey.
 select h.task_id,

@@ -1,8 +1,8 @@
--- No agent serves a campaign from a host or site that is banned, without an order to leave: who
--- was being let in when the ban was made is found by the keeper, see drain_banned().
+-- Each agent on a banned host or site has the order to leave. The keeper finds those that were being let in when the
+-- ban was made, see drain_banned().
 --
--- campaign. Rows: its sessions of which that is not so though a keeper had a minute for it, in `text`; what
--- is compared, in `rows`. Index: session_open, ban_pkey.
+-- campaign. Rows: its sessions without that order, although a keeper had a minute to find them, in `text`; what is
+-- compared, in `rows`. Index: session_open, ban_pkey.
 select null::bigint as task_id,
        format('agent %%s of host %%s is at work, and %%s %%s is banned since %%s',
               s.agent, s.host, b.kind, b.name, b.banned_at) as text,

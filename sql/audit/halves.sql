@@ -1,5 +1,4 @@
--- Each task has both a row of its definition (spec) and a place where it stands, see the view state, and each
--- attempt has a task.
+-- Each task has both a definition (spec) and a state, see the view state, and each attempt has a task.
 --
 -- Parameters, rows: see held.sql. Index: spec_pkey, task_pkey, attempt_pkey.
 select coalesce(s.task_id, t.task_id, a.task_id) as task_id,

@@ -1,4 +1,4 @@
--- A task is hedged once: of one attempt at the most the lease was ended in favour of a second one.
+-- A task is hedged at most once: the lease of one attempt is ended in favour of a second one.
 --
 -- Parameters, rows: see held.sql. Index: attempt_pkey.
 select a.task_id,

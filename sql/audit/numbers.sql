@@ -1,5 +1,5 @@
--- Attempts of a task are numbered 1, 2, 3 ... without a gap, and the task knows the last number; while
--- it is working, that of the attempt which has no row yet.
+-- Attempts of a task are numbered 1, 2, 3 ... without a gap, and the task has the last number; a working task has
+-- that of its running attempt, which has no row yet.
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id,

@@ -1,5 +1,5 @@
--- What is counted of a campaign's output files, against output_total_bytes, and of its large arguments, is what is
--- stored.
+-- The bytes counted for a campaign's output files, against output_total_bytes, and for its large arguments are those
+-- that are stored.
 --
 -- campaign. Rows: see counts.sql. Index: output_pkey, argument_pkey, output_use_pkey.
 select null::bigint as task_id,

@@ -1,4 +1,4 @@
--- A campaign has the running_quota that the quota of its owner says; none, if there is no such quota or no owner.
+-- The running_quota of a campaign is that of its owner's quota; null if it has no owner, or the owner no quota.
 --
 -- campaign. Rows: see counts.sql. Index: campaign_pkey, quota_pkey.
 select null::bigint as task_id,

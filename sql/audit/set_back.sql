@@ -1,4 +1,4 @@
--- Nothing that was committed while the campaign was there is gone. The audit reports it for 30 days.
+-- Nothing that was committed while the campaign existed is gone. The audit reports a loss for 30 days.
 --
 -- campaign. Rows: see counts.sql. Index: set_back_pkey.
 select null::bigint as task_id,

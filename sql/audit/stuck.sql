@@ -1,6 +1,5 @@
--- No task is working for a session that has ended or does not exist. The keeper hands out again the
--- tasks of ended sessions, in a minute or so, see keep(): of those that ended an hour before it last acted nothing
--- should be left.
+-- No task is working for a session that has ended or does not exist. The keeper hands out the tasks of ended sessions
+-- again within a minute or so, see keep(): none should be left of sessions that ended an hour before it last acted.
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, session_pkey. Time is that of the snapshot: changes
 -- that the keeper has made since cannot be seen in it.

@@ -1,7 +1,6 @@
--- A task's counts of failures and losses are backed by attempts: it has at least as many attempts that
--- failed, and that were lost; more, if an operator has retried it. A salvaged attempt counts as a loss. It
--- avoids no more hosts than those of its failures, of its losses but the first, and of attempts that were hedged or
--- withdrawn.
+-- Attempts back a task's counts of failures and losses: at least as many failed, and were lost; more if an operator
+-- has retried the task. A salvaged attempt counts as a loss. The task avoids no more hosts than those of its
+-- failures, of its losses but the first, and of attempts that were hedged or withdrawn.
 --
 -- Parameters, rows: see held.sql. Index: task_pkey, attempt_pkey.
 select t.task_id,

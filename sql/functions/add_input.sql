@@ -47,7 +47,7 @@ begin
        set inputs = c.inputs || jsonb_build_object(p_name, v_input),
            revision = c.revision + 1
      where c.campaign_id = v_campaign.campaign_id;
-    perform taskq.forget_refusals(v_campaign.campaign_id);  -- agents try again what lacked it
+    perform taskq.forget_refusals(v_campaign.campaign_id);  -- agents that lacked it try again
     return v_campaign.revision + 1;
 end
 $$;

@@ -3,7 +3,7 @@
 -- Called after the commit that made them so. A notification takes a lock of the whole server until its
 -- commit. So it is a transaction of its own that waits for no disk, it is sent only if another session
 -- listens, and not while another transaction sends one: that one arrives after the caller's tasks too.
--- A lost one is no harm: gateways look again within a second.
+-- A lost one does no harm: gateways look again within a second.
 --
 -- Result: whether another session listens; true if another transaction is finding that out.
 --

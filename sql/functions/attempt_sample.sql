@@ -1,12 +1,11 @@
 -- attempt_sample(path, most, with_results): a sample of at most `most` of the latest attempts at and below a path. A
 -- part of latest_attempts(), latest_results() and failing_tasks(); not for clients.
 --
--- Takes, from each campaign, the attempts of the tasks that were seeded last among those with an attempt:
--- claims go in that order. Takes the 50 campaigns in which most runs, and equal numbers from each; what small
--- ones leave goes to the larger ones. No index has attempts by session, so a host that does little has few in
--- the sample.
+-- Takes the 50 campaigns in which most tasks run, and the same number of attempts from each; what small campaigns
+-- leave goes to larger ones. In each campaign it takes attempts of the tasks that were seeded last: claims go in that
+-- order. No index has attempts by session, so a host that does little has few in the sample.
 -- outcome: as in `attempt`, or refused. outdated: claimed before the campaign or an input was last changed, before it
---     was opened again, or before a ban of the host or site ended: what was repaired since accuses nobody.
+--     was opened again, or before a ban of the host or site ended: failures that were repaired since accuse nobody.
 -- run_s: seconds that the payload ran, as the agent measured it, else from claim to end; at least 1 ms.
 -- cut: whether the campaign has more attempts.
 -- result: only if asked for, of first attempts that are done; JSON's null if there is none; null: it is above 8 kB.

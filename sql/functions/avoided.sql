@@ -1,6 +1,6 @@
--- avoided(campaign, sessions): which of some sessions must not yet have tasks that wait: tasks that avoid
--- the session's host, or were lost, while the session has others that were lost; see pick_again(). A part of
--- take(), which pins the settings; not for clients.
+-- avoided(campaign, sessions): which of some sessions must leave some waiting tasks to others for now: tasks that
+-- avoid the session's host, or tasks that were lost, while the session works on others that were lost; see
+-- pick_again(). A part of take(), which pins the settings; not for clients.
 --
 -- Looks at 1,000 such tasks at most, once for all sessions. Result: null if there is no such session.
 -- Index: task_waiting_again, session_pkey, session_host.

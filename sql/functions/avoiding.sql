@@ -1,5 +1,5 @@
--- avoiding(avoids, session): the hosts that a task avoids, with the host of a session: hashes of the last
--- sixteen names, the latest last. A part of settle(), give_back() and hedge_task(); not for clients.
+-- avoiding(avoids, session): the hosts that a task avoids, with that of a session added: hashes of the last sixteen
+-- names, the latest last. A part of settle(), give_back() and hedge_task(); not for clients.
 --
 -- avoids: the value before; null: no host. Unchanged if there is no such session. Index: session_pkey.
 create or replace function taskq.avoiding(p_avoids integer[], p_session bigint)

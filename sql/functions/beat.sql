@@ -9,9 +9,9 @@
 --     drawn: the newest lease id that the agent had drawn when it made this heartbeat, or null; its
 --         lease ids rise. trouble: null, or {"failures", "error_class", "try_in_s", "warnings"}: what is wrong,
 --         see taskq_agent.protocol.Trouble; people see it, with 200 characters of the class, and the warnings
---         that are known here; these may be missing. tally: array of [campaign, done, failed]: outcomes of the session's latest
---         first attempts, of 64 campaigns at most; null or missing: unchanged since the last heartbeat. See
---         judge_hosts().
+--         that are known here; these may be missing. tally: array of [campaign, done, failed]: outcomes of the
+--         session's latest first attempts, of 64 campaigns at most; null or missing: unchanged since the last
+--         heartbeat. See judge_hosts().
 -- Result: a row for each session with news: ended: whether the session has ended; drain: whether its
 --     agent shall drain; suspect: why its host is slowed, or null; stop (array of
 --     [campaign, task, lease], or null): those of `held` whose lease is no longer valid: expired,
@@ -56,7 +56,7 @@ declare
     v_leases uuid[];
     v_waiters bigint[];
     v_pending uuid[];
-    -- By session, only where there is some.
+    -- By session, if it has one.
     v_troubles jsonb;
     v_tallies jsonb;
     v_suspects jsonb;
@@ -119,7 +119,7 @@ begin
     end if;
 
     with touched as (
-        -- In the order of the key, without a lock of its own: that would be a third of the log.
+        -- In the order of the key. Locking the rows first would be a third of the log.
         update taskq.session s
            set heartbeat_at = v_now,
                trouble = v_troubles -> s.session_id::text,
@@ -147,14 +147,13 @@ begin
       from touched t;
     v_ended := array(select unnest(v_sessions) except select unnest(v_live));
 
-    -- Leases of the pool are not drawn by agents. One that was handed out by now must be named by any
-    -- beat that was written since; a beat may take a minute, or half of a short deadline.
+    -- Agents do not draw leases of the pool. The front hands them out within half of pool_s; a beat that was written
+    -- after that must name its leases, and may have been under way for a minute, or half of a short deadline.
     select v_now - make_interval(secs => f.pool_s / 2 + least(60, f.pool_s / 2)) into v_old
       from taskq.front f
      where f.epoch > 0;
 
-    -- A task leased ahead becomes the session's that names it; of two sessions the first wins, see
-    -- lease_ahead().
+    -- A task leased ahead goes to the session that names it; of two sessions the first wins, see name_ahead().
     if found then
         perform taskq.name_ahead(v_holders, v_campaigns, v_tasks, v_leases);
     end if;
@@ -227,14 +226,14 @@ begin
                    jsonb_agg(jsonb_build_array(h.campaign_id, h.task_id, h.lease_id)) as stop
               from unnest(v_holders, v_campaigns, v_tasks, v_leases)
                    as h (session_id, campaign_id, task_id, lease_id)
-             -- Neither a join nor another index than the key, whatever the statistics say.
+             -- No join, and no index but the key, whatever the statistics say.
              where case
                        when (select count(*)
                                from taskq.task t
                               where t.campaign_id = h.campaign_id
                                 and t.task_id = h.task_id
                                 and t.lease_id = h.lease_id
-                                -- One of the pool that just could not be named is not void.
+                                -- A lease of the pool is not void if name_ahead() skipped its locked row.
                                 and (t.session_id = h.session_id
                                      or t.session_id = 0
                                      and taskq.covers(h.session_id, h.campaign_id))
@@ -243,7 +242,7 @@ begin
                                from taskq.bundle b
                               where b.session_id = h.session_id
                                 and b.lease_id = h.lease_id
-                                -- As no index can answer it: bundle_task has the campaign first.
+                                -- In a form that no index answers: bundle_task has the campaign first.
                                 and b.campaign_id is not distinct from h.campaign_id
                                 and h.task_id = any (b.tasks)
                               limit 1) then false

@@ -3,9 +3,9 @@
 -- They are written down before the batch system gets them: if the loop dies in between, the next loop knows
 -- what to look for; see taskq/pilots/loop.py. place: the host, where the driver chooses it.
 -- most: how many jobs of the pilot may be live. wanted: how many to begin. Jobs that ended a month ago are forgotten.
--- Result: a row for each job, by number, fewer than wanted if more may not live; none if there are as many already,
--- or the pilot is not active. A job alone is called taskq-NAME-KEY-NUMBER. Of several, the batch system knows
--- the name of the first, and they are called by it and their index: taskq-NAME-KEY-17_0, taskq-NAME-KEY-17_1.
+-- Result: a row for each job, by number; fewer than wanted if `most` leaves room for fewer; none if the pilot is not
+-- active. A job alone is called taskq-NAME-KEY-NUMBER. If there are several, the batch system has the name of the
+-- first, and each is called by that and its index: taskq-NAME-KEY-17_0, taskq-NAME-KEY-17_1.
 -- Error TQ409: another loop acts for the pilot.
 --
 -- Locks: the pilot's row. Index: pilot_job_live.

@@ -1,5 +1,5 @@
--- believed(at, now): an instant that was noted, or null if it lies more than an hour in the future: the clock
--- was wrong and has been set back. For silence and terms that begin there; not for clients.
+-- believed(at, now): an instant that was noted, or null if it lies more than an hour in the future: then the clock
+-- was wrong, and has been set back. For silence and terms that begin at this instant; not for clients.
 create or replace function taskq.believed(p_at timestamptz, p_now timestamptz)
 returns timestamptz
 language sql stable

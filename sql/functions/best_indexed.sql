@@ -1,12 +1,11 @@
--- best_indexed(campaign, part, name, ascending, top, worst, inline): what best_results() finds in a whole
--- campaign, from an index that has all results of it; not for clients.
+-- best_indexed(campaign, part, name, ascending, top, worst, inline): what best_results() finds in a whole campaign,
+-- from an index that has all its results; not for clients.
 --
 -- seen: null if there is no such index. For the parameters and other columns see best_results().
 -- Plans: see tasks(). Index: result_index_field, result_rank_pkey.
 --
--- Of equal values the task seeded first comes first. From the highest value down the index has them the other
--- way round: so the last value is looked up, and its tasks are read forwards. Either way it reads `top`
--- entries.
+-- Of equal values the task seeded first comes first. From the highest value down the index has them the other way
+-- round: so the function looks up the last value, and reads its tasks forwards. Either way it reads `top` entries.
 -- @plan generic by-key
 create or replace function taskq.best_indexed(
     p_campaign bigint,

@@ -1,6 +1,6 @@
 -- best_of_groups(campaign, part, name, ascending, group_part, group_name, inline, after, scan): the accepted
 -- result with the highest, or the lowest, value of a field in each group, among the next `scan` attempts of a
--- campaign in the order of task ids. Called again with `after` until `last` is null.
+-- campaign in the order of task ids. Call it again with `after` until `last` is null.
 --
 -- part, name, ascending, inline, after: see best_results(). group_part, group_name: payload or result, and
 --     a name there: results with the same JSON there are a group.

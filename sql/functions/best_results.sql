@@ -1,6 +1,6 @@
 -- best_results(campaign, part, name, ascending, top, worst, inline, after, scan): the accepted results with
 -- the highest, or the lowest, values of a field, among the next `scan` attempts of a campaign in the order of
--- task ids. Called again with `after` until `last` is null, it gives the best of all.
+-- task ids. Call it again with `after` until `last` is null to get the best of all.
 --
 -- part: result, payload, phases: the value is the number at `name` there, see value_at(); task_id, attempt,
 --     claimed_at, ended_at: it is that, instants in seconds. ascending: the lowest first. top: how
@@ -9,8 +9,7 @@
 -- tasks, ranks: at most `top`, best first; of equal values the task seeded first. seen: accepted results.
 --     ranked: those of them that have a number there. last: to go on after.
 --
--- With `after` 0, an index of results that has them all answers for the whole campaign at once; see
--- best_indexed().
+-- If `after` is 0, an index that has all results answers for the whole campaign at once; see best_indexed().
 --
 -- A number is compared exactly; see number_at() for what is one. Memory is bounded by
 -- `scan` ids with their values. Plans: see tasks(). Index: attempt_pkey, spec_pkey.

@@ -10,8 +10,8 @@
 -- send four in a lease. So when the first session would expire, the others of the same outage are silent
 -- already.
 --
--- While no session is heard, nothing expires: no agent could take the tasks. From the moment that the
--- first is heard, or a new one is opened, each has one more lease time. Sessions that are still silent
+-- While no session is heard, nothing expires: no agent could take the tasks. Once the first is heard, or a new one is
+-- opened, each has one more lease time. Sessions that are still silent
 -- then expire: their farm was really killed. If all are silent again by then, the brake stays.
 --
 -- The brake is released when no session is silent, or no session has time left.

@@ -1,7 +1,7 @@
 -- bundle_of(campaign, task): the bundle that a task is in, if it is in one; see session_of(). Index: bundle_task.
 --
--- Bundles of a campaign do not overlap, so only the nearest one that begins at or below a task may hold it. No
--- bundle is as long as the range of the search, which so ends soon even where all rows are dead.
+-- Bundles of a campaign do not overlap, so only the nearest one that begins at or below a task may hold it. The
+-- search looks at a range longer than any bundle, so it ends soon even if all rows there are dead.
 create or replace function taskq.bundle_of(p_campaign bigint, p_task bigint)
 returns setof taskq.bundle
 language sql stable

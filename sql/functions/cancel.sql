@@ -1,15 +1,16 @@
 -- cancel(campaign, tasks, after, limit, begun): cancels tasks that are not final, in the order of their ids.
 --
 -- tasks: these; null: all. after: the `last` of the call before, 0 at first.
--- limit: of tasks in a call; of all tasks, those in spans count as one for each span.
+-- limit: of tasks in a call; if all tasks are to be cancelled, a span counts as one.
 -- begun: false leaves out tasks that an agent has; only for given tasks.
 -- moved: how many were cancelled; last: the id to go on after, null when there is no more.
 -- A running attempt ends as cancelled; its agent gets the order at the next heartbeat. Damaged rows do
 -- not fail the call: a working task without a session is not an attempt, and recorded attempts stay.
 --
--- Locks: the spans that the tasks are in, see unspan() and move_spans(), then the bundles, then the rows of the tasks, in the order
--- of task_id; waits for them. For all tasks, first the campaign's lock of seed_begin(): then no seed and no
--- retry is under way that has not seen set_status(), so nothing is left behind. Index: task_pkey.
+-- Locks: the spans that the tasks are in, see unspan() and move_spans(), then the bundles, then the rows of the
+-- tasks, in the order of task_id; waits for them. A call for all tasks first takes the campaign's lock of
+-- seed_begin(): then all seeds and retries under way have seen set_status(), so nothing is left behind. Index:
+-- task_pkey.
 --
 -- Planned at each call: a generic plan would scan the campaign to cancel a single task.
 -- @roles manager operator
@@ -92,7 +93,7 @@ begin
     ), changed as (
         update taskq.task t
            set status = 'cancelled',
-               -- What was leased ahead and not named was not an attempt.
+               -- A task that was leased ahead and not named had no attempt.
                attempt = t.attempt - (
                    t.status = 'working'
                    and num_nulls(t.lease_id, t.claimed_at, nullif(t.session_id, 0)) > 0)::integer

@@ -40,7 +40,7 @@ begin
     if v_spec -> 'handler' ? 'archive'
        and not (has_function_privilege(session_user, 'taskq.may_pickle()', 'execute')
                 and coalesce(v_token, '') in ('', 'pickler'))
-       and not exists (  -- who changes something else sends the handler as it is
+       and not exists (  -- a change of other settings sends the stored handler along
            select from taskq.campaign c where c.path = p_path and c.handler = v_spec -> 'handler')
     then
         raise exception 'the % does not allow functions by value, which agents unpickle',

@@ -10,7 +10,7 @@ as $$
 declare
     v_fault text := taskq.json_fault(p_reports, 294912, 102);
 begin
-    -- Mostly one report; many together may be larger than one may be.
+    -- Mostly there is one report. Several together may exceed the limit of one.
     if v_fault is not null then
         select min(f.fault) into v_fault
           from json_array_elements(p_reports::json) r

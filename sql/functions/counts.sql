@@ -8,13 +8,13 @@
 -- Error TQ404: no such campaign.
 --
 -- Reads no task. The cost grows with the number of campaigns in the subtree, with the campaigns
--- anywhere that moved within twenty seconds, and with what was moved since the last fold; not with
--- tasks, nor with other campaigns elsewhere.
+-- anywhere that moved within twenty seconds, and with what was moved since the last fold; not with tasks or other
+-- campaigns elsewhere.
 -- Index: campaign_path_key, campaign_closed, counter_pkey, delta_xid.
 --
 -- The settings leave one plan: one pass over a range of paths, with counters, and the campaigns of
--- deltas, found by key. A join of deltas with campaigns that goes by no key would take a thousand
--- times as long where there are more of them than the statistics say; compiling, thirty times.
+-- deltas, found by key. If there are more deltas than the statistics say, a join of deltas with campaigns without a
+-- key would take a thousand times as long; compiling, thirty times.
 -- @roles all
 -- @standby yes
 -- @gateway manager
@@ -40,7 +40,7 @@ as $$
 declare
     v_top constant bigint := taskq.campaign_id(p_path);
     v_state constant taskq.campaign_status := taskq.campaign_state(v_top);
-    -- Where in a lineage the row's campaign stands.
+    -- The place of the row's campaign in a lineage.
     v_level constant integer := (
         select cardinality(c.lineage) from taskq.campaign c where c.campaign_id = v_top) + p_depth;
     -- At depth 0 and 1 there is nothing between the top and the row's campaign.
@@ -72,7 +72,7 @@ begin
                    n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures,
                    n.losses
               from taskq.subtree(p_path) c
-              -- One whose counter is lost must be seen, if it is to be audited and removed.
+              -- A campaign that lost its counter must appear, so that people can audit and remove it.
               left join taskq.counter n on n.campaign_id = c.campaign_id
              union all
             select case when p_depth is null then c.campaign_id else c.lineage[v_level] end,
@@ -80,7 +80,7 @@ begin
                    f.waiting, f.delayed, f.working, f.done, f.failed, f.cancelled, f.failures,
                    f.losses
               from fresh f
-             -- By a join, servers before 17 would go through all campaigns.
+             -- With a join, servers before 17 would go through all campaigns.
              cross join lateral taskq.campaign_of(f.campaign_id) c
              where v_top = any (c.lineage)
              union all

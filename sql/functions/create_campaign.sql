@@ -6,8 +6,8 @@
 -- Result: its id. Error TQ409: it exists. Error TQ400: the path or a tag is not well
 --     formed.
 --
--- Its owner is the login, or the token for which a gateway calls, see permit(); a session's word for that counts
--- only if its login may act for tokens.
+-- Its owner is the login, or the token for which a gateway calls, see permit(); a session may name that token only if
+-- its login may act for tokens.
 --
 -- Locks: the unique path: of two callers at once, one gets TQ409; one against set_quota() for the owner,
 -- shared.

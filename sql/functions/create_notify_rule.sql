@@ -2,8 +2,8 @@
 -- note_events() finds, see take_messages().
 --
 -- name: letters, digits and hyphens in lower case, 40 at most. path: the campaign that is watched, with all
---     below it. events: of finished, paused, no-agents, failing, slow, disk. target: mail:ADDRESS, webhook:https://...,
---     webhook:NAME or command:NAME; keepers check it again, and decide what they send.
+--     below it. events: of finished, paused, no-agents, failing, slow, trouble, disk. target: mail:ADDRESS,
+--     webhook:https://..., webhook:NAME or command:NAME; keepers check it again, and decide what they send.
 -- after_s: how long a condition must hold before a message is sent, 30 days at most; null: as note_events()
 --     says.
 -- Error TQ400: not such a value. Error TQ404: no such campaign. Error TQ409: there is a rule of this name, or
@@ -34,8 +34,8 @@ exception
         raise exception 'there is a notification rule %; remove it first', p_name using errcode = 'TQ409';
     when check_violation or not_null_violation then
         raise exception 'a notification rule has a name (letters, digits and hyphens in lower case, 40 at'
-                        ' most), events (finished, paused, no-agents, failing, slow, disk), a target of at most'
-                        ' 1,000 characters (mail:, webhook:, command:) and a time of 30 days at most: %', p_name
+                        ' most), events (finished, paused, no-agents, failing, slow, trouble, disk), a target of at'
+                        ' most 1,000 characters (mail:, webhook:, command:) and a time of 30 days at most: %', p_name
             using errcode = 'TQ400';
 end
 $$;

@@ -2,11 +2,9 @@
 --
 -- kind: `site` (opens sessions), or one for managers: `manager`, `submitter`, `pickler`. hash: the SHA-256 of
 --     the token, which itself is never sent. paths: the campaigns that it permits, each with all below it.
---     networks,
---     max_uses: for a site's token: networks from which sessions may be opened, and how many;
---     empty or null: any network, any number. max_output_bytes: of output files that its agents may have
---     stored; null: 100 GiB. at_site: the site of its agents, whatever they report; null: the site that they
---     report.
+--     networks, max_uses: of a site's token: networks from which sessions may be opened, and how many; empty or
+--     null: any network, any number. max_output_bytes: of output files that its agents may have stored; null: 100
+--     GiB. at_site: the site of its agents, whatever they report; null: the site that they report.
 -- Result: the token's id.
 -- Error TQ404: no such campaign. Error TQ409: a token of this name is not revoked.
 -- @roles operator

@@ -1,8 +1,8 @@
 -- demand_read_committed(): refuses a transaction whose statements do not see what has been committed since it began.
 -- A part of verbs that wait for a lock and then read what its holder has done; not for clients.
 --
--- taskq's own connections set their isolation, see ../queries/timeline_and_pid.sql; this is for other clients, and for those
--- behind a pooler. Error TQ400.
+-- taskq's own connections set their isolation, see ../queries/timeline_and_pid.sql; this check is for other clients,
+-- and for those behind a pooler. Error TQ400.
 create or replace function taskq.demand_read_committed()
 returns void
 language plpgsql stable

@@ -5,8 +5,8 @@
 -- tasks: in ascending order; null: none. last: the id up to which all was looked at; null: up to the end of
 --     the last range.
 --
--- It costs a look-up for each range and a read of the attempts within: tasks that wait or work have none that
--- has ended. Plans: see tasks(). Index: attempt_pkey.
+-- It costs a look-up for each range and a read of the attempts within: most tasks that wait or work have none. Plans:
+-- see tasks(). Index: attempt_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager

@@ -1,5 +1,5 @@
--- drain_reasons(sessions): why sessions that drain are kept away, where their host or site is banned; see
--- banned(). Asked with the answers to heartbeats that order to drain. Index: session_pkey, ban_pkey.
+-- drain_reasons(sessions): why the agents of draining sessions are kept away, if their host or site is banned; see
+-- banned(). Called with the answers to heartbeats that order agents to drain. Index: session_pkey, ban_pkey.
 -- @roles serving
 -- @plan generic by-one-key
 create or replace function taskq.drain_reasons(p_sessions bigint[])

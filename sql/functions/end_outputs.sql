@@ -10,8 +10,8 @@
 -- removed, whatever the status of task and campaign. Tasks that are removed become undecided, see
 -- remove_tasks().
 --
--- Locks: the rows that are decided; a row of output_use. Index: output_undecided, output_pkey, output_digest, attempt_pkey,
--- task_pkey, bundle_task, output_use_pkey.
+-- Locks: the rows that are decided; a row of output_use. Index: output_undecided, output_pkey, output_digest,
+-- attempt_pkey, task_pkey, bundle_task, output_use_pkey.
 -- @roles upkeep
 -- @plan generic by-key
 create or replace function taskq.end_outputs(

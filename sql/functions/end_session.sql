@@ -15,7 +15,7 @@ returns integer
 language plpgsql
 as $$
 begin
-    -- Before the clock is read: expire() looks through the sessions that ended since its last call.
+    -- The lock comes before the clock is read: expire() looks through the sessions that ended since its last call.
     perform
        from taskq.session s
       where s.session_id = p_session

@@ -6,8 +6,8 @@
 -- have waited in its agent; the next one has the new limit from its start.
 -- Result: how many were ended, at most 1,000.
 --
--- Costs a look-up where no limit was changed; else it goes through the open sessions, at most 100,000, until no
--- attempt from before is at work. Those that are overdue come first, so others hide none of them.
+-- It costs one look-up if no limit was changed. Else it goes through the open sessions, at most 100,000, in each call
+-- until no attempt from before the change is at work. Overdue attempts come first, so the others hide none of them.
 --
 -- Locks: those of settle(). Index: campaign_limited, session_open, task_working, bundle_pkey.
 -- @plan generic by-key

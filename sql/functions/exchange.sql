@@ -63,7 +63,7 @@ begin
             raise exception 'a claim needs a session, a lease and a number of tasks'
                 using errcode = 'TQ400';
         end if;
-        if cardinality(p_sessions) > 1 then  -- with a sub-select it would be a statement each time
+        if cardinality(p_sessions) > 1 then  -- apart: a condition with a sub-select is a statement of its own
             if (select count(distinct c.session_id) < count(*)
                   from unnest(p_sessions) as c (session_id))
             then
@@ -85,7 +85,7 @@ begin
                    offset 0
                ) l;
         end if;
-        -- What came back just now waits as a row.
+        -- Tasks that came back just now wait as rows.
         if cardinality(p_wants) between 1 and 64 and 1 = all (p_wants) and v_waiting = 0 then
             v_taken := taskq.take_each(p_campaign, p_sessions, p_leases);
             tasks := v_taken.tasks;

@@ -9,8 +9,9 @@
 -- many run; the span of the connection's position hint, or the first one if the hint has expired, has tasks left and
 -- is not locked, and no task with a row comes before them, see usual_position().
 --
--- After an accepted report the claim need not read the session. A session that ended gave its tasks back, so this one has
--- not; if it ends meanwhile, expire() finds what it has got. A repeated exchange finds its attempt ended, so this is
+-- After an accepted report the claim does not need to read the session. A session that ended gave its tasks back, so
+-- this one has not; if it ends meanwhile, expire() finds what it has got. A repeated exchange finds its attempt
+-- ended, so this is
 -- no repetition, and its lease id is new: draw one for each exchange.
 --
 -- Locks: the row of the task, then the span. Index: task_pkey, span_pkey, span_waiting, spec_pkey, campaign_pkey.
@@ -128,8 +129,8 @@ begin
                     v_next := null;
                 end if;
             end if;
-            -- Without a limit, which is a node to set up: `into` asks for one row. The server looks at all
-            -- entries of a page that are in the range.
+            -- Without a limit, which is a node to set up: `into` asks for one row. The server looks at all entries in
+            -- the range that are on a page.
             select s.task_id, json_build_array(
                        json_build_array(p_lease, s.task_id, 1, s.key, s.payload, p_session))
               into v_task, tasks
@@ -146,7 +147,7 @@ begin
          where s.ctid = v_span;
         insert into taskq.task (
                campaign_id, task_id, lease_id, session_id, claimed_at, status, attempt, priority)
-        -- Behind the lock: an attempt begins after that before it has ended.
+        -- After the lock: an attempt begins after the one before it has ended.
         values (p_campaign, v_task, p_lease, p_session, clock_timestamp(), 'working', 1, v_priority);
         insert into taskq.delta (campaign_id, waiting, done) values (p_campaign, -1, 1);
         if v_hint[3] < 0 then

@@ -8,11 +8,10 @@
 -- later: time in which the server was down does not count. Neither does an outage in which many agents
 -- cannot reach the service, see brake().
 --
--- A claim that read its session as open just before that ended may commit just after, and locked tasks
--- were skipped: so all sessions that ended after `since` are checked, not only those that expire now; and now
--- and then all that have work, see keep() and ended_with_work().
--- Tasks that a session left at a normal end are handed out again without counting as lost. The same holds for
--- tasks of an agent whose batch job is suspended.
+-- A claim that read its session as open may commit just after the session's end, and locked tasks were skipped. So
+-- each call checks all sessions that ended after `since`, not only those that expire now; and now and then all that
+-- have work, see keep() and ended_with_work(). Tasks that a session left at a normal end are handed out again without
+-- counting as lost. The same holds for tasks of an agent whose batch job is suspended.
 --
 -- Locks: the rows of silent sessions and of their tasks, skipping locked ones; the row of the brake,
 -- when that changes. Index: session_open, session_ended, task_working, bundle_pkey.

@@ -6,10 +6,9 @@
 -- Time in which the server was down does not count: no agent could name a task.
 --
 -- Lease ids of the pool lead with the time at which they were made, by this clock. So the due ones are a
--- range of the index, and `front_sweep` has its beginning, below which nothing is left. The beginning does
--- not move while somebody else has a row locked, nor while tasks are being leased: a lease that commits after
--- its deadline would lie below it. Now and then, and when the clock was set back, the range begins at the
--- very first lease.
+-- range of the index, and `front_sweep` has its beginning, below which nothing is left. The beginning stays while
+-- somebody else has a row locked, and while tasks are being leased: a lease that commits after its deadline would lie
+-- below it. Now and then, and when the clock was set back, the range begins at the very first lease.
 --
 -- Tasks that come back this way stay marked as the pool's (session 0), and are not leased ahead again: a
 -- front that loses entries must not get the same tasks a second time.

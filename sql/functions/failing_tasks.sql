@@ -33,7 +33,7 @@ begin
                    coalesce(s.error_class, '') as error_class
               from taskq.attempt_sample(p_path, p_most) s
         ), failing as materialized (
-            -- Most have done nothing but succeed. `is true` keeps the hash table, see note_events().
+            -- Most tasks have only succeeded. `is true` keeps the hash table, see note_events().
             select s.*
               from sample s
              where (s.task_id in (

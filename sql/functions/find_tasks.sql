@@ -10,8 +10,8 @@
 -- Result: the tasks that match, and always the last one that was looked at; no row: there are no more.
 --     looked: at how many. Other columns: see tasks().
 --
--- What it reads is bounded by `limit`, whatever matches: failed tasks by their index, unfinished ones (with
--- failed and cancelled ones) where those are kept that are not done, done ones by attempts, others by specs.
+-- What it reads is bounded by `limit`, whatever matches. It finds only failed tasks by their index, only done ones by
+-- attempts, done ones among others by specs, and all else in spans, bundles and rows.
 --
 -- Index: that of task_state(); task_failed, task_pkey, bundle_task, span_pkey, attempt_pkey, spec_pkey,
 -- session_pkey, progress_pkey. Plans: see tasks().
@@ -85,8 +85,8 @@ begin
                 order by s.campaign_id, s.task_id
                 limit p_limit)
                union all
-              -- In the order of spans, and in each in that of its specs: the first ones are the first. A span of
-              -- another status counts as one task, its last: the page ends behind many of them too.
+              -- Spans in their order, and the specs of each in theirs, so the first found come first. A span of
+              -- another status counts as one task, its last: so the page also ends after many of these.
               (select s.task_id
                  from (select n.next_id, n.last_id, n.status::text = any (p_states) as wanted
                          from taskq.span n
@@ -116,7 +116,8 @@ begin
                         limit 1)) s
                 limit p_limit)
                union all
-              -- Bundles do not overlap either: of those that begin below, only the last may go beyond.
+              -- Bundles do not overlap either: of those that begin at or below `after`, only the last may go beyond
+              -- it.
               (select k.task_id
                  from (select b.tasks
                          from taskq.bundle b

@@ -1,8 +1,8 @@
 -- forget_progress(): removes the progress of attempts that have ended or no longer report, and followers that
 -- have gone. A part of keep(); not for clients.
 --
--- Locks: the rows that go, skipping locked ones. Index: none, both tables are small: one has a row for each
--- attempt that runs and says how far it is, and for those that did a few minutes ago.
+-- Locks: the rows that go, skipping locked ones. Index: none, both tables are small: progress has a row for each
+-- attempt that has reported within a few minutes.
 create or replace function taskq.forget_progress()
 returns void
 language plpgsql

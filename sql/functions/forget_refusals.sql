@@ -1,6 +1,6 @@
--- forget_refusals(campaign): removes the refusals of a campaign that was changed or opened again. Refusals of
--- tasks that were claimed before are no longer noted, see note_refusals(), nor do its failures count, see
--- attempt_sample(). A part of change_campaign(), set_status(), add_input() and remove_input(); not for clients.
+-- forget_refusals(campaign): removes the refusals of a campaign that was changed or opened again. From now on
+-- refusals of tasks that were claimed before are not noted, see note_refusals(), and earlier failures do not count,
+-- see attempt_sample(). A part of change_campaign(), set_status(), add_input() and remove_input(); not for clients.
 --
 -- forgotten: whether there were refusals. Locks: their rows. Index: refusal_pkey, refused_pkey.
 create or replace function taskq.forget_refusals(p_campaign bigint, out forgotten boolean)

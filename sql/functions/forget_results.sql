@@ -26,7 +26,7 @@ begin
          order by i.index_id
            for update
     loop
-        -- Those that it has, each with its range.
+        -- The tasks that the index has, each with its range.
         select array_agg(u.task_id order by u.task_id), array_agg(s.first_id order by u.task_id),
                array_agg(s.last_id order by u.task_id)
           into v_tasks, v_firsts, v_lasts

@@ -73,7 +73,7 @@ begin
         -- Rows of a campaign that is gone, left by damage.
         continue when not found;
         v_back := taskq.status_after(v_one.campaign_id, 'waiting');
-        -- Behind the locks: what the session claimed at the last moment ends after it began.
+        -- After the locks: what the session claimed at the last moment ends after it began.
         v_now := clock_timestamp();
         with held as materialized (
             select t.*,

@@ -1,5 +1,5 @@
--- has_work(session, campaign): whether a session works on something; campaign: null: of any. For expire(),
--- end_sessions() and pause_refused(), not for clients.
+-- has_work(session, campaign): whether a session works on tasks of a campaign (null: of any). A part of expire(),
+-- end_sessions() and pause_refused(); not for clients.
 --
 -- It compares single values: `exists` may be planned as a join that walks all working tasks.
 -- Index: task_working, bundle_pkey.

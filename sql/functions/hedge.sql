@@ -1,10 +1,10 @@
 -- hedge(): lets idle agents make second attempts of tasks that take far longer than others, in campaigns that
 -- ask for it and in which nothing waits any more. Called by the keeper.
 --
--- Result: of how many tasks.
+-- Result: how many tasks got one.
 --
 -- A second attempt is made only
---     of a task that was not hedged before, and which it cannot fail by itself: see hedge_task();
+--     of a task that was not hedged before, and that one more failure would not fail: see hedge_task();
 --     if the first is slow compared with others, see slow_after(): those that began first come first;
 --     if an agent that suits the campaign is idle on another host, see idle_agents();
 --     while fewer tasks of the campaign have had one than it allows.

@@ -9,9 +9,9 @@
 --
 -- The attempt is recorded as hedged, which counts as neither a failure nor a loss.
 --
--- Locks: the campaign's row, so that it does not stop to salvage meanwhile; the bundle of the task; its
--- row. It skips rows that somebody else has locked: it is called again soon. Index: campaign_pkey,
--- bundle_task, bundle_pkey, task_pkey, attempt_pkey, session_pkey.
+-- Locks: the campaign's row, so that the campaign goes on salvaging meanwhile; the bundle of the task; its row. It
+-- skips rows that somebody else has locked: it is called again soon. Index: campaign_pkey, bundle_task, bundle_pkey,
+-- task_pkey, attempt_pkey, session_pkey.
 create or replace function taskq.hedge_task(
     p_campaign bigint,
     p_task bigint,

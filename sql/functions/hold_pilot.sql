@@ -3,9 +3,9 @@
 --
 -- holder: drawn by the calling process. term_s: seconds for which it acts from now on, an hour at most; 0: it
 --     gives that up. host: where it runs, for people.
--- Result: whether it may act. Of many callers one may; when it stops calling, another takes over after the
---     term. A manager's token acts for pilots of its campaigns. Every write for a pilot names its holder;
---     other holders are refused.
+-- Result: whether it may act. One of many callers may; when it stops calling, another takes over after the term. A
+--     manager's token acts for pilots of its campaigns. Every write for a pilot names its holder; other holders are
+--     refused.
 --
 -- Locks: the pilot's row for the length of the call; a second caller does not wait.
 -- @roles manager pilots

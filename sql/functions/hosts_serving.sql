@@ -1,12 +1,12 @@
 -- hosts_serving(campaign, most): hosts on which agents serve a campaign: hashes of the names of some of
 -- them, `most` at most. A part of pick_again(), which pins the settings; not for clients.
 --
--- An agent serves a campaign if it was opened for it or for one above it, offers what it requires, sent a
--- heartbeat within its lease, does not drain, and is not slowed, neither by itself nor as suspicious. Time in which the
--- server could not hear anybody does not count. Agents that do not name their host are left out: they may be
--- on any host. An agent that has refused the campaign does not serve it for as long as it surely leaves the
--- campaign out: ten seconds, twice as long after each further refusal, at most ten minutes, up to a quarter
--- less by chance; see note_refusals(). Then it tries again, and may succeed.
+-- An agent serves a campaign if its session was opened for that campaign or one above it, and if the agent offers
+-- what the campaign requires, sent a heartbeat within its lease, does not drain, and is not slowed, neither by itself
+-- nor as suspicious. Time in which the server could not hear anybody does not count. Agents that do not name their
+-- host are left out: they may be on any host. An agent that has refused the campaign does not serve it while it is
+-- sure to leave the campaign out: for ten seconds, twice as long after each further refusal, at most ten minutes, up
+-- to a quarter less by chance; see note_refusals(). Then it tries again, and may succeed.
 --
 -- Goes from each host to the next: the cost grows with `most`, the depth of the campaign, and the open agents
 -- that do not serve it. Index: session_host, refusal_pkey.
@@ -33,7 +33,7 @@ begin
               from taskq.session s
              where s.campaign_id = v_scope
                and s.ended_at is null
-               and s.host <> ''  -- or session_host could not serve it
+               and s.host <> ''  -- so that session_host answers
                and s.host > v_host
                and greatest(s.heartbeat_at, v_since) + make_interval(secs => s.lease_s) > v_now
                and not s.drain

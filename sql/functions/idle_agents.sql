@@ -1,6 +1,6 @@
--- idle_agents(scopes): the agents that have free slots and nothing that they could claim, by kind: those that
--- were opened for one of these campaigns and offer the same. A part of hedge(), which pins the settings; not
--- for clients.
+-- idle_agents(scopes): the agents that have free slots and nothing that they could claim, by kind: agents of a kind
+-- were opened for the same one of these campaigns, and offer the same. A part of hedge(), which pins the settings;
+-- not for clients.
 --
 -- Result: at most 16 kinds, those with most free slots first. slots: how many are free. first_host, last_host: the
 --     first and the last of the hosts that they are on, by name.

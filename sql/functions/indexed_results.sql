@@ -1,4 +1,4 @@
--- indexed_results(index, tasks): what an index has of the results of tasks. A part of take_in_results() and
+-- indexed_results(index, tasks): what an index keeps of the results of tasks. A part of take_in_results() and
 -- forget_results(), which pin the settings; not for clients.
 --
 -- rank: the number; null: the result has none. large: whether the result is kept as a blob, and its number unknown.

@@ -12,12 +12,11 @@
 -- A host has x failures among n attempts, the others X among N in the same campaign. If it were like them, x
 -- would be drawn from the beta-binomial distribution of n and Beta(X + 1/2, N - X + 1/2): what is to be
 -- expected of a binomial share of which only X of N is known (J. G. Skellam, J. R. Stat. Soc. B 10, 1948, 257;
--- Jeffreys' prior). The host is suspicious if so many failures or more have a probability below 0.0001, and
--- is cleared when they have one above 0.01 again, or there is nobody to compare it with. N counts as 30 at
--- most: hosts get neighbouring tasks, and differ a little in all things. So it takes three failures of three
--- where nothing fails elsewhere, and seven where the others have made but seven attempts. Of several
--- campaigns means and variances are added, and a beta-binomial with these is used. Suspicious hosts are
--- not among the others.
+-- Jeffreys' prior). The host is suspicious if so many failures or more have a probability below 0.0001, and is
+-- cleared when that is above 0.01 again, or there is nobody to compare it with. N counts as 30 at most: hosts get
+-- neighbouring tasks, and differ a little in all things. So it takes three failures of three where nothing fails
+-- elsewhere, and seven where the others have made but seven attempts. For several campaigns it adds means and
+-- variances, and uses a beta-binomial with these. Suspicious hosts are not among the others.
 --
 -- Result: the hosts that were not suspicious before; null: none.
 --

@@ -1,8 +1,7 @@
 -- keep(holder, term_s): one round of upkeep, if the caller is the keeper or becomes it.
 --
 -- holder: drawn by the calling process. term_s: seconds for which it is the keeper from now on, an
---     hour at most; the next must come before. Of many callers one acts; when it stops calling, another
---     takes over.
+--     hour at most; the next must come before. One of many callers acts; when it stops calling, another takes over.
 -- acting: whether the caller is the keeper. lost, promoted, folded: what was done. held: how many
 --     sessions are silent but kept by the brake, see brake(); 0: it is off. paused: the campaigns that
 --     paused themselves, see pulse() and pause_refused(). suspects: the hosts that have become suspicious,
@@ -46,7 +45,7 @@ begin
            rounds = rounds + 1;
     perform taskq.note_serving(v_until);
     v_until := coalesce(taskq.believed(v_until, clock_timestamp()), clock_timestamp());
-    -- A little back, and all of the time in which there was no keeper; once a minute or so, whatever is left.
+    -- From a little back, or from when the last keeper's term ended; once a minute or so, all that is left.
     lost := taskq.expire(
         case when random() < 0.015 then '-infinity'
              else least(v_until, clock_timestamp()) - interval '10 s' end);

@@ -5,9 +5,9 @@
 --     keep(). stocked: JSON array of [campaign, entries, rank]: the number of entries in each list, and
 --     the largest -priority in it.
 -- look: whether to look for tasks of a higher priority, which under a held snapshot may take long.
--- acting: whether the caller is the refiller; if not, nothing is done. epoch: the current one. closed: the
---     stocked campaigns of which no task may be leased ahead (any more). overtaken: those with a waiting task
---     of a higher priority than one in the list.
+-- acting: whether the caller is the refiller; if not, nothing is done. epoch: the current one. closed: the stocked
+--     campaigns whose tasks may not be leased ahead (any more). overtaken: those with a waiting task of a higher
+--     priority than one in the list.
 -- Error TQ400: stocked is not of this form.
 --
 -- The entries in `stocked` count as claimable, see unfinished_campaigns(), as long as the refiller's term lasts.

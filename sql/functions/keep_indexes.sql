@@ -42,7 +42,7 @@ begin
                 exit when v_complete;
             end loop;
         exception
-            when others then  -- others go on
+            when others then  -- the others go on
                 raise warning 'taskq: index % of results of campaign % could not be kept: %',
                     v_index.index_id, v_index.campaign_id, sqlerrm;
         end;

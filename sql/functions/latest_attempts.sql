@@ -3,8 +3,8 @@
 --
 -- campaign: its path. slots: of the session. within: whether the session serves nothing outside the path.
 -- tasks: of how many tasks. run_s: how long they ran, in all; logs, squares: sums of the natural logarithms
---     of their run times, and of the squares of these. payload_s: as run_s, first_at, last_at: the first
---     claim and the last end, only of attempts since when the sample is complete for all campaigns; null:
+--     of their run times, and of the squares of these. payload_s (like run_s), first_at (the first claim), last_at
+--     (the last end): only of attempts from the time for which the sample has all attempts of all campaigns; null:
 --     none.
 -- Error TQ404: no such campaign.
 --

@@ -1,5 +1,5 @@
 -- latest_failure(path, host, class, most): the latest failure of a class on a host (null: on any), among the `most`
--- failures of that class in a campaign whose tasks were seeded last; no row: none of these is there.
+-- failures of that class in a campaign whose tasks were seeded last; no row: there is none.
 --
 -- error: its message; line: the last line of its output. Error TQ404: no such campaign.
 --

@@ -6,23 +6,23 @@
 --     together at most 4 MiB. before: null: the next ones in order; a rank: only tasks of a smaller rank
 --     (rank is -priority).
 -- entries: in order; null: nothing was leased, because nothing waits, the campaign is not for the front, or
---     the epoch is over. rank: the largest rank of theirs. A task whose entry would be longer than 1 MiB, which a
---     popping gateway would drop, is left waiting for claims in PostgreSQL; so is one that has failed and may
---     not go to every host, see pick_again().
+--     the epoch is over. rank: their largest rank. A task whose entry would be longer than 1 MiB, which a popping
+--     gateway would drop, is left waiting for claims in PostgreSQL; so is one that has failed and may not go to every
+--     host, see pick_again().
 -- Error TQ400: most is out of range.
 --
 -- An entry is 32 hex digits and a JSON array: [campaign, revision, task, attempt, leased_ms, key,
 -- payload], leased_ms in milliseconds since 1970. Let d be the 64 hex digits of HMAC-SHA256 over the
 -- array, keyed with the secret of the epoch. The first half of d precedes the array and
 -- authenticates it; the lease id is leased_ms and part of the second half, as a UUID of version 8
--- (RFC 9562: of one's own kind), which tells leases of the pool from those that agents draw. So write access
+-- (RFC 9562: of one's own kind), which distinguishes leases of the pool from those that agents draw. So write access
 -- to Redis is not enough to make an entry, and read access shows no lease.
 --
 -- A task that no agent's heartbeat names within the front's pool_s waits again, see expire_ahead(); a report
 -- may come before that.
 --
--- Locks: the rows of the tasks, skipping locked ones; shared, the lock by which
--- expire_ahead() tells that something is being leased. Index: task_waiting, task_pkey.
+-- Locks: the rows of the tasks, skipping locked ones; shared, the lock by which expire_ahead() sees that something is
+-- being leased. Index: task_waiting, task_pkey.
 -- @roles upkeep
 -- @plan generic by-key
 create or replace function taskq.lease_ahead(

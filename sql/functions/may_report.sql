@@ -4,7 +4,7 @@
 -- only the agent that got the task knows the lease. A part of settle(); not for clients.
 --
 -- session: null: a direct client, which may report on all. owner: null: the attempt is nobody's.
--- Single values, which are looked up by key; see settle().
+-- It compares single values, which are looked up by key; see settle().
 create or replace function taskq.may_report(
     p_session bigint,
     p_owner bigint,

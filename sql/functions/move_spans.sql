@@ -39,7 +39,7 @@ begin
     if cardinality(v_rows) < p_limit then
         upto := null;
     end if;
-    -- What a claim has emptied is left to the next one to remove: nobody claims what is cancelled.
+    -- A claim leaves a span that it has emptied to the next claim; nobody would claim a cancelled one, and remove it.
     delete from taskq.span s
      where s.ctid = any (v_rows)  -- see settle()
        and s.next_id > s.last_id;

@@ -1,7 +1,7 @@
 -- note_at_sites(campaign, sessions, leases): notes the claims of agents in a campaign that limits how many of
 -- its tasks run at each site, one element for each task; see site_room(). A part of take(); not for clients.
 --
--- A lease id that is used again is not noted once site_room() has forgotten it. Index: site_claim_pkey,
+-- A lease id that is used again has no row any more: site_room() has forgotten it. Index: site_claim_pkey,
 -- session_pkey.
 create or replace function taskq.note_at_sites(p_campaign bigint, p_sessions bigint[], p_leases uuid[])
 returns void

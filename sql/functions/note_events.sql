@@ -9,8 +9,7 @@
 --              least 20, see pulse(); at once;
 --   slow       tasks wait in open campaigns, and in the last quarter of an hour less than a third as many
 --              ended as in such a time before, on average over six hours at most, where that is 20 at
---              least; after ten minutes. From the points of record_trends(), of the campaign with all
---              below it;
+--              least; after ten minutes. By the points of record_trends(), which include all below it;
 --   trouble    an explanation of the campaign names what keeps tasks from running, or what is broken; after
 --              five minutes;
 --   disk       of any campaign: a disk that the caller watches is nearly full; at once.
@@ -256,7 +255,7 @@ begin
       from due d;
     get diagnostics v_noted = row_count;
 
-    -- An event that no keeper could send for a day is of no use any more.
+    -- An event that no keeper could send for a day is of no use.
     update taskq.notify_event e
        set status = 'given up',
            ended_at = v_now

@@ -3,11 +3,11 @@
 -- jobs: JSON array of objects with `number` and `status`, and, where they are known, `native_id`, `place`,
 --     `outcome`, `why`, `exit_code`, `tail`, `cancelled` (the loop has asked for its end), `missing` (the batch
 --     system's answer did not have it), `reason` (why the batch system ended it: memory, node, time, preempted
---     or cancelled) and `taken` (it was ended for others' sake, such as by preemption). Fields left out stay.
---     The instants of a job's changes are taken here, when a change is first reported; heard_at comes from its
---     agent's session. A job that was given up without evidence and is seen after all goes on. When somebody
---     saw a job's end, its agent's session ends too: expire() hands its tasks out at once, as lost, or as
---     released if the job was taken, and the attempts get the class of the reason.
+--     or cancelled) and `taken` (it was ended in favour of others, such as by preemption). Fields left out stay. The
+--     instants of a job's changes are taken here, when a change is first reported; heard_at comes from its agent's
+--     session. A job that was given up without evidence goes on if it is seen again. If somebody saw a job's end, its
+--     agent's session ends too: expire() hands its tasks out at once, as lost, or as released if the job was taken,
+--     and the attempts get the class of the reason.
 -- failures: how many in a row; null: as before. trouble: the batch system's words; null: as before; empty:
 --     none. retry_s: there was a failure, so submit nothing for this many seconds. pause_why: pause the
 --     pilot, for this reason.

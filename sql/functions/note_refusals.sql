@@ -2,9 +2,9 @@
 -- run them. A part of settle(), which has just recorded these attempts; not for clients.
 --
 -- Attempts that an agent made side by side count as one refusal. Refusals of tasks that were claimed before
--- the campaign was changed or opened again say nothing about it as it is, and are not noted. The same applies
--- to tasks leased ahead before and handed out since, for the minutes that the front may hold them. For the consequences of refusals see
--- pause_refused().
+-- the campaign was changed or opened again say nothing about it as it is, and are not noted. The same applies to
+-- tasks leased ahead before and handed out since, for the minutes that the front may hold them. For the consequences
+-- of refusals see pause_refused().
 --
 -- pauses: an agent's pauses grow even if others succeed. The outcomes of its own tasks are not known here: an
 -- agent that has not refused for more than twice its longest possible pause was well meanwhile, or idle, and

@@ -35,7 +35,7 @@ begin
         rounds := p_known;
         return;
     end if;
-    -- By the clocks of two servers.
+    -- The two instants come from the clocks of two servers.
     v_since := least(v_since, v_until);
     insert into taskq.set_back (noted_at, gone_since, gone_until, rounds)
     values (clock_timestamp(), v_since, v_until, p_known - note_set_back.rounds);

@@ -8,8 +8,8 @@
 -- 0 to 1, 120 characters without control characters, 8 KiB of output.
 -- Error TQ400: the argument is not of this form; nothing is changed.
 --
--- Locks: the rows of its leases in progress, in the order of their key, which are written by nobody but
--- the sessions that hold these; rows of followed, skipping locked ones, since askers have them.
+-- Locks: rows of progress, in the order of their key, which only the sessions that hold the leases write; rows of
+-- followed, skipping those that askers have locked.
 -- Index: progress_pkey, task_pkey, bundle_pkey, session_pkey, followed_pkey.
 --
 -- Progress that is stored already is not written again before half of its time is over.
@@ -54,7 +54,7 @@ begin
                              from taskq.bundle b
                             where b.session_id = u.session_id
                               and b.lease_id = u.lease_id
-                              -- As no index can answer it, see beat().
+                              -- In a form that no index answers, see beat().
                               and b.campaign_id is not distinct from u.campaign_id
                               and u.task_id = any (b.tasks)
                             limit 1)

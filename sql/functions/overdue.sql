@@ -6,9 +6,9 @@
 -- seconds after which an attempt is overdue.
 -- Error TQ404: no such campaign.
 --
--- Judges the 20 campaigns in which most tasks work, of which 20 successes are known; see slow_after(). If there
--- is one, goes through the open sessions, at most 10,000, with the 20 leases of each that are the oldest: no index
--- has the working tasks of a campaign. Index: those of counts() and slow_after(), session_open, task_working,
+-- Judges the 20 campaigns with most working tasks, if 20 successes of them are known; see slow_after(). If there is
+-- one, goes through the open sessions, at most 10,000, with the 20 leases of each that are the oldest: no index has
+-- the working tasks of a campaign. Index: those of counts() and slow_after(), session_open, task_working,
 -- bundle_pkey, spec_pkey.
 -- @roles reader
 -- @standby yes

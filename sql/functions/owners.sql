@@ -3,7 +3,7 @@
 --
 -- campaigns, waiting (with those that are delayed), working, bytes: as owned() and stored_bytes() count them.
 --     max_running, max_waiting, max_bytes: null: any amount. is_full: see stop_full_owners().
--- For / also owners with a quota and no campaign.
+-- For / it also returns owners with a quota and no campaign.
 -- Error TQ404: no such campaign.
 --
 -- Reads no task; it costs a look-up for each campaign of these owners, and goes through the deltas once.

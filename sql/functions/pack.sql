@@ -54,7 +54,8 @@ begin
         end if;
     end if;
     with fresh as materialized (
-        -- The difference is the same for neighbours that are alike, and for no others of them.
+        -- The difference is the same for all of a run of neighbours that are alike, and another one for the next such
+        -- run.
         select s.task_id, s.priority, s.apart,
                s.ord - row_number() over (partition by s.priority, s.apart order by s.task_id) as run
           from (
@@ -67,7 +68,7 @@ begin
           ) s
     ), part as materialized (
         select r.*, r.length >= v_least and not r.apart as packed,
-               -- What is left behind the last whole one belongs to it.
+               -- What is left after the last whole part belongs to it.
                least((r.place - 1) / r.size, greatest(r.length / r.size, 1) - 1) as part
           from (
               select f.*, row_number() over (neighbours order by f.task_id) as place,
@@ -92,7 +93,7 @@ begin
           from part p
          where not p.packed
          order by p.task_id
-            -- Of a damaged campaign, which has one twice.
+            -- Only a damaged campaign has a task twice.
             on conflict (campaign_id, task_id) do nothing
     )
     select count(*) into v_packed from fresh;

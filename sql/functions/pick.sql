@@ -13,16 +13,16 @@
 -- Locks: the rows of the tasks, and the spans, skipping locked ones. Only if all spans are locked does it
 -- wait for one, a moment: a small campaign has few. Index: span_waiting, task_waiting, spec_pkey.
 --
--- What was claimed leaves a dead entry in the index, and as long as any snapshot in the cluster can see
--- the old row, each claim would walk over all of them. So the position behind the last claim is kept as a
--- hint, for each connection and campaign, in a setting; it serves any client that uses the connection next,
--- and losing it does no harm. A task that waits with a row from now on (it was handed back, got a higher priority)
--- is found when the hint is dropped: when nothing is found behind it, and after half a second, or fifty times what
--- the last walk without a hint took, so that such walks cost 2 %, but 5 s at most.
+-- A claimed task leaves a dead entry in the index, and as long as any snapshot in the cluster can see the old row,
+-- each claim would walk over all these entries. So the position behind the last claim is kept as a hint, for each
+-- connection and campaign, in a setting; it serves any client that uses the connection next, and losing it does no
+-- harm. A task that comes to wait with a row (it was handed back, or got a higher priority) is found once the hint is
+-- dropped: if nothing is found behind it, or after fifty times what the last walk without a hint took, so that such
+-- walks cost 2 %; that is half a second at least and 5 s at most.
 --
 -- The hint: rank and task of the last row; until when it may be used (microseconds; negative: since when a new one
--- is looked for); whether pick_again() has found something; rank and first id of the last span; up to which id of that
--- span no row comes before its tasks, if usual_position() has looked.
+-- is looked for); whether pick_again() has found something; rank and first id of the last span; the id of that span
+-- up to which no row comes before its tasks, if usual_position() has looked.
 create or replace function taskq.pick(
     p_campaign bigint,
     p_most integer,

@@ -13,10 +13,10 @@
 -- all attempts of its tasks. That holds for two minutes after it was due, since the others may be busy, and
 -- for a day if one more failure fails the task. If it avoids all hosts that serve it, any may have it.
 --
--- Of tasks that were lost together one may have killed the agent. So those that were lost are tried apart:
--- one that was lost n times shares an agent with others like it only in a part of the slots, 1 / 2^n, and with
--- none when one more loss may fail it, see give_back(). Tasks that were never lost may share its agent, so no
--- slot idles as long as there are any. The pool gets no lost tasks: nobody knows which agents would get them.
+-- One of the tasks that were lost together may have killed the agent. So lost tasks are tried apart: a task that was
+-- lost n times shares an agent with other lost ones only in 1 / 2^n of the slots, and with none when one more loss
+-- may fail it, see give_back(). Tasks that were never lost may share its agent, so no slot idles as long as there are
+-- any. The pool gets no lost tasks: nobody knows which agents would get them.
 --
 -- Such tasks wait in an index of their own. A walk over at most 1,000 of them takes place when a connection's
 -- position hint is dropped, see pick(); with each claim as long as something is found there; and if there is
@@ -52,7 +52,7 @@ declare
     v_serving integer[];
     v_hosts integer[];
     v_slots integer[];
-    -- Of each session, by element: how many that were lost it has, and may have.
+    -- For each session, by element: how many lost tasks it has, and may have.
     v_suspects integer[];
     v_shares integer[];
     v_got smallint[];
@@ -96,16 +96,16 @@ begin
         select c.max_attempts, least(c.max_losses, c.max_lost_nodes) - 1 into v_attempts, v_last
           from taskq.campaign c
          where c.campaign_id = p_campaign;
-        -- One more than it can avoid by failures, losses and a hedge.
+        -- One more host than a task can avoid by failures, losses and a hedge.
         v_serving := taskq.hosts_serving(p_campaign, least(v_attempts + v_last + 1, 17));
-        -- The element of each claim; where there is no session, take() has refused it.
+        -- The host of each claim's session; take() has refused claims without a session.
         v_hosts := array(
             select coalesce((select hashtext(s.host)
                                from taskq.session s
                               where s.session_id = e.session_id), 0)
               from unnest(p_sessions) with ordinality as e (session_id, ord)
              order by e.ord);
-        -- Of those that have been picked for these claims already.
+        -- The losses of tasks that were picked for these claims already.
         select array_agg(t.losses), array_agg(p_sessions[g.place])
           into v_got, v_got_for
           from unnest(p_tasks, p_places) as g (task_id, place)

@@ -45,7 +45,7 @@ begin
                    s.time_limit_s, s.requires,
                    row_number() over (order by s.room + s.ahead desc, s.campaign_id) as place
               from (
-                  -- What is left of the owner's quota goes to the first campaigns that are alike.
+                  -- The room that the owner's quota leaves goes to the first of the campaigns that are alike.
                   select s.campaign_id, s.ahead, s.working, s.unfinished, s.time_limit_s, s.requires,
                          case when s.owner_room is null then s.room
                               else greatest(0, least(

@@ -66,7 +66,7 @@ begin
                   and t.status::text in ('waiting', 'delayed')
                   for no key update) t
     ), moved as (
-        -- All are there: by their keys, whatever is planned.
+        -- All rows exist: this finds them by their keys, whatever is planned.
         insert into taskq.task as t (campaign_id, task_id, priority)
         select p_campaign, h.task_id, h.priority
           from held h

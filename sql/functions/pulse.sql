@@ -12,8 +12,8 @@
 -- have got worse. It finds them among the unfolded deltas, so it costs as much as a fold, however many
 -- campaigns and tasks there are; it reads attempts only of campaigns that it pauses.
 --
--- Locks: the rows of pulse that begin a window; of campaigns that are paused, none that somebody else has
--- locked: the next call comes soon. Index: delta_xid, counter_pkey, pulse_pkey, campaign_pkey.
+-- Locks: the rows of pulse that begin a window; of campaigns that are paused, skipping locked ones: the next call
+-- comes soon. Index: delta_xid, counter_pkey, pulse_pkey, campaign_pkey.
 --
 -- The settings, and `offset 0`, leave one plan: from the campaigns that moved, to all else by key.
 -- @plan generic by-key
@@ -29,11 +29,11 @@ declare
     v_failing record;
     v_paused text[];
 begin
-    -- What is not folded yet is what the counter was before it.
+    -- A window begins with the counter, without the moves that are not folded yet.
     insert into taskq.pulse as p (campaign_id, since, done, failures)
     select f.campaign_id, f.since, n.done, n.first_failures
       from (
-          -- Seen first by a fold that came so long after the one before it.
+          -- A failure may have come as long before the first look at it as two looks are apart.
           select d.campaign_id, coalesce(min(d.since), v_now) - (v_now - v_last) as since
             from taskq.unfolded() d
            group by d.campaign_id

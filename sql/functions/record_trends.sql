@@ -2,13 +2,13 @@
 -- the keeper.
 --
 -- Result: how many points it wrote; 0: this minute has some already.
--- A campaign moves while it has working tasks, and where something else is counted than in its last
--- point, or its last agent has come or gone. Counts include all campaigns below, so a campaign above moves at
--- least as much; if more than a thousand move, those that move most get points. The root always gets one: it
--- says that the minute is recorded.
+-- A campaign moves while it has working tasks, if its counts differ from those of its last point, or if its first
+-- agent has come or its last one gone. Counts include all campaigns below, so a campaign above moves at least as
+-- much; if more than a thousand move, those that move most get points. The root always gets one: it says that the
+-- minute is recorded.
 --
 -- Goes once through campaigns, counters, open sessions and the trends, whatever the number of tasks:
--- some milliseconds for 1,000 campaigns. Points of a future, as after a jump of the clock, are deleted.
+-- some milliseconds for 1,000 campaigns. Points in the future, such as after a jump of the clock, are deleted.
 -- Locks: none that others wait for. Index: campaign_pkey, counter_pkey, delta_xid, session_open, trend_pkey.
 --
 -- The settings leave one plan: each table is gone through once, by an index, and joined by merging or

@@ -16,10 +16,9 @@
 -- Error TQ404: no such campaign. Idempotent. Call it in a transaction of its own: tasks that the
 -- transaction has moved before would be counted too.
 --
--- Locks: of the campaigns with tasks to retry the lock of seed_begin(), in their order, and the rows of
--- these tasks, waiting for them, see retry(); then the rows of the sessions and of their tasks, none that
--- somebody else has locked; last the row of the brake. Index: campaign_path_key, attempt_unsuccessful,
--- task_pkey, session_open, task_working, delta_xid.
+-- Locks: for each campaign with tasks to retry, in their order, the lock of seed_begin() and the rows of these tasks,
+-- waiting for them, see retry(); then the rows of the sessions and of their tasks, skipping locked ones; last the row
+-- of the brake. Index: campaign_path_key, attempt_unsuccessful, task_pkey, session_open, task_working, delta_xid.
 -- @roles operator
 -- @gateway no
 -- @plan generic by-key
@@ -95,7 +94,7 @@ begin
            for no key update skip locked
     ), ended as (
         update taskq.session s
-           set ended_at = clock_timestamp()  -- not of before the wait for tasks: see expire()
+           set ended_at = clock_timestamp()  -- read after the wait for tasks: see expire()
           from silent e
          where s.session_id = e.session_id
      returning s.session_id
@@ -120,7 +119,7 @@ begin
     select coalesce(sum(taskq.in_hand(e.session_id)), 0) into tasks_left
       from unnest(v_ended || v_left) as e (session_id);
     select b.since is not null into braked from taskq.brake b;
-    -- A step that moves tasks records how many: here those with rows of their own that somebody held.
+    -- Each step that moves tasks has recorded how many.
     select coalesce(jsonb_agg(to_jsonb(m) order by m.path), '[]') into campaigns
       from (
           select c.path, coalesce(sum(d.waiting) filter (where d.working < 0), 0) as handed_out,
@@ -131,7 +130,7 @@ begin
            group by c.path
       ) m;
     if p_dry_run then
-        -- A code that ends in 000 would stand for all of ours.
+        -- A code that ends in 000 would match all codes of its class, which are ours.
         raise exception 'undone' using errcode = 'TQ001';
     end if;
 exception

@@ -1,8 +1,8 @@
 -- remove_tasks(campaign, after, limit): deletes the tasks of a campaign with their attempts and results, in the
 -- order of their ids. Call it until `last` is null, then remove_campaign().
 --
--- after: the `last` of the call before, 0 at first: so a call does not walk over what those before it deleted,
---     which is there as long as any snapshot in the cluster can see it.
+-- after: the `last` of the call before, 0 at first: so a call does not walk over what earlier calls deleted, which
+--     stays as long as any snapshot in the cluster can see it.
 -- limit: of tasks, and of attempts beyond those of the first task.
 -- moved: how many were deleted; last: the id to go on after, null when there is no more.
 --
@@ -135,7 +135,7 @@ begin
            -count(*) filter (where g.status = 'cancelled')
       from gone g
     having count(*) > 0;
-    -- In a snapshot of its own: with what was reported while the tasks were waited for.
+    -- In a snapshot of its own, which has what was reported during the wait for the tasks.
     with gone as (
         delete from taskq.attempt a
          where a.campaign_id = p_campaign
@@ -161,7 +161,7 @@ begin
        and o.task_id > p_after
        and o.task_id <= v_upto
        and o.decided;
-    -- In the order of spec_pkey, which is the only index for it; none of them ever changes its place.
+    -- In the order of spec_pkey, the only index for that; by ctid, since a spec never moves.
     delete from taskq.spec s
      where s.ctid = any (array(
                select s.ctid

@@ -1,9 +1,9 @@
--- remove_unused_blobs(limit, age_s, dry_run): removes blobs that no input, argument, result, checkpoint or output refers to, and
--- blobs begun and never ended; the oldest first, and none from the last `age_s` seconds, since its report may
--- still be on the way.
+-- remove_unused_blobs(limit, age_s, dry_run): removes blobs that no input, argument, result, checkpoint or output
+-- refers to, and blobs begun and never ended; the oldest first, and none from the last `age_s` seconds, since its
+-- report may still be on the way.
 --
--- Result: how many were removed; call it until that is less than the limit. With dry_run, how many would be, up
--- to the limit (null: all), and nothing is removed.
+-- Result: how many were removed; call it until that is less than the limit. With dry_run it removes nothing, and
+-- returns how many it would, up to the limit (null: all).
 --
 -- Reads all attempts and campaigns, once in a call: an index over the few results that are blobs
 -- would cost each report something.

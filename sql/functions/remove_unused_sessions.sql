@@ -1,8 +1,8 @@
--- remove_unused_sessions(limit, age_s, dry_run): removes sessions that ended more than `age_s` seconds ago and to which no
--- attempt, task or refusal refers: of agents that came and went without work.
+-- remove_unused_sessions(limit, age_s, dry_run): removes sessions that ended more than `age_s` seconds ago and that
+-- no attempt, task or refusal refers to: of agents that came and went without work.
 --
--- Result: how many were removed; call it until that is less than the limit. With dry_run, how many would be, up
--- to the limit (null: all), and nothing is removed.
+-- Result: how many were removed; call it until that is less than the limit. With dry_run it removes nothing, and
+-- returns how many it would, up to the limit (null: all).
 --
 -- Reads all attempts, once in a call, as remove_unused_blobs() does.
 --

@@ -1,5 +1,4 @@
--- result_sample(campaign, name, stretches, each): numbers at `name` in accepted results of a campaign, from
--- all over it.
+-- result_sample(campaign, name, stretches, each): numbers at `name` in accepted results from all parts of a campaign.
 --
 -- name: see value_at(); null: whole results instead. stretches: the number of equal parts of the range of its
 --     task ids; each: how many attempts to read from the start of each part.

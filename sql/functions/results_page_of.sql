@@ -2,8 +2,8 @@
 -- of functions that pin the settings; not for clients.
 --
 -- The tables are joined a page at a time: a look-up of each result's task and session takes a third longer. A page
--- of few among many tasks looks each of its tasks up all the same.
--- It is inlined into the calling statement, as task_state() is. Index: attempt_pkey, spec_pkey, session_pkey.
+-- whose tasks lie far apart looks each of them up all the same. It is inlined into the calling statement, as
+-- task_state() is. Index: attempt_pkey, spec_pkey, session_pkey.
 create or replace function taskq.results_page_of(p_campaign bigint, p_after bigint, p_limit integer)
 returns table (
     task_id bigint,

@@ -28,7 +28,7 @@ create or replace function taskq.retry(
 language plpgsql
 as $$
 declare
-    -- What is in a span has had no attempt.
+    -- Tasks in spans have had no attempt.
     v_spans constant boolean := p_status = 'cancelled' and p_error_class is null;
     v_rows tid[];
     v_in_spans integer := 0;

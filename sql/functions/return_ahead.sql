@@ -3,7 +3,7 @@
 --
 -- lost: their entries are lost; they are not leased ahead again, see expire_ahead().
 -- Result: how many. Tasks that an agent has reported, or named in a heartbeat, stay as they are.
--- Error TQ400: arrays of unlike length, or with a null in them.
+-- Error TQ400: arrays of different lengths, or with a null in them.
 --
 -- Locks: the rows of the tasks, skipping locked ones: these are left to the pool's
 -- deadline. Index: task_pkey, by look-ups only; see settle().

@@ -4,10 +4,9 @@
 -- limit: the campaign's max_running. freed: how many this transaction has ended without having recorded it.
 -- Result: 0 also if nothing waits, so that a claim that can get nothing does not count running tasks.
 --
--- Limit and quota hold exactly: claims of the campaign, and of all campaigns of an owner with a quota, wait for
--- each other, from here to their commit, and count what runs in a snapshot taken after the wait, which sees all
--- that was claimed before. What ends meanwhile is seen late, never early. Campaigns without a limit never come
--- here.
+-- Limit and quota hold exactly. Claims of the campaign, and of all campaigns of an owner with a quota, wait for each
+-- other, from here to their commit. Each counts what runs in a snapshot taken after the wait, which sees all that was
+-- claimed before; it may see the end of a task late, never early. Campaigns without a limit never come here.
 --
 -- Locks: the campaign's, then the owner's; a transaction claims in one campaign.
 create or replace function taskq.room(p_campaign bigint, p_limit integer, p_freed integer)

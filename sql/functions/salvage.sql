@@ -70,7 +70,7 @@ begin
                and t.task_id = u.task_id
                for no key update nowait) t;
 
-    -- What counts is how the tasks stand now that nobody else can move them; by ctid, see settle().
+    -- The state of the tasks counts as it is now that nobody else can move them; by ctid, see settle().
     v_now := clock_timestamp();
     with late as materialized (
         select distinct on (r.task) r.*, a.attempt, t.row_id, t.status, t.session_id, t.lease_id,

@@ -26,7 +26,7 @@ begin
             using errcode = 'TQ409';
     end if;
     -- Before anything is drawn in this transaction, see mend_sequences().
-    -- By the order of spec_pkey: a `max` of few expected rows may go through all keys, see spec_of().
+    -- In the order of spec_pkey: if few rows are expected, a `max` may go through all keys, see spec_of().
     if (select s.task_id
           from taskq.spec s
          where s.campaign_id = p_campaign

@@ -1,7 +1,7 @@
 -- seed_tasks(path, tasks, on_conflict, named): seeds a chunk in one call, for clients that cannot COPY.
 --
 -- tasks: JSON text, an array of objects with payload (an object), key and optional priority.
--- on_conflict: 'fail', 'skip' or 'keep-both'; it and named as of seed_again().
+-- on_conflict: 'fail', 'skip' or 'keep-both'; see seed_again(), also for named.
 -- Result: added: how many tasks; conflicts, named: of seed_again(). A payload that its key has
 --     already, or that came with it before in the array, adds nothing.
 -- Errors: see seed_begin(), seed_again(), checked_payload(). Error TQ400: on_conflict is none of these.
@@ -37,7 +37,7 @@ begin
     select (select count(*) from added), max(octet_length(g.payload::text)), count(*)
       into v_fresh, v_largest, v_given
       from given g;
-    -- With spaces; a number with an exponent gets 60 times as long at most.
+    -- PostgreSQL writes spaces, and a number with an exponent at most 60 times as long.
     v_largest := v_largest * case when p_tasks ~ '[0-9][eE]' then 60 else 2 end;
     conflicts := 0;
     named := '[]';

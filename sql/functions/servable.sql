@@ -18,9 +18,9 @@
 -- see much the same counts for a second. So it is a lottery over deficits. A campaign that has its share
 -- already keeps a hundredth of it as desire: it comes last, but it comes when no other gives tasks.
 --
--- If shares are by owner, see share_by_owner(), this takes place twice: D_o is the desire of each owner, by
--- the weights of owners and all that runs of their campaigns here, d_i that of each campaign among those of
--- its owner, and campaign i desires D_o * d_i / sum(d). Campaigns without an owner count as one owner's.
+-- If shares are by owner, see share_by_owner(), this takes place twice: D_o is the desire of each owner, by the
+-- weights of owners and the running tasks of their campaigns here; d_i is that of each campaign among those of its
+-- owner; campaign i desires D_o * d_i / sum(d). Campaigns without an owner count as one owner's.
 --
 -- Volatile, by random(). Reads no task; for what it costs see unfinished_campaigns(). Index: quota_pkey.
 -- @roles serving

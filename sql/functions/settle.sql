@@ -88,7 +88,7 @@ begin
         p_reports := taskq.too_long(p_campaign, p_reports);
     end if;
 
-    -- What is still in a bundle is of another session, or has not succeeded.
+    -- Tasks that are still in a bundle are another session's, or have not succeeded.
     select array_agg(r.task), array_agg(r.lease)
       into v_tasks, v_leases
       from rows from (
@@ -189,7 +189,7 @@ begin
                    due_at = v_now + make_interval(secs => v_jitter * least(
                        c.backoff_max_s, c.backoff_s * 2.0 ^ least(t.failures, 60))),
                    failures = t.failures + 1,
-                   -- Of a task that was leased ahead, the session that reports.
+                   -- For a task that was leased ahead, this is the session that reports.
                    avoids = taskq.avoiding(t.avoids, (
                        select a.session_id
                          from taskq.attempt a

@@ -1,5 +1,5 @@
 -- shorten_delays(campaign, after, limit): delayed tasks become due after the campaign's backoff, counted from
--- now, unless they are due earlier. For a backoff that has been changed.
+-- now, unless they are due earlier. Call it after a change of the backoff.
 --
 -- after, limit, moved, last: see cancel(); moved: how many come due earlier now. Error TQ404: no such campaign.
 --
@@ -40,7 +40,7 @@ begin
     select array_agg(f.row_id), case when count(*) = p_limit then max(f.task_id) end
       into v_rows, last
       from found f;
-    -- Behind the locks: what failed again while they were waited for has its whole backoff before it.
+    -- After the locks: a task that failed again during the wait for them gets its whole backoff.
     v_now := clock_timestamp();
     with changed as (
         update taskq.task t

@@ -8,9 +8,9 @@
 -- The limit holds exactly for tasks that are claimed while it is set. A claim notes its tasks, see
 -- note_at_sites(), and reports do not: this function finds what has ended, in a snapshot taken after the wait
 -- for the lock, so it may see an end late, never early. It looks at the claims of the same sessions, since
--- agents claim when they report. Only if that leaves too little room, it looks at some other claims of the
--- site, from a place drawn at random: 1,000, then 100 for as long as ten times that look took; a setting
--- keeps that, like the hint of pick(). Others wait for the lock meanwhile. If more than that run at a site, a
+-- agents claim when they report. If that leaves too little room, it looks at some other claims of the site, from a
+-- place drawn at random: at 1,000, and then for ten times as long as that took at 100 only; a setting keeps that,
+-- like the hint of pick(). Others wait for the lock meanwhile. If more than that run at a site, a
 -- later claim may find what ended: claims without room come again every two seconds, see `avoided` in take().
 --
 -- Agents that name no site count as one site. Index: site_claim_pkey, site_claim_site, session_pkey; see

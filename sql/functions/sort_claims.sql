@@ -1,6 +1,6 @@
 -- sort_claims(campaign, requires, sessions, leases, wants): separates the claims of one call: repeated ones,
--- and those of agents that do not offer what the campaign requires. A part of take(), for calls that have
--- such claims, and all of a campaign that requires something; not for clients.
+-- and those of agents that do not offer what the campaign requires. A part of take(), for calls that have such
+-- claims; not for clients.
 --
 -- refused: the sessions that have ended or never were.
 -- answered: the tasks of claims that were answered before, as take() returns them.

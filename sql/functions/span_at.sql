@@ -1,4 +1,4 @@
--- span_at(campaign, task): the first id of the last span that begins at or below an id; 0 if there is none. Spans do not
+-- span_at(campaign, task): the first id of the last span that begins at or below an id; 0 if none does. Spans do not
 -- overlap, so only this one and those above it may hold tasks beyond the id. A part of functions that page through
 -- spans; not for clients.
 --

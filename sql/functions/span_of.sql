@@ -1,6 +1,6 @@
 -- span_of(campaign, task): the span that a task is in, if it is in one; see session_of(). Index: span_pkey.
 --
--- As of bundles, see bundle_of(), only the nearest one may hold it.
+-- Only the nearest span may hold it, as with bundles, see bundle_of().
 create or replace function taskq.span_of(p_campaign bigint, p_task bigint)
 returns setof taskq.span
 language sql stable

@@ -1,9 +1,9 @@
 -- spec_of(campaign, task): what a task was seeded with; no row: there is no such task. A part of functions that
 -- pin the settings; not for clients.
 --
--- A range in the order of the key, of which one row is wanted, can only be found by spec_pkey. For `task_id =`
--- the planner takes an index over the campaign's keys just as well, where statistics say that the campaign has
--- one task, and goes through all of it each time.
+-- The first row of a range in the order of the key can only be found by spec_pkey. If statistics say that the
+-- campaign has one task, the planner may answer `task_id =` by the index over the campaign's keys, and goes through
+-- all of them each time.
 --
 -- It is small enough to be inlined into the calling statement, as task_state() is. Index: spec_pkey.
 create or replace function taskq.spec_of(p_campaign bigint, p_task bigint)

@@ -4,8 +4,8 @@
 -- Running tasks go on, and their results are stored: no computed result is lost, and an owner may exceed the
 -- quota by them. It costs a look-up for each campaign of an owner with such a quota.
 --
--- Locks: those of set_quota(); campaigns that change. Where one is held by somebody, the owner is left for the next
--- round: quota and campaigns change together.
+-- Locks: those of set_quota(); campaigns that change. If somebody holds one, the owner is left for the next round,
+-- since quota and campaigns change together.
 -- Index: quota_pkey, campaign_owner, output_use_pkey.
 create or replace function taskq.stop_full_owners()
 returns void

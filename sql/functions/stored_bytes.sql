@@ -1,5 +1,5 @@
--- stored_bytes(owner): bytes that an owner's campaigns have stored: inputs, by campaign, large arguments, and output files. A part
--- of set_quota(), owners() and others; not for clients.
+-- stored_bytes(owner): bytes that an owner's campaigns have stored: inputs, by campaign, large arguments, and output
+-- files. A part of set_quota(), owners() and others; not for clients.
 --
 -- Index: campaign_owner, output_use_pkey.
 -- @plan generic by-key

@@ -8,7 +8,7 @@
 -- tasks: JSON array of [lease, task, attempt, key, payload, session], or null where there is none.
 --     Each claim gets the highest priority and first seeded of what the claims before it left. A
 --     claim that was answered before (its lease is known) gets the same tasks again. Two sessions
---     may claim under one lease id: the session tells whose a task is.
+--     may claim under one lease id: the session shows whose a task is.
 -- taken: how many tasks moved from waiting to working.
 -- refused: the sessions that have ended, or null; they get nothing.
 -- revision: the campaign's.
@@ -28,9 +28,9 @@
 -- Locks: what it takes, see pick(), skipping locked ones. Index: that of pick(), attempt_pkey. Claims of a
 -- campaign that limits how many run, in all or at a site, wait for each other, see room().
 --
--- A claim for one task gets it with a row of its own. A claim for several gets what was in a span as a
--- bundle, see migrations/0002_tasks.sql: of at most 128 tasks, since a report on one of them writes the
--- others again, of one span, and of ids less than 65536 apart, see unpack().
+-- A claim for one task gets it with a row of its own. A claim for several gets tasks that were in a span as bundles,
+-- see migrations/0002_tasks.sql. A bundle has tasks of one span, at most 128, since a report on one of them writes
+-- the others again; their ids are less than 65536 apart, see unpack().
 --
 -- Tasks that have failed before wait in an index of their own, which is searched at intervals: see
 -- pick_again(), which checks on which hosts they may run.
@@ -161,7 +161,7 @@ begin
     end if;
 
     -- Tasks that have failed go to the claims that may have them; the others get what is left, in order.
-    -- Those that come behind all others are asked for last.
+    -- Those that come after all others are looked for last.
     v_hint := nullif(current_setting('taskq.position_' || p_campaign, true), '')::bigint[];
     if v_hint is null or v_hint[4] = 1
        or v_hint[3] < extract(epoch from clock_timestamp()) * 1000000
@@ -214,7 +214,7 @@ begin
         perform taskq.note_at_sites(
             p_campaign, v_sessions[1 : cardinality(v_tasks)], v_leases[1 : cardinality(v_tasks)]);
     end if;
-    -- Behind the locks: an attempt begins after that before it has ended.
+    -- After the locks: an attempt begins after the one before it has ended.
     v_now := clock_timestamp();
 
     if v_packed then

@@ -1,8 +1,11 @@
--- take_each(campaign, sessions, leases): claims one task for each of up to 64 agents in the usual case: the campaign is
--- open and neither requires what an agent does not offer nor limits how many run, the sessions live, the lease ids are
--- new, the span of the connection's position hint, or the first one if the hint has expired, has that many tasks left
--- and is not locked, and no task with a row comes before them, see usual_position(). Else it takes nothing, and take()
--- does the work. A part of exchange(), which pins the settings and records the moves; not for clients.
+-- take_each(campaign, sessions, leases): claims one task for each of up to 64 agents in the usual case; else it takes
+-- nothing, and take() does the work. A part of exchange(), which pins the settings and records the moves; not for
+-- clients.
+--
+-- The usual case: the campaign is open, requires nothing that an agent does not offer, and does not limit how many
+-- run; the sessions live; the lease ids are new; the span of the connection's position hint, or the first one if the
+-- hint has expired, has that many tasks left and is not locked; no task with a row comes before them, see
+-- usual_position().
 --
 -- Results: as those of take().
 --
@@ -110,7 +113,7 @@ begin
     ), working as (
         insert into taskq.task (
                campaign_id, task_id, lease_id, session_id, claimed_at, status, attempt, priority)
-        -- Behind the lock: an attempt begins after that before it has ended.
+        -- After the lock: an attempt begins after the one before it has ended.
         select p_campaign, t.task_id, t.lease_id, t.session_id, clock_timestamp(), 'working', 1,
                t.priority
           from taken t

@@ -6,11 +6,10 @@
 --
 -- It shows no lease. Index: the one of the place that holds tasks of the status, see
 -- migrations/0002_tasks.sql: task_failed for the failed, task_pkey, bundle_task, span_pkey, attempt_pkey; of
--- all, spec_pkey; progress_pkey. For another status that tasks with rows have, it goes through all rows of the
--- campaign.
+-- all, spec_pkey; progress_pkey. For other statuses of tasks with rows it goes through all rows of the campaign.
 --
--- One plan, whatever statistics say, which do not know of a campaign seeded since they were made: the
--- page is cut first, and what belongs to each task is found by key, see spec_of().
+-- One plan, whatever statistics say, since they do not know a campaign that was seeded later: the page is cut first,
+-- and what belongs to each task is found by key, see spec_of().
 -- @roles reader
 -- @standby yes
 -- @gateway manager, paged
@@ -43,7 +42,7 @@ begin
         select p.task_id, s.key, t.status, coalesce(t.priority, s.priority), t.attempt, t.failures,
                t.losses, t.due_at, t.claimed_at, h.host, s.payload, g.fraction, g.note
           from (
-              -- Spans in their order, and the specs of each in theirs: the first ones are the first.
+              -- Spans in their order, and the specs of each in theirs, so the first found come first.
               (select s.task_id
                  from (select s.next_id, s.last_id
                          from taskq.span s

@@ -2,10 +2,10 @@
 -- Called by record_trends().
 --
 -- Result: how many it deleted.
--- Points stay that are the last of their minute for three hours, of their ten minutes for two days, of
--- their two hours for thirty days, of their day for a year. While that makes more than 90,000 points, all
--- of these times but the year are halved; in the end, campaigns that have not moved for longest lose
--- theirs. With what comes until the next call, that is less than 20 MB with index and dead rows.
+-- A point stays for three hours if it is the last of its minute, for two days if of its ten minutes, for thirty days
+-- if of its two hours, for a year if of its day. While that makes more than 90,000 points, all of these times but the
+-- year are halved; in the end, campaigns that have not moved for longest lose theirs. With new points until the next
+-- call, that is less than 20 MB with index and dead rows.
 --
 -- Locks: the rows it deletes. Goes through the table. Index: trend_pkey.
 -- @plan generic by-scan

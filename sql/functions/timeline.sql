@@ -1,5 +1,5 @@
 -- timeline(): the number by which agents know this server: it rises when a standby is promoted, and falls
--- only if a server that was replaced comes back in its successor's place, with what was done there undone.
+-- only if a server that was replaced comes back in its successor's place, without what was done there.
 -- 0: unknown, since the server hides it. Error 55000 on a standby.
 --
 -- It is that of wal_timeline(); if the server's own began again, such as with pg_upgrade, the earlier ones are

@@ -3,7 +3,7 @@
 --
 -- leases: one for each task, which must match; null: any lease. wait: whether to wait for bundles that
 --     somebody else has locked; else their tasks stay there.
--- Result: whether none was left.
+-- Result: whether it left none in a bundle.
 --
 -- Tasks are compared with a hashed sub-select, since a session may have thousands, and not by a join, whatever the
 -- settings are. A null among them changes nothing.
@@ -78,7 +78,7 @@ begin
           left join lateral taskq.spec_of(p_campaign, t.task_id) s on true
          where (t.task_id in (select u.task_id from unnest(p_tasks) as u (task_id))) is true
          order by t.task_id
-            -- Of a damaged campaign, which has one twice.
+            -- Only a damaged campaign has a task twice.
             on conflict (campaign_id, task_id) do nothing
     ), rest as materialized (
         select h.session_id, h.lease_id, h.first_id,

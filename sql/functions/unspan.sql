@@ -21,7 +21,7 @@ declare
     v_span record;
     v_tasks bigint[];
     v_priorities smallint[];
-    -- Of the spans, those from the one that may hold the first of the tasks to the last.
+    -- The range of spans that may hold the tasks.
     v_first constant bigint := taskq.span_at(
         p_campaign, (select min(u.task_id) from unnest(p_tasks) as u (task_id)));
     v_last constant bigint := (select max(u.task_id) from unnest(p_tasks) as u (task_id));
@@ -39,7 +39,7 @@ begin
         return;
     end if;
     perform pg_advisory_xact_lock(hashtext('taskq.unspan'), hashint8(p_campaign));
-    -- In a snapshot taken behind the lock. What v_first has been split into since begins no lower.
+    -- In a snapshot taken after the lock. The spans that v_first was split into meanwhile begin no lower.
     for v_span in
         select s.first_id, s.next_id, s.last_id
           from taskq.span s

@@ -12,7 +12,7 @@ declare
     v_most constant integer := 1000;
 begin
     return (
-        -- From each class to the next, whatever number of attempts is between them.
+        -- From each class to the next, however many attempts lie between them.
         with recursive class (error_class, ord) as (
             select min(a.error_class), 1
               from taskq.attempt a

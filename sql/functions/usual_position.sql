@@ -6,7 +6,7 @@
 -- begins at the first span, with the span's next task as its seventh element. Then it also looks for tasks that wait
 -- and have failed before, since take() must find them.
 --
--- Index: task_waiting, task_waiting_again. One statement: each condition outside of it would cost as much as two within.
+-- Index: task_waiting, task_waiting_again. One statement: each condition outside it would cost as much as two within.
 create or replace function taskq.usual_position(p_campaign bigint, p_hint bigint[])
 returns bigint[]
 language plpgsql strict

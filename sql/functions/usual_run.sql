@@ -2,15 +2,15 @@
 --
 -- attempts: how many of those looked at were done or failed. mean_s: seconds; null: none was.
 --
--- Attempts that end first are the short ones. So running attempts count too, and those that were cut off by a lost agent
--- or the end of a job: each would last longer than it has so far. mean_s is the area below the estimate of
+-- Attempts that end first are the short ones. So running attempts count too, and so do those that were cut off by a
+-- lost agent or the end of a job: each would last longer than it has so far. mean_s is the area below the estimate of
 -- Kaplan and Meier (J. Am. Stat. Assoc. 53, 1958), up to the longest time seen. It is right as soon as agents have
 -- worked for longer than the longest attempt takes, and too small before, never too large.
 --
--- Looks at `most` tasks, evenly taken from those claimed last, which are more and more until nine of ten have
--- ended: among the latest of many in work only the shortest have. Claims go in the order of ids. Reads 200,000
--- entries of spec_pkey at most, and the tasks looked at by key; entries of the front's lists do not count. Plans:
--- see tasks(). Index: attempt_pkey, bundle_task, task_pkey, spec_pkey, span_pkey.
+-- Looks at `most` tasks, evenly taken from those claimed last: from more and more of these, until nine of ten have
+-- ended. Of the latest of many tasks at work only the shortest have. Claims go in the order of ids. Reads 200,000
+-- entries of spec_pkey at most, and the tasks looked at by key; entries of the front's lists do not count. Plans: see
+-- tasks(). Index: attempt_pkey, bundle_task, task_pkey, spec_pkey, span_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager

@@ -69,7 +69,7 @@ begin
     if moved = 0 then
         return;
     end if;
-    -- Behind the locks: a result is withdrawn after its attempt has ended.
+    -- After the locks: a result is withdrawn after its attempt has ended.
     v_now := clock_timestamp();
     perform taskq.forget_results(p_campaign, v_tasks);
     update taskq.attempt a
@@ -97,7 +97,7 @@ begin
             order by l.campaign_id desc, l.task_id desc, l.attempt desc
             limit 1) l
       left join lateral taskq.spec_of(p_campaign, u.task_id) s on true
-        on conflict (campaign_id, task_id) do nothing;  -- of a damaged campaign, where a done task has a row
+        on conflict (campaign_id, task_id) do nothing;  -- only in a damaged campaign has a done task a row
     update taskq.output o
        set decided = false
      where o.ctid = any (array(

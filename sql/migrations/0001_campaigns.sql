@@ -1,9 +1,9 @@
 -- The tables of taskq, by subject: campaigns (this file), tasks, agents, files and results, upkeep.
 --
 -- A campaign is a node of a tree and holds tasks. What a task *is* (key and payload) is one row of `spec`,
--- written once and never touched again. Where a task *stands* is kept apart from that, so that payloads and
--- the index over keys, which has no locality, stay out of the way of claims. An ended attempt is one row of
--- `attempt`: result store, statistics and audit log in one.
+-- written once and never touched again. A task's *state* is kept apart from that, so that payloads and the index over
+-- keys, which has no locality, stay out of the way of claims. An ended attempt is one row of `attempt`: result store,
+-- statistics and audit log in one.
 --
 --     campaign 1 --- n task 1 --- 1 spec
 --                       task 1 --- n attempt n --- 1 session
@@ -57,8 +57,7 @@ create table taskq.login_role (
 comment on table taskq.login_role is
     'Which logins of the server were granted which roles of sql/roles. The grants themselves are in PostgreSQL; '
     'a migration repeats them, since new functions come without any.';
-comment on column taskq.login_role.login is
-    'After `drop role` this is a number that names nobody, and counts no more.';
+comment on column taskq.login_role.login is 'After `drop role` it is a number without a login, and no longer counts.';
 
 
 -- Campaigns.
@@ -152,9 +151,9 @@ create table taskq.campaign (
     constraint campaign_memory_range check (
         cardinality(memory) between 1 and 8
         and 1 <= all (memory) and 1125899906842624 >= all (memory)),
-    -- The first attempt of a hedged task goes on next to the second one: its success must count, and it may
-    -- exceed any limit of running tasks.
     constraint campaign_best_form check (best ~ '^(lowest|highest) (result|payload|phases)\.\S.{0,199}$'),
+    -- The first attempt of a hedged task goes on next to the second one: its success must count, and both together
+    -- may exceed any limit of running tasks.
     constraint campaign_hedge_range check (hedge > 0 and hedge <= 1),
     constraint campaign_hedge_salvages check (hedge is null or late_results = 'salvage'),
     constraint campaign_hedge_unlimited check (hedge is null or running_limit is null),
@@ -173,45 +172,49 @@ comment on column taskq.campaign.path is '/ for the root, else /name/name.';
 comment on column taskq.campaign.lineage is
     'Ids from the root to the campaign itself, so that "is an ancestor paused" is a few look-ups by key.';
 comment on column taskq.campaign.payload_bytes is
-    'As PostgreSQL writes it, no payload has more. It never falls, and limits the tasks of a claim; see take().';
+    'No payload has more bytes, as PostgreSQL writes it. It never falls, and limits the tasks of a claim; see '
+    'take().';
 comment on column taskq.campaign.seeded_at is
-    'When a chunk of seeding was stored after which more usually come, to within 5 s; -infinity: none, or the last came.';
+    'When the latest chunk was seeded after which more usually come, to within 5 s; -infinity: none is expected.';
 comment on column taskq.campaign.revision is 'Rises with each change of what agents keep of the campaign.';
 comment on column taskq.campaign.handler is 'How agents run a task; null: the campaign only groups others.';
 comment on column taskq.campaign.params is 'Values that all its tasks share.';
-comment on column taskq.campaign.max_attempts is 'A task that failed so often is failed for good.';
-comment on column taskq.campaign.max_losses is 'A task whose agents were lost so often is failed for good.';
+comment on column taskq.campaign.max_attempts is 'After so many failures a task is failed for good.';
+comment on column taskq.campaign.max_losses is 'After the loss of so many agents a task is failed for good.';
 comment on column taskq.campaign.max_lost_nodes is
-    'A task whose agents were lost on so many different nodes is failed for good, as poison.';
+    'After the loss of agents on so many different nodes a task is failed for good, as poison.';
 comment on column taskq.campaign.max_out_of_time is
-    'A task that was handed back so often in a row without progress, since its agents had no time left, is '
-    'failed for good as too-long; see functions/too_long.sql.';
+    'After so many attempts in a row that ran out of their agents'' time without progress, a task is failed for '
+    'good as too-long; see functions/too_long.sql.';
 comment on column taskq.campaign.never_retry is 'Classes of error after which a task is failed at once.';
 comment on column taskq.campaign.backoff_s is 'How long the first retry waits; each further one waits longer.';
 comment on column taskq.campaign.time_limit_s is 'How long an attempt may take.';
 comment on column taskq.campaign.limited_at is
-    'When time_limit_s was last changed; null: no attempt from before is at work. See functions/enforce_time_limits.sql.';
+    'When time_limit_s was last changed; null: no attempt from before is at work. See '
+    'functions/enforce_time_limits.sql.';
 comment on column taskq.campaign.max_failure_share is
     'The campaign pauses itself when a larger share of its recent attempts failed; null: never.';
 comment on column taskq.campaign.paused_why is 'Why it paused itself; null if a person did, or it is not paused.';
 comment on column taskq.campaign.late_results is
     'salvage: a success of an attempt that was given up as lost counts, as long as no other was accepted.';
 comment on column taskq.campaign.on_disconnect is
-    'What an agent does with running tasks when its session must have expired unheard.';
+    'What an agent does with running tasks when it has been cut off for so long that its session must have expired.';
 comment on column taskq.campaign.weight is 'Its share of the running tasks, relative to its neighbours.';
 comment on column taskq.campaign.tags is 'Tags that people require of agents.';
 comment on column taskq.campaign.requires is
-    'All that an agent must offer: the tags, what follows from the resources, and a protocol that knows checkpoints and output files. Claims look at this alone.';
+    'All that an agent must offer: the tags, what follows from the resources, and a protocol that knows checkpoints '
+    'and output files. Claims look at this alone.';
 comment on column taskq.campaign.cores is 'Cores of a slot that a task needs; null: it asks for none of its own.';
 comment on column taskq.campaign.memory is
-    'Bytes that an attempt may occupy; further elements hold for a task that ran out of memory so often.';
-comment on column taskq.campaign.running_limit is 'How many of its tasks may run, as its settings say.';
+    'Bytes that an attempt may occupy: the first element at first, the next one each time that the task ran out of '
+    'memory.';
+comment on column taskq.campaign.running_limit is 'How many of its tasks may run, by its own setting.';
 comment on column taskq.campaign.running_quota is
     'How many tasks its owner may run, kept in step with `quota`; 0: the owner has used up its bytes.';
 comment on column taskq.campaign.max_running is
     'The smallest of the limits; null: any number. Claims look at this alone, so a campaign without limits costs '
-    'them nothing. A limit per site makes it larger than all that can run, so that such campaigns take the way '
-    'of a limit. See functions/room.sql and site_room.sql.';
+    'them nothing. A limit per site alone gives it a value that nothing reaches, so that claims check such a '
+    'campaign as a limited one. See functions/room.sql and site_room.sql.';
 comment on column taskq.campaign.inputs is
     'Files that its tasks share, {"name": {"digest": SHA-256 in hex, "size": bytes}}; children do not inherit them.';
 comment on column taskq.campaign.front is 'Whether its tasks may be leased ahead.';
@@ -247,7 +250,7 @@ comment on column taskq.quota.max_running is 'Tasks that run at a time.';
 comment on column taskq.quota.max_waiting is 'Tasks that wait or are delayed.';
 comment on column taskq.quota.max_bytes is 'Bytes stored; see functions/stored_bytes.sql.';
 comment on column taskq.quota.is_full is 'Whether the bytes were used up when the keeper last looked.';
-comment on column taskq.quota.weight is 'Of the owner among the others, where owners share.';
+comment on column taskq.quota.weight is 'Of the owner among the others, if tasks are shared between owners.';
 
 create table taskq.sharing (
     only_one boolean not null default true,

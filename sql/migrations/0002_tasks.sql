@@ -1,8 +1,8 @@
--- Tasks, and how many of them stand where.
+-- Tasks, and their counts by status.
 --
--- Ordinary tasks are kept packed: those that no agent has touched as spans of ids, those of a claim for several
--- tasks as one bundle, and those that are done as nothing but their attempt. A task has a row in `task` as soon
--- as something else has happened to it, or while it is worked on by itself.
+-- Ordinary tasks are kept packed. Tasks that no agent has touched are spans of ids; the tasks of one claim are a
+-- bundle; a done task is only its attempt. A task has a row in `task` once something else has happened to it, or
+-- while an agent that claimed it alone works on it.
 --
 --     waiting     in a span, or a row
 --     working     in a bundle, or a row
@@ -12,7 +12,7 @@
 --
 -- So the life of most tasks writes a spec, its share of a bundle, and an attempt. Claims and reports know spans and
 -- bundles. So do the verbs that move all tasks of a campaign: they change whole spans (functions/move_spans.sql).
--- All other verbs know rows only, and unpack the tasks that they are about first: see functions/unpack.sql and
+-- All other verbs know rows only, and first unpack the tasks that they are about, see functions/unpack.sql and
 -- unspan.sql.
 
 create type taskq.task_status as enum ('waiting', 'delayed', 'working', 'done', 'failed', 'cancelled');
@@ -86,16 +86,16 @@ create index task_working on taskq.task (session_id, lease_id) where status = 'w
 create index task_delayed on taskq.task (due_at) where status = 'delayed';
 create index task_failed on taskq.task (campaign_id, task_id) where status = 'failed';
 
-comment on table taskq.task is 'Where a task stands to which more has happened than to ordinary ones.';
+comment on table taskq.task is 'The state of each task that is not packed.';
 comment on column taskq.task.lease_id is
-    'Of the current attempt while working, else of the last one; so are session_id, claimed_at and attempt.';
+    'Of the current attempt while working, else of the last one, as are session_id, claimed_at and attempt.';
 comment on column taskq.task.attempt is 'Counts from 1; 0 before the first claim.';
 comment on column taskq.task.due_at is
     'When a delayed task waits again; once it waits, since when it avoids hosts.';
 comment on column taskq.task.failures is 'Attempts that failed since an operator last retried it.';
 comment on column taskq.task.losses is 'Attempts whose agents were lost since an operator last retried it.';
 comment on column taskq.task.avoids is
-    'Hashes of the names of the hosts on which it is tried last, the latest last; see functions/avoiding.sql.';
+    'Hashes of the names of the hosts that it avoids, the latest last; see functions/avoiding.sql.';
 
 
 create table taskq.span (
@@ -113,10 +113,11 @@ with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_t
 create index span_waiting on taskq.span (campaign_id, (-priority), first_id) where status = 'waiting';
 
 comment on table taskq.span is
-    'Tasks of one campaign and priority that were seeded together and wait, or are cancelled, as one: the specs '
-    'from next_id to last_id. Spans of one campaign do not overlap.';
+    'Tasks of one campaign and priority that were seeded together, and that all wait or are all cancelled: the '
+    'specs from next_id to last_id. Spans of one campaign do not overlap.';
 comment on column taskq.span.first_id is 'Never changes, so that taking tasks leaves the indexes alone.';
-comment on column taskq.span.next_id is 'Behind last_id: none is left, and the next claim removes the span.';
+comment on column taskq.span.next_id is
+    'The first task that is left. Above last_id if none is; then the next claim removes the span.';
 
 
 create table taskq.bundle (
@@ -135,7 +136,8 @@ create index bundle_task on taskq.bundle (campaign_id, first_id);
 comment on table taskq.bundle is
     'What an agent still holds of one claim: first attempts of tasks that came from one span. Bundles of one '
     'campaign do not overlap.';
-comment on column taskq.bundle.first_id is 'The first task that was claimed; never changes, for the indexes'' sake.';
+comment on column taskq.bundle.first_id is
+    'The first task that was claimed; never changes, so that the indexes stay as they are.';
 comment on column taskq.bundle.tasks is 'Their ids, ascending.';
 
 
@@ -168,8 +170,8 @@ create index attempt_unsuccessful on taskq.attempt (campaign_id, error_class, ta
     where outcome <> 'done';
 
 comment on table taskq.attempt is
-    'How an attempt ended. Two changes: a late success takes the place of a loss, see functions/salvage.sql; a '
-    'success is withdrawn, see functions/withdraw.sql.';
+    'How an attempt ended. It changes in two cases: a late success takes the place of a loss, see '
+    'functions/salvage.sql; a success is withdrawn, see functions/withdraw.sql.';
 comment on column taskq.attempt.outcome is
     'hedged: its lease was ended in favour of a second attempt; it went on, and its success counts if it is first. '
     'withdrawn: it was done, and an operator has withdrawn its result.';
@@ -225,8 +227,8 @@ create view taskq.state as
               and t.task_id = a.task_id);
 
 comment on view taskq.state is
-    'Where each task stands, wherever that is kept: for people and the audit, never for a statement that must be '
-    'fast or lock. A task that appears twice is damaged, and so is a spec that does not appear.';
+    'The state of each task, wherever it is kept: for people and the audit, never for a statement that must be fast '
+    'or lock. A task that appears twice is damaged, and so is a spec that does not appear.';
 
 
 create table taskq.site_claim (
@@ -245,11 +247,11 @@ create index site_claim_site on taskq.site_claim (campaign_id, site, uuid_hash(l
 comment on table taskq.site_claim is
     'Claims of agents at a site, in campaigns that limit how many tasks run there; see functions/site_room.sql.';
 comment on column taskq.site_claim.tasks is
-    'How many of them run at most; later claims find and forget those that have ended.';
+    'At most how many of them run; later claims find and forget those that have ended.';
 
 
--- What attempts tell while they run. Nothing depends on it, so it is not logged: a crash or a failover empties
--- both tables, a standby has none of it, and agents report it again with their next heartbeats.
+-- What attempts report while they run. Nothing depends on it, so it is not logged: a crash or a failover empties both
+-- tables, a standby has none of it, and agents report it again with their next heartbeats.
 
 create unlogged table taskq.progress (
     campaign_id bigint not null,
@@ -263,10 +265,10 @@ create unlogged table taskq.progress (
 with (fillfactor = 50);
 
 comment on table taskq.progress is
-    'How far attempts are, of those that tell. A row under another lease than the task''s belongs to an attempt '
-    'that has ended, and does not count.';
+    'How far attempts are, if they report it. A row under another lease than the task''s belongs to an attempt that '
+    'has ended, and does not count.';
 comment on column taskq.progress.until is
-    'When it goes unless the attempt tells it again; see functions/forget_progress.sql.';
+    'When the row goes unless the attempt reports again; see functions/forget_progress.sql.';
 
 create unlogged table taskq.followed (
     campaign_id bigint not null,
@@ -284,9 +286,10 @@ with (fillfactor = 50);
 comment on table taskq.followed is
     'Who follows the output of a task; a row for each asker, so that none can keep another waiting.';
 comment on column taskq.followed.asker is 'A login, or a token.';
-comment on column taskq.followed.asked_at is 'When it last asked; half a minute later it follows no more.';
+comment on column taskq.followed.asked_at is 'When it last asked; half a minute later it no longer follows.';
 comment on column taskq.followed.lease_id is 'Of the attempt that ran then, as is session_id; null: none ran.';
-comment on column taskq.followed.written is 'How many bytes the attempt has written; null: its agent has sent none yet.';
+comment on column taskq.followed.written is
+    'How many bytes the attempt has written; null: its agent has sent none yet.';
 comment on column taskq.followed.output is 'The last of these bytes.';
 
 
@@ -309,7 +312,7 @@ create table taskq.counter (
 with (fillfactor = 50);
 
 comment on table taskq.counter is
-    'How many tasks of a campaign stand where (its own, not its children''s), without what is still in `delta`.';
+    'Tasks of a campaign by status (its own, not its children''s), without the moves that are still in `delta`.';
 comment on column taskq.counter.failures is 'Attempts that failed.';
 comment on column taskq.counter.losses is 'Attempts whose agents were lost.';
 comment on column taskq.counter.first_failures is 'Of the failures, those of first attempts.';
@@ -352,5 +355,5 @@ comment on column taskq.fold.below is 'All deltas of transactions below this one
 
 insert into taskq.fold (below) values ('0');
 
--- Of the root.
+-- The counter of the root.
 insert into taskq.counter (campaign_id) select campaign_id from taskq.campaign;

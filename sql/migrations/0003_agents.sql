@@ -46,35 +46,35 @@ create index session_open on taskq.session (session_id) where ended_at is null;
 create index session_ended on taskq.session (ended_at) where ended_at is not null;
 create unique index session_token_hash on taskq.session (token_hash) where token_hash is not null;
 create index session_token on taskq.session (token_id) where token_id is not null;
--- The hosts that serve a campaign, one after the other. No other statement implies the predicate: else, without
--- statistics, statements that look for one open session by its number or token would walk through this.
+-- For a walk from host to host of a campaign. No other statement implies the predicate: without statistics, those
+-- that look for one open session by its number or token would otherwise walk through this index.
 create index session_host on taskq.session (campaign_id, host) where ended_at is null and host <> '';
--- Whether a pilot job's agent was heard; its predicate is as special.
+-- For the agents of a pilot job. Again no other statement implies the predicate.
 create index session_pilot on taskq.session (agent) where agent like 'taskq-%';
 
 comment on table taskq.session is
     'Presence of an agent, one row per process start; kept, since attempts refer to it.';
 comment on column taskq.session.key is 'Drawn by the agent, so that opening can be repeated.';
 comment on column taskq.session.campaign_id is 'It serves this campaign with all below it.';
-comment on column taskq.session.lease_s is 'After so long without a heartbeat its leases expire.';
+comment on column taskq.session.lease_s is 'Seconds without a heartbeat after which its leases expire.';
 comment on column taskq.session.offers is 'Tags that the agent offers; see functions/offered.sql.';
 comment on column taskq.session.token_id is 'The token that opened it; null: a direct agent.';
 comment on column taskq.session.token_hash is 'SHA-256 of the session''s own token.';
-comment on column taskq.session.drain is 'The agent shall claim no more, and leave.';
+comment on column taskq.session.drain is 'The agent is to claim no more, and to leave.';
 comment on column taskq.session.address is 'Where the agent came from, as the gateway saw it.';
 comment on column taskq.session.trouble is
-    'As the last heartbeat said: warnings, and why the agent makes one attempt at a time if there are failures; '
-    'null: all is well.';
-comment on column taskq.session.left_why is 'Why the agent left, by its own word, as is exit_code.';
+    'From the last heartbeat: warnings, and why the agent makes one attempt at a time if there are failures; null: '
+    'all is well.';
+comment on column taskq.session.left_why is 'Why the agent left; this and exit_code are its own report.';
 comment on column taskq.session.end_class is
-    'Class of error of the attempts that the end of its batch job has ended; null: of no such end.';
+    'Class of error of the attempts that the end of its batch job cut off; null: it did not end so.';
 comment on column taskq.session.tally is
-    'How its first attempts ended: [[campaign, done, failed], ...], as its last heartbeat said.';
+    'How its first attempts ended: [[campaign, done, failed], ...], from its last heartbeat.';
 comment on column taskq.session.suspect is 'Why its host is slowed; see functions/judge_hosts.sql.';
 
 
 -- Tokens. Each kind of managers' tokens may do what the one before may: a manager looks at campaigns, steers and
--- feeds them; a submitter creates and changes them, so it says what agents execute; a pickler has agents unpickle
+-- feeds them; a submitter creates and changes them, so it decides what agents execute; a pickler has agents unpickle
 -- what it sends. functions/permit.sql compares by this order.
 create type taskq.token_kind as enum ('site', 'manager', 'submitter', 'pickler');
 
@@ -109,15 +109,16 @@ create table taskq.token (
 create unique index token_name on taskq.token (name) where revoked_at is null;
 
 comment on table taskq.token is
-    'Tokens: one of a site opens sessions, one of another kind is a manager''s and used as it is.';
+    'Tokens. A site''s token opens sessions; the other kinds are managers'' tokens, which go with each request.';
 comment on column taskq.token.name is 'Unique among the tokens that are not revoked, so that a successor can have it.';
 comment on column taskq.token.hash is 'SHA-256 of the token, which has 256 random bits and needs no salt.';
 comment on column taskq.token.paths is 'Campaigns that it is for, each with all below it.';
 comment on column taskq.token.networks is 'Where its sessions may be opened from; empty: anywhere.';
 comment on column taskq.token.uses is
-    'Sessions that it has opened, counted under max_uses only: enrolments that change one row wait for each other.';
+    'Sessions that it has opened; counted only under max_uses, since enrolments that change one row wait for each '
+    'other.';
 comment on column taskq.token.at_site is
-    'The site of its agents, whatever they say; null: as they say, or else the token''s name.';
+    'The site of its agents, whatever they report; null: the one that they report, else the token''s name.';
 comment on column taskq.token.max_output_bytes is
     'How many bytes of output files its agents may have stored, in all campaigns.';
 
@@ -142,7 +143,8 @@ comment on column taskq.ban.name is 'The host or site, as agents name it.';
 comment on column taskq.ban.why is 'For agents and people.';
 comment on column taskq.ban.login is 'Who has set it.';
 comment on column taskq.ban.until is
-    'When it ends or was lifted; null: when it is lifted. A ban that has ended stays: it says from when on failures count.';
+    'When it ends, or was lifted; null: it lasts until it is lifted. A ban that has ended stays: failures from '
+    'before its end accuse nobody.';
 
 
 create table taskq.refused_hello (
@@ -159,7 +161,7 @@ create table taskq.refused_hello (
 comment on table taskq.refused_hello is
     'Hosts whose agents were refused a session although their token is known here: it is used up, revoked or '
     'expired, the host or site is banned, or the like. See functions/note_refused_hellos.sql, which bounds it.';
-comment on column taskq.refused_hello.host is 'By the agent''s word, as is site.';
+comment on column taskq.refused_hello.host is 'As the agent reported it; so is site.';
 comment on column taskq.refused_hello.why is 'Of the latest refusal, as is last_at, which may be half a minute late.';
 
 
@@ -220,8 +222,9 @@ comment on column taskq.gateway.per_s is 'Exchanges per second since its last re
 comment on column taskq.gateway.front is 'Whether it serves claims from the front; null: it has none.';
 
 
--- Pilots. A pilot says on which batch system, with what, and for which campaigns. A loop outside the database
--- submits its jobs (`taskq pilot run`), and keeps all that it must know here, so that another loop can go on.
+-- Pilots. A pilot says on which batch system agents start, with which settings, and for which campaigns. A loop
+-- outside the database submits its jobs (`taskq pilot run`), and keeps all that it must know here, so that another
+-- loop can take over.
 
 create table taskq.pilot (
     pilot_id bigint generated always as identity,
@@ -256,17 +259,18 @@ create table taskq.pilot (
 
 comment on table taskq.pilot is 'Stored rules by which agents are started as jobs of batch systems.';
 comment on column taskq.pilot.name is 'A part of the names of its jobs.';
-comment on column taskq.pilot.key is 'Random, so that no two queues, and no two pilots of one name, share names of jobs.';
+comment on column taskq.pilot.key is
+    'Random, so that no two queues, and no two pilots of one name, share names of jobs.';
 comment on column taskq.pilot.path is 'The campaign that its agents serve, with all below it.';
 comment on column taskq.pilot.settings is 'See taskq/pilots/settings.py.';
 comment on column taskq.pilot.status is
-    'paused: no job is submitted; removed: nor then, and the row goes when the last job has ended.';
+    'paused, removed: no job is submitted; the row of a removed pilot goes when its last job has ended.';
 comment on column taskq.pilot.paused_why is 'Why it paused itself; null: it did not.';
 comment on column taskq.pilot.failures is
     'Submissions that failed, and jobs that died before their agent was heard, in a row; failed_at: the last one.';
 comment on column taskq.pilot.trouble is 'The batch system''s message about the last failure.';
 comment on column taskq.pilot.retry_at is 'Nothing is submitted before.';
-comment on column taskq.pilot.next_number is 'Of the next job.';
+comment on column taskq.pilot.next_number is 'The number of the next job.';
 comment on column taskq.pilot.holder is 'The loop that acts for it, until held_until; see functions/hold_pilot.sql.';
 comment on column taskq.pilot.looked_at is 'When a loop last acted for it; looked_from: on which host.';
 
@@ -305,21 +309,22 @@ create index pilot_job_live on taskq.pilot_job (pilot_id, number) where status <
 
 comment on table taskq.pilot_job is 'Batch jobs of pilots; each carries an agent on each of its nodes.';
 comment on column taskq.pilot_job.name is
-    'In the batch system and of its agents; see functions/begin_pilot_jobs.sql. The collation is that of '
-    'session.agent, else the index there would be of no use.';
+    'Its name in the batch system, which its agents have too; see functions/begin_pilot_jobs.sql. The collation is '
+    'that of session.agent, so that the index there serves.';
 comment on column taskq.pilot_job.status is
     'submitting: the loop is about to submit it, or died meanwhile; queued, running: as the batch system says.';
 comment on column taskq.pilot_job.native_id is 'The batch system''s name for it.';
 comment on column taskq.pilot_job.place is 'The host, if the driver chose it.';
 comment on column taskq.pilot_job.began_at is 'When this row was created.';
-comment on column taskq.pilot_job.submitted_at is 'When the loop saw it, as are started_at and ended_at.';
+comment on column taskq.pilot_job.submitted_at is
+    'When the loop first saw it so; the same applies to started_at and ended_at.';
 comment on column taskq.pilot_job.heard_at is 'When the first of its agents opened a session.';
 comment on column taskq.pilot_job.cancelled_at is 'When the loop asked the batch system to end it.';
 comment on column taskq.pilot_job.outcome is
     'served: its agent was heard; died: it was not; refused: the batch system did not take the job; cancelled: '
     'before its agent was heard; vanished: missing for minutes, and nobody saw its end.';
 comment on column taskq.pilot_job.missing_at is
-    'Since when the batch system''s answers have not had it; missing_polls: how many in a row.';
+    'Since when the batch system''s answers lack it; missing_polls: how many in a row.';
 comment on column taskq.pilot_job.why is 'The batch system''s words.';
 comment on column taskq.pilot_job.exit_code is 'Of the agent; the highest of several.';
 comment on column taskq.pilot_job.tail is 'The end of what the job wrote.';

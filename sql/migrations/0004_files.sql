@@ -14,9 +14,9 @@ create table taskq.blob (
 create unique index blob_digest on taskq.blob (digest) where complete;
 
 comment on table taskq.blob is
-    'Content of inputs, large arguments and results, checkpoints and output files, if the queue keeps these in the database. Two '
-    'uploads of one content each write a row and parts of their own, so that neither can spoil the other''s; the '
-    'first to end counts.';
+    'Content of inputs, large arguments and results, checkpoints and output files, if the queue keeps these in the '
+    'database. Two uploads of one content each write a row and parts of their own, so that neither can spoil the '
+    'other''s; the first to end counts.';
 comment on column taskq.blob.digest is 'SHA-256 of the content.';
 comment on column taskq.blob.complete is 'All parts are there, and it can be read.';
 comment on column taskq.blob.put_at is
@@ -45,7 +45,7 @@ create table taskq.argument (
     constraint argument_digest_form check (digest ~ '^[0-9a-f]{64}$')
 );
 
--- Whether a blob is one, and may be read, and may not go.
+-- Finds whether a blob is an argument: then it may be read, and stays.
 create index argument_digest on taskq.argument (digest);
 
 comment on table taskq.argument is
@@ -64,14 +64,14 @@ create table taskq.checkpoint (
 )
 with (fillfactor = 70);
 
--- Whether a blob is one, and may be read.
+-- Finds whether a blob is a checkpoint, which may be read.
 create index checkpoint_digest on taskq.checkpoint (digest);
 
 comment on table taskq.checkpoint is
     'The last checkpoint of each task that has one, until the task is final: an archive, which is a blob.';
 comment on column taskq.checkpoint.lease_id is
-    'Of the attempt that made this content, as is `attempt`. One that saves what it found has made no progress, and '
-    'changes nothing here.';
+    'Of the attempt that made this content, as is `attempt`. An attempt that saves the checkpoint that it got has '
+    'made no progress, and changes nothing here.';
 
 
 create table taskq.output (
@@ -87,7 +87,7 @@ create table taskq.output (
 )
 with (fillfactor = 80);
 
--- Whether a blob is one, and may not go.
+-- Finds whether a blob is output files, which stay.
 create index output_digest on taskq.output (digest);
 create index output_undecided on taskq.output (campaign_id, task_id, lease_id) where not decided;
 
@@ -96,7 +96,7 @@ comment on table taskq.output is
     'the attempt under its lease was accepted.';
 comment on column taskq.output.token_id is 'Of the session that saved it; 0: a direct agent.';
 comment on column taskq.output.decided is
-    'It counts for good; rows that never will are removed, see functions/end_outputs.sql.';
+    'It counts for good. Rows that will never count are removed, see functions/end_outputs.sql.';
 
 create table taskq.output_use (
     campaign_id bigint not null,
@@ -113,11 +113,11 @@ comment on table taskq.output_use is
     'Bytes of output files that are stored, by campaign and token, and of large arguments.';
 comment on column taskq.output_use.token_id is 'Of the sessions that saved them; 0: direct agents; -1: arguments.';
 comment on column taskq.output_use.part is
-    'One of sixteen, by task: who saves holds its row until it commits, and the others go on.';
+    'One of sixteen, by task: a save locks its row until it commits, and saves in other parts go on.';
 
 
--- Indexes of results: a campaign's results in the order of one of their numbers. The keeper takes in what has
--- come, so reports know nothing of them; a ranking uses one that has all results, see functions/best_results.sql.
+-- Indexes of results: a campaign's results in the order of one of their numbers. The keeper takes in new results, so
+-- reports know nothing of indexes; a ranking uses an index that has all results, see functions/best_results.sql.
 
 create table taskq.result_index (
     index_id bigint generated always as identity,
@@ -138,9 +138,10 @@ with (fillfactor = 50);
 
 create unique index result_index_field on taskq.result_index (campaign_id, part, name) where not dropped;
 
-comment on table taskq.result_index is 'Indexes of results: which number of which campaign, and how far each is filled.';
+comment on table taskq.result_index is
+    'Indexes of results: which number of which campaign, and how far each is filled.';
 comment on column taskq.result_index.part is 'Where the number is; name: its field. See functions/best_results.sql.';
-comment on column taskq.result_index.looked is 'Where the next step goes on; 0: from the first task.';
+comment on column taskq.result_index.looked is 'Where the next step continues; 0: at the first task.';
 comment on column taskq.result_index.seen is 'Results that were taken in.';
 comment on column taskq.result_index.ranked is 'Of those seen, the ones with a number.';
 comment on column taskq.result_index.large is

@@ -14,7 +14,8 @@ comment on table taskq.keeper is 'One row: the keeper that acts, and until when 
 
 comment on column taskq.keeper.renewed_at is 'When the last round began.';
 comment on column taskq.keeper.rounds is
-    'How many rounds there were: keepers that know of more have seen what is gone. See functions/note_set_back.sql.';
+    'How many rounds there were. A keeper that remembers more has seen work that this server lacks; see '
+    'functions/note_set_back.sql.';
 
 insert into taskq.keeper (until) values ('-infinity');
 
@@ -27,7 +28,7 @@ create table taskq.set_back (
 );
 
 comment on table taskq.set_back is
-    'When it was found that what had been committed is gone: another server took over without it, or came back.';
+    'When a keeper found that committed work is gone: another server took over without it, or came back.';
 comment on column taskq.set_back.gone_since is 'The last round of a keeper that this server knows.';
 comment on column taskq.set_back.gone_until is 'When a keeper heard of the last round.';
 comment on column taskq.set_back.rounds is 'How many rounds of a keeper are gone.';
@@ -42,7 +43,7 @@ create table taskq.serving (
 );
 
 comment on table taskq.serving is
-    'One row: since when this server serves, as far as its own start does not tell; see functions/serving_since.sql.';
+    'One row: since when this server serves, where its own start does not show it; see functions/serving_since.sql.';
 comment on column taskq.serving.timeline is 'The server''s own number, which rises with each promotion of a standby.';
 comment on column taskq.serving.since is 'When the keeper first saw this timeline.';
 comment on column taskq.serving.earlier is
@@ -51,7 +52,7 @@ comment on column taskq.serving.earlier is
 
 insert into taskq.serving (timeline, since) values (0, '-infinity');
 
--- Not every server tells it; see functions/wal_timeline.sql, which does not exist yet.
+-- Some servers hide it; see functions/wal_timeline.sql, which is not installed yet.
 do $$
 begin
     update taskq.serving
@@ -76,12 +77,12 @@ create table taskq.brake (
 );
 
 comment on table taskq.brake is
-    'One row: the brake on expiry, while so many agents are silent that it is taken for an outage of our own; see '
-    'functions/brake.sql.';
+    'One row: the brake on expiry. It is on while so many agents are silent that an outage of the service must '
+    'be the cause; see functions/brake.sql.';
 comment on column taskq.brake.since is 'When it was put on; null: it is off.';
 comment on column taskq.brake.heard_at is 'When the first silent agent was heard again; null: none yet.';
 comment on column taskq.brake.until is 'When the last of those that stay silent expire; null: not known.';
-comment on column taskq.brake.silent is 'Sessions that are silent, of those that are open.';
+comment on column taskq.brake.silent is 'Sessions that are silent; open: sessions that are open.';
 
 insert into taskq.brake default values;
 
@@ -112,13 +113,13 @@ create table taskq.trend (
     agents integer not null,
     constraint trend_pkey primary key (campaign_id, minute)
 )
--- A thousand points come each minute, and go with the tenth: the space that they leave is soon used again.
+-- A thousand points come each minute, and most go ten minutes later: new ones soon use their space.
 with (autovacuum_vacuum_scale_factor = 0.05);
 
 comment on table taskq.trend is
-    'Counts of campaigns with all below them, a point a minute, farther apart with age. Counts are since the '
-    'campaign exists, so that a rate is a difference and points can be left out anywhere. Bounded to some 20 MB '
-    'by functions/record_trends.sql and thin_trends.sql.';
+    'Counts of campaigns with all below them, a point a minute, farther apart with age. Counts begin with the '
+    'campaign, so that a rate is a difference and points can be left out anywhere. Bounded to some 20 MB by '
+    'functions/record_trends.sql and thin_trends.sql.';
 comment on column taskq.trend.failures is 'Attempts that failed or were lost.';
 comment on column taskq.trend.minute is 'Minutes since 1970; the counts are those at its end.';
 comment on column taskq.trend.agents is 'Open sessions that serve it, above or below.';
@@ -168,8 +169,8 @@ create table taskq.front_sweep (
     constraint front_sweep_only_one check (only_one)
 );
 
-comment on table taskq.front_sweep is 'One row: how far the leases of the pool have been dealt with.';
-comment on column taskq.front_sweep.below is 'All leases below this one have been.';
+comment on table taskq.front_sweep is 'One row: how far the leases of the pool were looked through.';
+comment on column taskq.front_sweep.below is 'No lease below this one is left.';
 
 insert into taskq.front_sweep (below) values ('00000000-0000-0000-0000-000000000000');
 

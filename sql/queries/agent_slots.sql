@@ -1,5 +1,5 @@
--- The slots of the agents that serve a campaign, above or below it, offer at least these tags, and do not
--- leave. Index: session_open.
+-- The slots of the agents that serve a campaign, one above or one below it, offer at least these tags, and do not
+-- drain. Index: session_open.
 -- @roles reader
 -- @standby no
 -- @gateway manager

@@ -1,5 +1,5 @@
--- For the rest of the transaction: go through ranges of keys, and join them as they come. Nested loops,
--- or whole tables, would be chosen by statistics that know nothing of tasks seeded a minute ago.
+-- For the rest of the transaction: walk ranges of keys, and join them by hashing or merging. With statistics from
+-- before a campaign was seeded the planner would choose nested loops, or scans of whole tables.
 -- @roles all
 -- @standby no
 -- @gateway no

@@ -1,5 +1,5 @@
--- This connection's server process, and whether it was reached by a socket of this machine. As timeline_and_pid.sql, it
--- sets the isolation that the queue needs, whatever is usual for the login or the database.
+-- This connection's server process, and whether it was reached by a socket of this machine. Like
+-- timeline_and_pid.sql, it sets the isolation that the queue needs, whatever the login or database has set.
 -- @roles all
 -- @standby no
 -- @gateway no

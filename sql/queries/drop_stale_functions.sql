@@ -1,6 +1,5 @@
--- Functions of an earlier release under arguments that this one does not know: all that the running
--- transaction has not put in place, itself (of age 0) or in a savepoint (later still). What remains keeps its
--- grants.
+-- Drops functions of an earlier release with arguments that this one does not know: all that the running transaction
+-- has not installed, itself (age 0) or in a savepoint (later still). The others keep their grants.
 -- @roles owner
 do $$
 declare

@@ -1,8 +1,8 @@
 -- The open sessions that serve a campaign, one above or one below it, by kind: what they serve and offer;
 -- whether they send heartbeats, drain, or are slowed; their warnings; and the ban that drains them (its kind,
 -- name and reason).
--- last_until: when the last of them expires if they stay silent, as far as one knows without the time of
--- a promotion, see serving_since().
+-- last_until: when the last of them expires if they stay silent; later if this server was promoted meanwhile, see
+-- serving_since().
 -- Index: session_open, campaign_pkey; the bans are few.
 -- @roles reader
 -- @standby yes

@@ -1,6 +1,7 @@
 -- The campaigns at and below a path with unfinished tasks, those first in which most wait, and how many
 -- there are; with what decides who can claim in them. ahead: leased ahead, among those that are working.
--- full_sites: where as many work as max_running_per_site allows; what ended since the last claim there counts, too.
+-- full_sites: sites where as many tasks run as max_running_per_site allows; those that ended since the last claim
+-- there still count.
 -- Reads no task; it costs as much as counts(). Index: those of counts(), campaign_pkey, front_list_pkey, site_claim_site.
 -- @roles reader
 -- @standby yes

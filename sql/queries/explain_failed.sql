@@ -1,8 +1,7 @@
--- In which classes of error the failed tasks at and below a path ended: of the `limit` tasks seeded last, for each
--- of the 20 campaigns where most have failed. error_class: of the last attempt; empty if it has none. key: of one of
--- these tasks.
--- It costs as much as counts(), and `limit` attempts a campaign. Index: those of counts(), task_failed, attempt_pkey,
--- spec_pkey.
+-- The classes of error of failed tasks at and below a path: of the `limit` that were seeded last in each of the 20
+-- campaigns with most failed tasks. error_class: of the last attempt; empty if it has none. key: of one of these
+-- tasks. It costs as much as counts(), and `limit` attempts a campaign. Index: those of counts(), task_failed,
+-- attempt_pkey, spec_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager

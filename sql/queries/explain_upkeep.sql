@@ -1,7 +1,5 @@
--- Who is at work for the queue as a whole: the keeper (null: there never was one, or the clock was set back since,
--- see functions/believed.sql), the refiller of the front,
--- agents. Index: session_open;
--- all else are single rows.
+-- Who is at work for the whole queue: the keeper (null: there never was one, or the clock was set back since, see
+-- functions/believed.sql), the refiller of the front, agents. Index: session_open; all else are single rows.
 -- @roles reader
 -- @standby yes
 -- @gateway manager

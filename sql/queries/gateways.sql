@@ -1,4 +1,4 @@
--- The gateways heard of within the hour, by name: at most 1,000 are known. silent_s: since when they are not.
+-- The gateways heard of within the hour, by name: at most 1,000 are known. silent_s: seconds since their last report.
 -- @roles reader
 -- @standby yes
 -- @gateway manager, quiet, whole

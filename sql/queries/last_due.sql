@@ -1,5 +1,5 @@
--- Of each campaign at or below a path with some of the 1,000 delayed tasks of the queue that come due last: in
--- how many seconds the last of them does. Index: task_delayed (backwards), campaign_pkey.
+-- For each campaign at or below a path that has some of the 1,000 delayed tasks of the queue that come due last: the
+-- seconds until its last one is due. Index: task_delayed (backwards), campaign_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager

@@ -1,7 +1,8 @@
--- Of each campaign at or below a path with points of its trend within a day: how many tasks had ended when
--- its rate begins, and for how many seconds it has moved since. The rate begins at the latest point since which it
--- moved for 600 s and 100 tasks ended, else at the first of the 70 latest points. Time in which nothing worked at its
--- begin counts as a minute if tasks ended in it, else as none. Retried tasks, which had ended, do not lower the rate.
+-- For each campaign at or below a path with a point of its trend within a day: how many tasks had ended where its
+-- rate begins, and for how many seconds it has moved since. The rate begins at the latest point after which the
+-- campaign moved for 600 s and 100 tasks ended, else at the first of the 70 latest points. Time that began without a
+-- working task counts as a minute if tasks ended in it, else as nothing. Retried tasks, which had ended before, do
+-- not lower the rate.
 -- Index: trend_pkey, 70 entries a campaign; campaign_path_key.
 -- @roles reader
 -- @standby yes

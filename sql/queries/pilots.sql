@@ -1,4 +1,5 @@
--- All pilots, or one, that a manager's token is for, ordered by name, with how many of their jobs are how. Index: pilot_job_live, session_pilot.
+-- All pilots, or one, that a manager's token is for, ordered by name, with the counts of their jobs by state. Index:
+-- pilot_job_live, session_pilot.
 -- @roles reader
 -- @standby no
 -- @gateway manager

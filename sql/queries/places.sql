@@ -1,5 +1,6 @@
 -- The hosts and sites with agents that serve a campaign, one above or one below it; those with most slots
--- first. slowed, draining, silent: how many of the agents are. warnings: of some of them, as they go together. Index: session_open, campaign_pkey.
+-- first. slowed, draining, silent: how many of the agents are. warnings: the different lists that agents report.
+-- Index: session_open, campaign_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager, up to 10000000

@@ -1,5 +1,5 @@
--- How many agents serve which campaign at or below a path, with all below it; those of campaigns above the
--- path count as its own. Index: session_open, campaign_pkey, campaign_path_key.
+-- How many agents serve each campaign at or below a path, with all below it; agents that serve a campaign above the
+-- path count as those of the path. Index: session_open, campaign_pkey, campaign_path_key.
 -- @roles reader
 -- @standby yes
 -- @gateway manager

@@ -1,5 +1,5 @@
--- How large and how busy the database is: reads catalogs, no table of the queue. What other logins do is seen
--- with the rights of pg_read_all_stats only, else that of the own one.
+-- How large and how busy the database is: reads catalogs, no table of the queue. A login without the rights of
+-- pg_read_all_stats sees only what it does itself.
 --
 -- size: in bytes. connections: of clients, to all databases of the server. oldest_s: since when the oldest
 -- transaction holds a snapshot, or may; null: none does. standbys: how many follow. lag_s: how far the last

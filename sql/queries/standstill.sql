@@ -1,7 +1,7 @@
--- The campaigns at and below a path that are being seeded, or of which no agent at work can claim tasks: whether
--- there is a handler; whether an agent that is heard and not leaving serves them; lacking: the tags that none here
--- offers, or all that are required if none offers them together. Agents of more than 200 kinds are not
--- all known: then no tags are lacking.
+-- The campaigns at and below a path that are being seeded, have no handler, or whose tasks no agent at work can
+-- claim. served: whether an agent that sends heartbeats and does not drain serves them. lacking: the required tags
+-- that no such agent offers, or all of them if none offers them together. If there are more than 200 kinds of agents,
+-- not all are looked at, and no tags are lacking.
 -- Index: session_open, campaign_pkey, campaign_path_key.
 -- @roles reader
 -- @standby yes

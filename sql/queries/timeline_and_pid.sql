@@ -1,7 +1,7 @@
--- The number of the server, which rises when another takes over; see functions/timeline.sql. And the
--- process that answers, by which a pooler in between is seen. A connection begins with it, so it also sets the
--- isolation that the queue needs: PgBouncer refuses that among the parameters of a connection. Behind one, where it
--- may not hold for the next transaction, demand_read_committed() tells what to do.
+-- The number of the server, which rises when another takes over, see functions/timeline.sql; and the process that
+-- answers, which shows whether a pooler is in between. A connection begins with this statement, so it also sets the
+-- isolation that the queue needs: PgBouncer refuses that among the parameters of a connection. Behind PgBouncer the
+-- setting may not last until the next transaction; then demand_read_committed() says what to do.
 -- @roles all
 -- @standby no
 -- @gateway no

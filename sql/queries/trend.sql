@@ -1,4 +1,4 @@
--- The points of a campaign's trend within so many minutes; null: all; the first first. Index: trend_pkey.
+-- The points of a campaign's trend within so many minutes (null: all), oldest first. Index: trend_pkey.
 -- @roles reader
 -- @standby yes
 -- @gateway manager

@@ -1,4 +1,4 @@
--- Vacuums the tables of this database that the login may, and renews what is known of them.
+-- Vacuums the tables of this database that the login may vacuum, and renews their statistics.
 -- @roles all
 -- @standby no
 -- @gateway no

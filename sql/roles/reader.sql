@@ -1,5 +1,5 @@
--- What all who look may read: everything but secrets. No hash of a token, no key of a session, no lease,
--- no secret of the front.
+-- What readers may read: everything but secrets. No hash of a token, no key of a session, no lease, no secret of the
+-- front.
 grant select (pilot_id, name, key, path, driver, settings, status, paused_why, failures, failed_at,
     trouble, retry_at, next_number, looked_at, looked_from, created_at) on taskq.pilot to {login};
 grant select (name, path, events, target, reach, after_s, login, created_at, attempts, trouble, retry_at,

@@ -1,2 +1,2 @@
--- What agents next to the database read, and gateways.
+-- What gateways and agents next to the database read.
 grant select on taskq.installation, taskq.campaign, taskq.blob, taskq.blob_part to {login};

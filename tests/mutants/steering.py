@@ -77,7 +77,7 @@ STEERING: Final = (
     Mutant(
         "withdrawn-before-it-ended",
         "sql/functions/withdraw.sql",
-        "    -- Behind the locks: a result is withdrawn after its attempt has ended.\n"
+        "    -- After the locks: a result is withdrawn after its attempt has ended.\n"
         "    v_now := clock_timestamp();\n",
         "    v_now := now();\n",
         "A withdrawal that waited is older than the result that it withdraws.",
@@ -102,8 +102,8 @@ STEERING: Final = (
     Mutant(
         "recovered-session-ended-before",
         "sql/functions/recover.sql",
-        "           set ended_at = clock_timestamp()  -- not",
-        "           set ended_at = v_now  -- not",
+        "           set ended_at = clock_timestamp()  -- read",
+        "           set ended_at = v_now  -- read",
         "A recovery that waited ends sessions so long ago that upkeep does not look at them again.",
         _CLOCKS,
     ),
