@@ -12,39 +12,24 @@ from taskq_agent.protocol import PROTOCOL
 from taskq_agent.release import release
 
 _INTERRUPTED = 130
-_COMPLETED = "the command has ended, but "
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
-    """Run the command line; return the exit code, or raise SystemExit when argparse does."""
-    streams.take_over()
-    try:
-        code = _run(arguments)
-    except streams.OutputLost as lost:
-        return _lost("", lost, 0)
-    except SystemExit as ended:  # help, or a wrong call
-        code = ended.code if isinstance(ended.code, int) else os.EX_USAGE
-        if (late := streams.flushed()) is None:
-            raise
-        return _lost(_COMPLETED, late, code)
-    late = streams.flushed()
-    return code if late is None else _lost(_COMPLETED, late, code)
+    """Run the command line; return the exit code."""
+    return streams.exit_code_of(
+        lambda: _run(arguments), lambda text: sys.stderr.write(f"taskq-agent: {text}\n")
+    )
 
 
 def _run(arguments: Optional[Sequence[str]]) -> int:
-    options = _parser().parse_args(arguments)
     try:
+        options = _parser().parse_args(arguments)
         code: int = options.action(options)
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except SystemExit as ended:  # argparse, after a help text or a wrong call
+        return ended.code if isinstance(ended.code, int) else os.EX_USAGE
     return code
-
-
-def _lost(before: str, lost: streams.OutputLost, code: int) -> int:
-    if lost.gone:
-        return code
-    sys.stderr.write(f"taskq-agent: {before}{lost}\n")
-    return code or streams.EXIT_OUTPUT_LOST
 
 
 def _parser() -> argparse.ArgumentParser:

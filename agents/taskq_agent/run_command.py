@@ -96,7 +96,7 @@ def _token(file: Optional[Path]) -> str:
         raise ValueError(f"{file or TOKEN_VARIABLE}: this is not a token")
     if token.startswith(_MANAGER_PREFIX):
         raise ValueError(
-            f"{file or TOKEN_VARIABLE}: this is a token of people; agents need a site's, from "
+            f"{file or TOKEN_VARIABLE}: this is a manager's token; agents need a site's, from "
             "`taskq token create NAME --kind site --campaign PATH --to FILE`"
         )
     return token

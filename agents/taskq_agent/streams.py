@@ -81,13 +81,22 @@ def take_over() -> None:
             now.reconfigure(encoding=_ENCODING, errors=_ERRORS)
 
 
-def flushed() -> Optional[OutputLost]:
-    """Write the buffered output; return the error if that fails, or None."""
+def exit_code_of(program: Callable[[], int], report: Callable[[str], object]) -> int:
+    """Run a program on replaced streams; return its exit code, or `EXIT_OUTPUT_LOST`.
+
+    report: takes the error if output is lost, also if that shows only after the program.
+    """
+    take_over()
+    code, before = 0, ""
     try:
+        code = program()
+        before = "the command has ended, but "
         sys.stdout.flush()
     except OutputLost as lost:
-        return lost
-    return None
+        if not lost.gone:
+            report(f"{before}{lost}")
+            return code or EXIT_OUTPUT_LOST
+    return code
 
 
 def _ensure_open(number: int) -> None:

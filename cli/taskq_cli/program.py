@@ -219,16 +219,10 @@ class Program(click.Group):
         """Run the program; in standalone mode, exit with its code."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-        streams.take_over()
         # The pool's log repeats what the command reports once, as its error.
         logging.getLogger("psycopg").addHandler(logging.NullHandler())
-        try:
-            code = self._run(args, prog_name, complete_var, extra)
-        except streams.OutputLost as lost:
-            code = _lost(str(lost), lost, 0)
-        if (late := streams.flushed()) is not None:
-            code = _lost(f"the command has ended, but {late}", late, code)
-        sys.exit(code)
+        run = partial(self._run, args, prog_name, complete_var, extra)
+        sys.exit(streams.exit_code_of(run, _write_error))
 
     def _run(
         self,
@@ -245,11 +239,14 @@ class Program(click.Group):
             click.echo(error.format_message(), err=True)
             return error.exit_code
         except click.ClickException as error:
-            return _failed(_usage_text(error), error.exit_code)
+            _write_error(_usage_text(error))
+            return error.exit_code
         except click.Abort:
-            return _failed(Interrupted("Interrupted."), Interrupted.exit_code)
+            _write_error(Interrupted("Interrupted."))
+            return Interrupted.exit_code
         except TaskqError as error:
-            return _failed(error, error.exit_code)
+            _write_error(error)
+            return error.exit_code
 
 
 def _prepared(command: click.Command) -> click.Command:
@@ -287,7 +284,7 @@ def _usage_text(error: click.ClickException) -> str:
     return f"{text}{'' if text.endswith(('.', '?')) else '.'} See `{context.command_path} -h`."
 
 
-def _failed(error: TaskqError | str, exit_code: int) -> int:
+def _write_error(error: TaskqError | str) -> None:
     text = one_line(error.reason if isinstance(error, InvalidFilter) else str(error))
     if isinstance(error, Interrupted) and sys.stderr.isatty():
         text = f"\n{text}"  # the terminal has just shown ^C
@@ -300,8 +297,3 @@ def _failed(error: TaskqError | str, exit_code: int) -> int:
     click.echo(text, err=True)
     if isinstance(error, InvalidFilter):
         click.echo(error.excerpt, err=True)
-    return exit_code
-
-
-def _lost(text: str, lost: streams.OutputLost, code: int) -> int:
-    return code if lost.gone else _failed(text, code or streams.EXIT_OUTPUT_LOST)

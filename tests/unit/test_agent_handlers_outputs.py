@@ -111,6 +111,7 @@ def test_attempt_that_fails_or_leaves_nothing_uploads_nothing(
     ("script", "why"),
     [
         ("head -c 200000 /dev/zero > x", "larger than"),
+        ("for i in $(seq 150); do echo > $i; done", "larger than"),
         (f"seq {MAX_ENTRIES + 1} | xargs touch", f"more than {MAX_ENTRIES} files"),
         ("i=0; while [ $i -le 25 ]; do mkdir d; cd d; i=$((i+1)); done; touch x", "nested more"),
         ("touch \"$(printf 'a\\033[2Jb')\"", "holds the name 'a\\x1b[2Jb'"),

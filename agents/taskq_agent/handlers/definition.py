@@ -143,7 +143,7 @@ def check_placeholders(argv: Sequence[str], params: Mapping[str, Any], *, per_ta
                 )
             elif name.startswith("task.") and name not in TASK_NAMES:
                 raise ValueError(
-                    f"{{{name}}} in argument {argument!r}: of a task there are only "
+                    f"{{{name}}} in argument {argument!r}: a task has only "
                     "{task.key} and {task.attempt}"
                 )
 

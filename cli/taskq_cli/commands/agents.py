@@ -71,7 +71,8 @@ def explain_none_drained(
             matching = [one for one in matching if getattr(one, _FIELDS[what]) in names]
     if not matching:
         return f"No agent of {path} matches all options; see `taskq agent list {path}`."
-    return f"{counted(len(matching), 'agent')} already have the order."
+    have = "has" if len(matching) == 1 else "have"
+    return f"{counted(len(matching), 'agent')} already {have} the order."
 
 
 MAX_AGENTS = 1_000_000

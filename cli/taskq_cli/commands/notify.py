@@ -9,7 +9,7 @@ import click
 
 from taskq import Client
 from taskq.model.errors import Conflict, NotFound, Unavailable
-from taskq.model.words import counted, duration
+from taskq.model.words import counted, duration, instant
 from taskq.upkeep.notifications import EVENTS, NotifyEvent, NotifyRule
 from taskq.upkeep.texts import sentence
 from taskq_cli.display.output import Column, as_record, facts, write_record, write_records
@@ -252,10 +252,10 @@ def _rule_text(rule: NotifyRule) -> str:
         "on": ", ".join(rule.events),
         "to": one_line(rule.target),
         "after": None if rule.after_s is None else duration(rule.after_s),
-        "made": f"{rule.created_at:%Y-%m-%dT%H:%M:%SZ}, by {one_line(rule.login)}",
+        "made": f"{instant(rule.created_at)}, by {one_line(rule.login)}",
         "waiting": counted(rule.waiting, "event") if rule.waiting else None,
         "given up": counted(rule.given_up, "event") if rule.given_up else None,
-        "last sent": rule.sent_at and f"{rule.sent_at:%Y-%m-%dT%H:%M:%SZ}{sent}",
+        "last sent": rule.sent_at and f"{instant(rule.sent_at)}{sent}",
         "state": _state(rule),
         "next try": f"in {duration(rule.retry_in_s or 0)}" if rule.attempts else None,
     }

@@ -133,17 +133,16 @@ def _summary(path: str, done: Prioritised) -> str:
 
 def _values(file: str, key: str, by: str | None) -> Iterator[tuple[str, Any]]:
     """Yield keys and values of a file; raise `InvalidTask` at a bad line."""
-    first = True
+    field: str | None = None
     with open_source(file, options=SourceOptions(key=key)) as source:
         for record in source:
             if isinstance(record, BadLine):
                 raise InvalidTask(f"{file}:{record.number}: {record.reason}; nothing was changed")
-            if by is None or first:
-                by = _field(file, by, set(record.payload) - set(key_fields(key)))
-            first = False
-            if by not in record.payload:
-                raise InvalidTask(f"{file}:{source.line}: there is no field {by!r}")
-            yield str(record.key), record.payload[by]
+            if field is None:
+                field = _field(file, by, set(record.payload) - set(key_fields(key)))
+            if field not in record.payload:
+                raise InvalidTask(f"{file}:{source.line}: there is no field {field!r}")
+            yield str(record.key), record.payload[field]
 
 
 def _field(file: str, by: str | None, others: set[str]) -> str:

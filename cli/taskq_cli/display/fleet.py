@@ -27,8 +27,8 @@ def sample_line(size: SampleSize) -> str:
     """Return a sentence that says how many attempts a comparison has seen."""
     text = f"Seen: {size}"
     if size.is_cut:
-        text += ", by the order of their tasks; few are of places that do little, such as a slowed "
-        text += "or banned host"
+        text += ", in the order of their tasks; few come from places that do little, such as a "
+        text += "slowed or banned host"
     return f"{text}."
 
 

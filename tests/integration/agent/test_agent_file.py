@@ -375,7 +375,7 @@ def test_token_of_a_manager_is_told_from_a_sites(node: WorkerNode) -> None:
     with node.started(*words) as process:
         ran = AgentResult(process)
     assert ran.code == 2
-    assert "this is a token of people; agents need a site's" in ran.err
+    assert "this is a manager's token; agents need a site's" in ran.err
 
 
 def test_want_of_open_files_is_explained(node: WorkerNode, gateway: HttpGateway) -> None:
