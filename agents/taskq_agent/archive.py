@@ -22,7 +22,7 @@ from contextlib import ExitStack, suppress
 from pathlib import PurePosixPath
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
-from taskq_agent.scratch import opened, opened_below
+from taskq_agent.scratch import READ_SAFELY, opened, opened_below
 
 MAX_ENTRIES = 1_000
 
@@ -31,7 +31,6 @@ CHECKPOINT = "checkpoint"
 OUTPUT = "output"
 
 _MAX_DEPTH = 20
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 # Errors that say nothing about an archive. A name that is too long, for example, says something.
@@ -240,7 +239,7 @@ def _content(inside: int, name: str, most: int) -> Optional[bytes]:
     None if it has vanished or become something else.
     """
     try:
-        file = os.open(name, _READ, dir_fd=inside)
+        file = os.open(name, READ_SAFELY, dir_fd=inside)
     except OSError as error:
         if error.errno in _GONE:
             return None

@@ -145,7 +145,7 @@ class Backoff:
 FAILURES = 8
 #: A failure after fewer seconds than this is a fast one.
 FAST_S = 10.0
-#: Seconds in which the queue compares hosts again, once it knows of a row.
+#: Seconds within which the queue compares hosts again, once it knows of a row.
 COMPARED_S = 10.0
 #: The newest first attempts, which are compared; older ones are forgotten.
 COMPARED_ATTEMPTS = 32

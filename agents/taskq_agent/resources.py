@@ -181,7 +181,7 @@ def within_batch_job(
     begun: float,
     now: Optional[float] = None,
 ) -> AgentSettings:
-    """Return the settings, with `max_seconds` as what is left of it and of the batch job.
+    """Return the settings, with `max_seconds` as the time that it and the batch job leave.
 
     begun: when this process began; `max_seconds` and wall times without a beginning count from it.
     now: by default the present. Both are seconds since 1970.

@@ -5,10 +5,8 @@ from __future__ import annotations
 import argparse
 import errno
 import json
-import logging
 import os
 import random
-import stat
 import sys
 import time
 from dataclasses import asdict
@@ -17,7 +15,7 @@ from typing import Any, Optional
 
 from taskq_agent.http.connections import Dialer, tls_context
 from taskq_agent.http.gateways import GatewayList
-from taskq_agent.http.transport import LONGEST_WAIT_S, HttpTransport, is_sendable
+from taskq_agent.http.transport import LONGEST_WAIT_S, HttpTransport, is_sendable, token_in
 from taskq_agent.loop import agent_of_processes
 from taskq_agent.release import release
 from taskq_agent.resources import within_batch_job
@@ -25,9 +23,6 @@ from taskq_agent.run_options import add_options, settings
 from taskq_agent.self_test import TOKEN_VARIABLE, Node, Unfit, check_node, unfit
 from taskq_agent.streams import LineFormatter, log_to_stderr
 
-log = logging.getLogger(__name__)
-
-_MAX_TOKEN_BYTES = 4_096
 _MANAGER_PREFIX = "tqm_"
 
 
@@ -37,13 +32,13 @@ def add_to(actions: Any) -> None:
         "run",
         usage="%(prog)s --gateway URL --token-file FILE [OPTION ...]",
         help="work for a queue behind gateways",
-        description="Claim tasks through a gateway and execute them. SIGTERM: takes no more "
-        "tasks, hands back what has not begun, lets running tasks end for the grace period, then "
-        "stops them and hands them back; a second one skips the grace. A summary is printed as "
-        "JSON. Exit code: 0 a normal end (nothing left, limits reached, drained, or a signal), "
-        "3 with --until-empty: tasks are left that it cannot get, 69 this machine is broken, "
-        "70 the agent hung, 75 reports could not be "
-        "delivered, 77 the queue refuses the agent.",
+        description="Claim tasks through a gateway and execute them. On SIGTERM the agent claims "
+        "no more, hands back tasks that have not begun, lets running ones continue for the grace "
+        "period, then stops them and hands them back; a second signal skips the grace period. At "
+        "its end it prints a summary as JSON. Exit code: 0 a normal end (nothing left, limits "
+        "reached, drained, or a signal), 3 with --until-empty: tasks are left that it cannot get, "
+        "69 this machine is broken, 70 the agent hung, 75 reports could not be delivered, 77 the "
+        "queue refuses the agent.",
         epilog=f"The token is read from --token-file or from {TOKEN_VARIABLE}. Proxies are taken "
         "from https_proxy, http_proxy and no_proxy.",
     )
@@ -85,13 +80,9 @@ def _token(file: Optional[Path]) -> str:
             raise ValueError(f"no token: give --token-file or set {TOKEN_VARIABLE}")
     else:
         try:
-            with file.open("rb") as stream:
-                mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
-                token = stream.read(_MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
+            token = token_in(file)
         except OSError as error:
             raise ValueError(f"--token-file {file}: {error.strerror}") from None
-        if mode & (stat.S_IRGRP | stat.S_IROTH):  # batch systems stage files in their own ways
-            log.warning("%s can be read by other users: chmod 600", file)
     if not is_sendable(token):
         raise ValueError(f"{file or TOKEN_VARIABLE}: this is not a token")
     if token.startswith(_MANAGER_PREFIX):

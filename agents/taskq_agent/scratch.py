@@ -24,6 +24,10 @@ PROGRESS_FILE = "taskq-progress"
 CHECKPOINT_FOLDER = "taskq-checkpoint"
 OUTPUT_FOLDER = "taskq-out"
 
+#: Flags to open a file that a payload may have replaced: opening a FIFO would block, and a link may
+#: lead to what the payload could not read itself.
+READ_SAFELY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINK = _FOLDER | os.O_NOFOLLOW
 

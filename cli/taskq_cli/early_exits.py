@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -79,8 +80,9 @@ def confirm(question: str, *, yes: bool) -> None:
         raise Declined("Nothing was changed.")
 
 
-def report_away(error: Unavailable, then: str = "trying again") -> None:
-    """Report that the server is away; raise the error if trying again cannot help."""
+def wait_out(error: Unavailable, rest_s: float = 2.0, then: str = "trying again") -> None:
+    """Report that the server is away, and wait; raise the error if trying again cannot help."""
     if isinstance(error, (LoginRefused, OutputFailed)):
         raise error
     click.echo(f"{one_line(str(error))}; {then}", err=True)
+    time.sleep(rest_s)

@@ -22,7 +22,7 @@ from taskq_agent.handlers.definition import inputs_of
 from taskq_cli.display.output import write_record
 from taskq_cli.display.progress import ProgressText, chunk_display, progress_display
 from taskq_cli.display.text import one_line
-from taskq_cli.early_exits import Interrupted, report_away, resumable
+from taskq_cli.early_exits import Interrupted, resumable, wait_out
 from taskq_cli.invocation import warn
 
 MAX_REPORTED: Final = 100
@@ -203,9 +203,6 @@ def _sum(one: SeedCount, other: SeedCount) -> SeedCount:
     return SeedCount(*map(operator.add, astuple(one), astuple(other)))
 
 
-AGAIN_S: Final = 2.0
-
-
 def feed(output: str, feeder: Feeder, source: str, target: str) -> None:
     """Feed a campaign until the first stage has ended, and write the outcome."""
     began = time.monotonic()
@@ -216,23 +213,18 @@ def feed(output: str, feeder: Feeder, source: str, target: str) -> None:
             paused = f"; {one_line(fed.paused[0])} is not open" if fed.paused else ""
             show(fed.done, total, f"{fed.chosen:,} of {fed.ranked:,} chosen so far{paused}")
 
-        while (fed := _fed(feeder, shown)) is None:
-            time.sleep(AGAIN_S)
+        fed: Fed | None = None
+        while fed is None:
+            try:
+                fed = feeder.run(shown)
+            except Unavailable as error:  # noqa: PERF203 - it waits for seconds
+                wait_out(error)
     record = {
         "path": target,
         **{name: getattr(fed, name) for name in ("done", "ranked", "left_out", "chosen")},
         **{name: getattr(fed, name) for name in ("cancelled", "begun", "some_begun")},
     }
     write_record(output, record, _feeding_summary(fed, source, target, time.monotonic() - began))
-
-
-def _fed(feeder: Feeder, shown: Callable[[Fed], None]) -> Fed | None:
-    """Feed; if the server goes away, report it and return None."""
-    try:
-        return feeder.run(shown)
-    except Unavailable as error:
-        report_away(error)
-        return None
 
 
 def _feeding_summary(fed: Fed, source: str, target: str, took_s: float) -> str:

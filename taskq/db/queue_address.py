@@ -5,14 +5,12 @@ Both come from a call or the environment; the token also from a file, never from
 
 from __future__ import annotations
 
-import logging
 import os
-import stat
 from pathlib import Path
 from typing import Final
 
 from taskq.model.errors import UsageError
-from taskq_agent.http.transport import is_sendable
+from taskq_agent.http.transport import is_sendable, token_in
 
 
 def queue_address(given: str | None = None) -> str | None:
@@ -45,10 +43,7 @@ def check_gateway(url: str, name: str) -> None:
     )
 
 
-_MAX_TOKEN_BYTES: Final = 4_096
 _OF_AGENTS: Final = ("tqe_", "tqs_")
-
-log = logging.getLogger(__name__)
 
 
 def manager_token(file: str | Path | None = None) -> str:
@@ -58,7 +53,10 @@ def manager_token(file: str | Path | None = None) -> str:
     """
     named = file or os.environ.get("TASKQ_TOKEN_FILE")
     if named:
-        token, where = _read(Path(named)), str(named)
+        try:
+            token, where = token_in(Path(named)), str(named)
+        except OSError as error:
+            raise UsageError(f"the token's file {named}: {error.strerror}") from None
     else:
         token, where = os.environ.get("TASKQ_TOKEN", "").strip(), "TASKQ_TOKEN"
         if not token:
@@ -73,16 +71,4 @@ def manager_token(file: str | Path | None = None) -> str:
             f"{where}: this is a token of agents; people need a manager's, from "
             "`taskq token create NAME --kind manager --campaign PATH --to FILE`"
         )
-    return token
-
-
-def _read(file: Path) -> str:
-    try:
-        with file.open("rb") as stream:
-            mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
-            token = stream.read(_MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
-    except OSError as error:
-        raise UsageError(f"the token's file {file}: {error.strerror}") from None
-    if mode & (stat.S_IRGRP | stat.S_IROTH):
-        log.warning("%s can be read by other users: chmod 600", file)
     return token

@@ -46,6 +46,7 @@ OTHERS = {
     "taskq.gateway.pace.MOST_COUNTED": "a cache; what is forgotten begins anew",
     "taskq.model.campaign_spec.MAX_CLASS_CHARS": "of an error class; see gateway.messages",
     "taskq_agent.http.transport.LONGEST_WAIT_S": "what an agent asks for; see gateway.messages",
+    "taskq_agent.http.transport._MAX_TOKEN_BYTES": "of a file that the user names",
     "taskq_agent.text.MAX_BYTES": "of a size that people give",
     "taskq_agent.task_messages.MAX_OUTPUTS": "what an agent sends; see MAX_UPDATES",
 }

@@ -262,7 +262,7 @@ class Claiming:
     def claimed(
         self, answer: Answer, claim: Request, kept: int, now: float, *, long_polled: bool = False
     ) -> None:
-        """Learn from the answer to a claim, of which `kept` tasks were accepted.
+        """Learn from the answer to a claim; kept: how many of its tasks the agent accepted.
 
         long_polled: the queue kept the claim waiting for most of its time, so the next claim
         follows soon.

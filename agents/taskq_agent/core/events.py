@@ -83,7 +83,7 @@ class CallsEnded:
 class TermSignal:
     """The agent must shut down; the second time, at once.
 
-    patience_s: seconds after the first in which this one is the same signal.
+    patience_s: within so many seconds of the first one, this one counts as the same signal.
     """
 
     patience_s: float = 0.0

@@ -83,7 +83,7 @@ class MarkedOutput:
         self._unread = b""
 
     def next_tail(self, read: Callable[[], None]) -> Optional[str]:
-        """Return the output of the next call that has ended; read: reads what is there."""
+        """Return the output of the next call that has ended; read: reads what has come."""
         if not self._tails:
             read()  # the mark was written before the answer
         return self._tails.popleft() if self._tails else None

@@ -36,8 +36,8 @@ FUNCTION = "function.pickle"
 SOURCE = "source.txt"
 #: The mark of a large argument: in the queue with digest and size, for the child with its file.
 LARGE = "$blob"
-#: The mark of a chunk, the only argument of its task: the payloads of its calls. In the result, the
-#: encoded values in the same order.
+#: The mark of a chunk. It is the only argument of its task, and has the payloads of its calls. In
+#: the result it has their encoded values in the same order.
 CHUNK = "$calls"
 #: The mark of a call of a chunk that raised, in the place of its value.
 RAISED = "$raised"

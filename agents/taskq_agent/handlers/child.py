@@ -50,9 +50,7 @@ def main() -> None:
             continue
         else:
             reply = _attempt(function, shared, question, describe=describe)
-        _flush()
-        if os.getpid() != pid:
-            os._exit(1)  # payload code has forked, and this is the child process
+        _flush(pid)
         replies.write(reply.encode() + b"\n")
         replies.flush()
 
@@ -110,9 +108,7 @@ def _attempt_all(
         began_s, cpu_s = time.perf_counter(), time.process_time()
         reply = _attempt(function, shared, call, describe=True)
         took_s = [time.perf_counter() - began_s, time.process_time() - cpu_s]
-        _flush()
-        if os.getpid() != pid:
-            os._exit(1)  # payload code has forked, and this is the child process
+        _flush(pid)
         with suppress(OSError):  # payload code may have closed it
             os.write(2, mark)
         replies.write(f'{reply[:-1]},"took":{took_s}}}\n'.encode())
@@ -213,7 +209,10 @@ def _class_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _flush() -> None:
+def _flush(pid: int) -> None:
+    """Write the buffered output; end this process unless it has this id."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # payload code may have closed or replaced it
             stream.flush()
+    if os.getpid() != pid:
+        os._exit(1)  # payload code has forked, and this is the child process

@@ -208,8 +208,8 @@ class MemoryRoom:
 class ChildWatch:
     """Stop flag and limits of one slot. `stop` and `wake` are thread-safe, the rest is not.
 
-    fd: becomes readable when something has happened that a waiting slot must check. meter: of what
-    the attempt's processes use.
+    fd: becomes readable when something has happened that a waiting slot must check. meter:
+    measures what the attempt's processes use.
     """
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Container, Optional, Tuple
 
 from taskq_agent.protocol import Held
-from taskq_agent.scratch import PROGRESS_FILE, opened
+from taskq_agent.scratch import PROGRESS_FILE, READ_SAFELY, opened
 from taskq_agent.task_messages import MAX_NOTE_CHARS, Update
 from taskq_agent.text import clean
 
@@ -129,10 +129,9 @@ def _last_line(folder: str) -> str:
 
     No link is followed: a payload in a container must not show files of the node.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with opened(folder) as inside:
-            fd = os.open(PROGRESS_FILE, flags, dir_fd=inside)
+            fd = os.open(PROGRESS_FILE, READ_SAFELY, dir_fd=inside)
     except OSError:
         return ""
     try:

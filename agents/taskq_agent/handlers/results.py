@@ -30,13 +30,12 @@ from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Unio
 from taskq_agent import buffers
 from taskq_agent.handlers.base import Ended, failed, refused
 from taskq_agent.protocol import DONE, MAX_DEPTH, MAX_RESULT_BYTES, RESULT_REFERENCE
-from taskq_agent.scratch import RESULT_FILE, opened
+from taskq_agent.scratch import READ_SAFELY, RESULT_FILE, opened
 from taskq_agent.text import clean, has_nul_escape, json_fault
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 _KEEP_FILES = "keep large outputs in files and return their names"
 _TOO_DEEP = f"the result is nested more than {MAX_DEPTH} deep"
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class BadResult(ValueError):
@@ -163,9 +162,8 @@ def ended_with_file(folder: str) -> Ended:
 
 
 def _content(folder: str) -> bytes:
-    # Opening a FIFO would block, and a link may lead to what the payload could not read itself.
     with opened(folder) as inside:
-        fd = os.open(RESULT_FILE, _READ, dir_fd=inside)
+        fd = os.open(RESULT_FILE, READ_SAFELY, dir_fd=inside)
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):

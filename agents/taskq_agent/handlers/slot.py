@@ -178,7 +178,7 @@ class SlotRunner:
     def run_several(
         self, tasks: Sequence[Task], campaign: CampaignTerms, tell: Tell
     ) -> Optional[Ended]:
-        """Run attempts at short calls of functions; the first prepares what is not prepared."""
+        """Run attempts at short calls of functions; the first one prepares the child, if needed."""
         kind = self._kind if self._current == (campaign.campaign, campaign.revision) else None
         if not (isinstance(kind, ResidentKind) and kind.is_ready_for_several()):
             tell([self.run(tasks[0], campaign)], 0, False)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import os
 import re
+import stat
 import threading
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
+from pathlib import Path
 from typing import Callable, Dict, Iterator, Mapping, Optional, Tuple, TypeVar, final
 
 from taskq_agent.errors import SessionLost, TransportFailed
@@ -47,6 +50,7 @@ ANSWER_S = 30.0
 
 _MAX_ANSWER_BYTES = 64 << 20
 _MAX_ERROR_BYTES = 1 << 20
+_MAX_TOKEN_BYTES = 4_096
 _JSON = "application/json"
 _NO_BLOB = Input("", 0)
 
@@ -314,6 +318,16 @@ _heartbeat_answer = functools.partial(decoded, FollowingAnswer)
 
 def _no_content(_: bytes) -> None:
     return None
+
+
+def token_in(file: Path) -> str:
+    """Return the token in a file; warn if other users can read it. Raises OSError."""
+    with file.open("rb") as stream:
+        mode = stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+        token = stream.read(_MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
+    if mode & (stat.S_IRGRP | stat.S_IROTH):  # batch systems stage files in their own ways
+        log.warning("%s can be read by other users: chmod 600", file)
+    return token
 
 
 def is_sendable(token: str) -> bool:

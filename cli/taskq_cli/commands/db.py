@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -19,6 +20,7 @@ from taskq.model.words import counted
 from taskq_cli.display.output import (
     TABLE_ROWS,
     Column,
+    Record,
     as_record,
     facts,
     write_record,
@@ -228,13 +230,13 @@ def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
     Example:
       taskq audit /demo
     """
+    found: Counter[str] = Counter()
     with invocation.client() as client:
         nodes = client.campaign(path).tree()
         tasks = sum(node.total for node in nodes)
         if invocation.output == "table":
             with chunk_display("checking") as show:
-                found = _Records(client.audit(path, _looking(tasks, show)))
-                records = iter(found)
+                records = _counted(client.audit(path, _looking(tasks, show)), found)
                 shown = list(islice(records, limit or TABLE_ROWS))
                 for _ in records:  # count those beyond the limit
                     pass
@@ -244,28 +246,21 @@ def audit(invocation: Invocation, *, path: str, limit: int | None) -> None:
                 where = counted(len(nodes), "campaign")
                 click.echo(f"{counted(tasks, 'task')} in {where}: no violations.")
         else:
-            found = _Records(client.audit(path))
-            records = iter(found)
+            records = _counted(client.audit(path), found)
             write_records(invocation.output, records, _COLUMNS, limit=limit)
-        for _ in records:  # count those beyond the limit
-            pass
-    if found.count:
+            for _ in records:  # count those beyond the limit
+                pass
+    if violations := found.total():
         sys.stdout.flush()  # report an error of the output before the verdict
         hint = "; --output json shows the rows" if invocation.output == "table" else ""
-        raise Violated(f"{counted(found.count, 'violation')} found{hint}.")
+        raise Violated(f"{counted(violations, 'violation')} found{hint}.")
 
 
-class _Records:
-    """Violations as records, counted as they pass."""
-
-    def __init__(self, violations: Iterator[Violation]) -> None:
-        self.count = 0
-        self._violations = violations
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        for violation in self._violations:
-            self.count += 1
-            yield as_record(violation)
+def _counted(violations: Iterator[Violation], found: Counter[str]) -> Iterator[Record]:
+    """Yield violations as records; count them by check."""
+    for violation in violations:
+        found[violation.check] += 1
+        yield as_record(violation)
 
 
 def _looking(tasks: int, show: ShowChunk) -> Callable[[str, int], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -28,11 +28,10 @@ from taskq_cli.commands.results import (
 )
 from taskq_cli.display.output import Record, as_record
 from taskq_cli.display.text import SafeStream
-from taskq_cli.early_exits import report_away
+from taskq_cli.early_exits import wait_out
 from taskq_cli.invocation import Invocation, warn
 from taskq_cli.options.shared import OutputType, connection_reading_options, path_argument, together
 
-AGAIN_S: Final = 2.0
 #: Least seconds between two versions of a cursor's file, and at least so many times as long as
 #: writing one takes.
 SAVE_S: Final = 1.0
@@ -87,18 +86,13 @@ def followed(
     The cursor's file is renewed when they are written out.
     """
     renew = renewal(cursor, file)
-    while not (yield from _followed_until_away(campaign.follow(cursor, on_page=renew, **options))):
-        time.sleep(AGAIN_S)
-
-
-def _followed_until_away(results: Iterator[Result]) -> Generator[Result, None, bool]:
-    """Yield results; return whether these were all. Report it if the server goes away."""
-    try:
-        yield from results
-    except Unavailable as error:
-        report_away(error)
-        return False
-    return True
+    while True:
+        try:
+            yield from campaign.follow(cursor, on_page=renew, **options)
+        except Unavailable as error:  # noqa: PERF203 - it waits for seconds
+            wait_out(error)
+        else:
+            return
 
 
 def renewal(cursor: Cursor, file: str | None) -> Callable[[], None]:

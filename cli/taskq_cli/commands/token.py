@@ -14,7 +14,7 @@ import click
 from taskq.db.tokens import DAYS, Kind, Token
 from taskq.model.errors import Conflict, NotFound, UsageError
 from taskq.model.version import VERSION
-from taskq.model.words import command, counted, instant
+from taskq.model.words import DAY_S, command, counted, instant
 from taskq.pilots.agent_file import checksum_line
 from taskq_cli.display.output import Column, as_record, write_record, write_records
 from taskq_cli.invocation import Invocation
@@ -26,7 +26,6 @@ from taskq_cli.options.shared import (
     time_option,
 )
 
-_DAY_S: Final = 86_400
 _MOST_USES: Final = 1_000_000_000
 
 
@@ -58,8 +57,8 @@ def token() -> None:
     "--expires-in",
     "expires_s",
     least=1,
-    most=3_650 * _DAY_S,
-    default=DAYS * _DAY_S,
+    most=3_650 * DAY_S,
+    default=DAYS * DAY_S,
     text="Time until the token expires. Open sessions go on.",
 )
 @click.option(
@@ -116,7 +115,7 @@ def create(
         for path in paths:
             client.campaign(path)  # raises an error that proposes a similar path
         try:
-            text, made = client.tokens.create(kind, name, paths, days=expires_s / _DAY_S, **limits)
+            text, made = client.tokens.create(kind, name, paths, days=expires_s / DAY_S, **limits)
         except Conflict:
             raise Conflict(_rotation(client.tokens.list(), name)) from None
         if file is not None:

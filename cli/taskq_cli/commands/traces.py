@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Final
 
 import click
@@ -15,7 +14,7 @@ from taskq.results.traces import TraceExport
 from taskq_cli.commands.export import renewal
 from taskq_cli.display.output import write_record
 from taskq_cli.display.text import one_line
-from taskq_cli.early_exits import report_away
+from taskq_cli.early_exits import wait_out
 from taskq_cli.invocation import Invocation, needs
 from taskq_cli.options.shared import path_argument, reading_options
 
@@ -112,8 +111,7 @@ def _follow(sending: TraceExport) -> None:
             sending.follow()
         except Unavailable as error:
             rest_s = _SOON_S if sending.traces > before else rest_s
-            report_away(error, f"trying again in {rest_s:g} s")
+            wait_out(error, rest_s, f"trying again in {rest_s:g} s")
         else:
             return
-        time.sleep(rest_s)
         rest_s = min(2 * rest_s, _LATE_S)

@@ -271,7 +271,7 @@ def test_sample_says_of_how_many_attempts_it_is(
     assert sum(one.attempts for one in hosts) == 400
     assert hosts[0].sample == SampleSize(400, ended)
     told = " ".join(taskq.out("sites", "/c").split())
-    assert f"Seen: the latest 400 of {ended:,} attempts, by the order of their tasks; few" in told
+    assert f"Seen: the latest 400 of {ended:,} attempts, in the order of their tasks; few" in told
     assert taskq.json("sites", "/c")[0]["sample"] == {"attempts": 400, "whole": ended}
 
 
