@@ -18,7 +18,7 @@ from taskq.diagnosis.judging import (
     failing_hosts_apart,
     is_failing,
 )
-from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, SampleSize, size_of
+from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, SampleSize, by_place, size_of
 from taskq.model.settings import size_text
 from taskq.model.words import command, counted, duration, percent
 from taskq_agent.errors import FailForGood
@@ -208,7 +208,7 @@ def _verdict(
 
 
 def _side(groups: Sequence[AttemptGroup], fates: TaskFates) -> tuple[Side, str, Sequence[str]]:
-    hosts, sites = _by(groups, "host"), _by(groups, "site")
+    hosts, sites = by_place(groups, "host"), by_place(groups, "site")
     all_bad = _bad(groups)
     judged = Judgement(hosts)
     bad_hosts = sorted(judged.failing - {""}, key=lambda name: -_bad(hosts[name]))
@@ -294,15 +294,6 @@ def _enough(fates: TaskFates, bad: float) -> int | None:
         return None
     enough = min(math.ceil(math.log(1 / _FEW) / math.log(bad)), _MOST_ATTEMPTS)
     return enough if enough > (fates.max_attempts or enough) else None
-
-
-def _by(
-    groups: Iterable[AttemptGroup], what: Literal["host", "site"]
-) -> dict[str, list[AttemptGroup]]:
-    found: dict[str, list[AttemptGroup]] = defaultdict(list)
-    for one in groups:
-        found[one.host if what == "host" else one.site].append(one)
-    return dict(found)
 
 
 def _bad(groups: Iterable[AttemptGroup]) -> int:

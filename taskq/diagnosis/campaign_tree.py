@@ -77,12 +77,19 @@ class TreeReadings:
     _read_at: dict[str, float] = field(default_factory=dict)
     _begun_then: Mapping[int, int] = field(default_factory=dict)
 
-    def matters(self, name: str) -> bool:
-        """Return whether a part is worth reading now."""
-        return name != "dues" or any(one.delayed for one in self.statuses)
+    def due(self) -> list[str]:
+        """Return the parts apart from the counts that are worth reading again now."""
+        now = time.monotonic()
+        return [
+            name
+            for name, fresh_s in FRESH_S.items()
+            if now >= self._read_at.get(name, -math.inf) + fresh_s
+            and (name != "dues" or any(one.delayed for one in self.statuses))
+        ]
 
     def read(self, queries: Queries, name: str) -> None:
         """Read a part; raise `NotFound` if there is no such campaign."""
+        self._read_at[name] = time.monotonic()
         try:
             self.take(name, queries.rows(STATEMENTS[name], **self.values(name)))
         except NotOverGateway:  # one of an older release
@@ -149,13 +156,9 @@ class TreeReadings:
     def tree(self, queries: Queries) -> Tree:
         """Return the tree with counts of now, without counts of agents; raise `NotFound`."""
         self.read(queries, "counts")
-        for name, fresh_s in FRESH_S.items():
-            now = time.monotonic()
-            if now < self._read_at.get(name, -math.inf) + fresh_s:
-                continue
-            if name != "scopes" and self.matters(name):
+        for name in self.due():
+            if name != "scopes":
                 self.read(queries, name)
-                self._read_at[name] = now
         return grow(self, time.monotonic())
 
 

@@ -105,7 +105,7 @@ def share(part: float, attempts: float) -> Share:
     """
     if attempts <= 0:
         return Share(0.0, 0.0, 1.0, 0)
-    part = min(part, attempts)  # over a gateway both are of their own moment
+    part = min(part, attempts)  # over a gateway each is read at a moment of its own
     # Rounded for the cache: nearly all hosts are compared with nearly the same shares.
     bad, good = round(part, 3), round(attempts - part, 3)
     low = 0.0 if bad <= 0 else _quantile(_TAIL, bad, good + 1)

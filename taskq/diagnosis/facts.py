@@ -1,6 +1,6 @@
 """Facts that explain what a campaign waits for, read in one snapshot, without waiting tasks.
 
-`sql/queries/explain_*.sql` return them. Over a gateway each fact is as of its own moment.
+`sql/queries/explain_*.sql` return them. Over a gateway each fact is read at a moment of its own.
 """
 
 from __future__ import annotations

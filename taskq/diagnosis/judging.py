@@ -16,7 +16,7 @@ from taskq.diagnosis.evidence import (
     compare,
     slowness,
 )
-from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup
+from taskq.diagnosis.sample import BAD, TELLING, AttemptGroup, by_place
 
 Ends = Mapping[str, tuple[int, int]]
 Times = Mapping[str, RunTimeSums]
@@ -28,9 +28,9 @@ class Judgement:
     """Places compared with the others that do not stand out themselves.
 
     One bad place would make others look good, and slow places would make others look fast. So, as
-    in judge_hosts() in SQL, places that stand out are left out of the measure, and all are compared
-    again until nothing changes, at most three times. groups: attempts by the name of the place;
-    what is outdated counts for nothing.
+    in judge_hosts() in SQL, the measure leaves out places that stand out, and compares all again
+    until nothing changes, at most three times. groups: attempts by the name of the place; outdated
+    ones do not count.
     """
 
     def __init__(self, groups: Mapping[str, Iterable[AttemptGroup]]) -> None:
@@ -98,7 +98,7 @@ class Judgement:
 
 
 def _evidence(groups: Iterable[AttemptGroup]) -> list[AttemptGroup]:
-    """Return what counts for verdicts. All that one agent had when it was lost is one event."""
+    """Return the attempts that count. All that an agent held when it was lost count as one."""
     return [
         replace(one, attempts=1) if one.outcome == "lost" else one
         for one in groups
@@ -148,9 +148,7 @@ def slow_elsewhere_too(
     groups: Sequence[AttemptGroup], name: str, judgement: Judgement
 ) -> list[AttemptGroup]:
     """Return the attempts of a site without the host that adds most to its slowness."""
-    hosts = defaultdict(list)
-    for one in groups:
-        hosts[one.host].append(one)
+    hosts = by_place(groups, "host")
 
     def excess(host: str) -> float:
         found = judgement.slowness(name, hosts[host])

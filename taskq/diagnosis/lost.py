@@ -57,8 +57,8 @@ def lost(facts: Facts) -> Iterator[Reason]:
     """
     causes: dict[tuple[str, ...], list[LostHost]] = defaultdict(list)
     for one in facts.lost:
-        told = one.why or "" if one.cause in {"refused", "left"} else ""
-        cause = (one.cause, *one.subject, told)
+        why = one.why or "" if one.cause in {"refused", "left"} else ""
+        cause = (one.cause, *one.subject, why)
         causes[cause].append(one)
     if not facts.agents:
         causes = {key: some for key, some in causes.items() if key[0] in {"ban", "refused"}}

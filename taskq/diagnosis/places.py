@@ -23,7 +23,7 @@ from taskq.diagnosis.judging import (
     run_times,
     slow_elsewhere_too,
 )
-from taskq.diagnosis.sample import BAD, AttemptGroup, SampleSize, size_of
+from taskq.diagnosis.sample import BAD, AttemptGroup, SampleSize, by_place, size_of
 from taskq.model.words import command, instant, percent
 
 
@@ -83,13 +83,13 @@ class Place:
     agent is at work at a host where some were lately; empty if unknown. ban: None if agents may
     come. attempts: those that succeeded or failed here; bad: those that failed, were lost with
     their agent, or were refused. failing: the share of bad attempts here and elsewhere in the same
-    campaigns; None if there are none
-    elsewhere. run_s: the typical run time, a geometric mean. slow: how many times as long as
-    elsewhere. use: the share of the slots' time in which a payload ran; None if unknown. apart:
-    failing hosts of a site that mostly does not fail; failing leaves them out. work: the place's
-    share of all successful attempts; None if there are none. worst: campaign and class with most
-    bad attempts; None if none has a class. message: of the latest of these; empty if unknown.
-    sample: its size. wrong: why its results cannot be right; empty if they can.
+    campaigns; None if there are none elsewhere. run_s: the typical run time, a geometric mean.
+    slow: how many times as long as elsewhere. use: the share of the slots' time in which a payload
+    ran; None if unknown. apart: failing hosts of a site that mostly does not fail; failing leaves
+    them out. work: the place's share of all successful attempts; None if there are none. worst:
+    campaign and class with most bad attempts; None if none has a class. message: of the latest of
+    these; empty if unknown. sample: its size. wrong: why its results cannot be right; empty if they
+    can.
     """
 
     kind: PlaceKind
@@ -214,20 +214,16 @@ def compare_places(
     A site is judged without a few hosts of it that fail, and never by one host. What is outdated
     counts for no verdict.
     """
-
-    def named(one: Presence | AttemptGroup) -> str:
-        return one.host if kind == "host" else one.site
-
     there = defaultdict(list)
     for presence in present:
-        there[named(presence)].append(presence)
+        there[presence.host if kind == "host" else presence.site].append(presence)
     size = size or size_of(sample, 0)
     current = [one for one in sample if not one.outdated]
     sample = [one for one in sample if not (one.outdated and one.outcome in BAD)]
-    done = defaultdict(list)
-    for group in sample:
-        done[named(group)].append(group)
-    apart = _apart(current) if kind == "site" else {}
+    done = by_place(sample, kind)
+    apart: dict[str, list[str]] = {}
+    if kind == "site":  # failing hosts that do not count against their site
+        apart = failing_hosts_apart(current, Judgement(by_place(current, "host")).failing)
     judged = {
         name: [one for one in groups if one.host not in apart.get(name, ())]
         for name, groups in done.items()
@@ -285,14 +281,6 @@ def _worst(groups: Iterable[AttemptGroup]) -> tuple[str, str] | None:
         if one.outcome in BAD and one.error_class:
             found[one.campaign, one.error_class] += one.attempts
     return max(sorted(found), key=found.__getitem__, default=None)
-
-
-def _apart(sample: Sequence[AttemptGroup]) -> dict[str, list[str]]:
-    """Return by site the failing hosts that do not count against it."""
-    hosts = defaultdict(list)
-    for one in sample:
-        hosts[one.host].append(one)
-    return failing_hosts_apart(sample, Judgement(hosts).failing)
 
 
 def _presence(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from taskq.db.access import Queries
+from taskq.diagnosis.bans import PlaceKind
 from taskq.diagnosis.evidence import RunTimeSums
 from taskq.model.views import Status
 from taskq.model.words import counted
@@ -75,6 +77,14 @@ class Sample:
     size: SampleSize
 
 
+def by_place(groups: Iterable[AttemptGroup], kind: PlaceKind) -> dict[str, list[AttemptGroup]]:
+    """Return the attempts by the name of their host or site; a `defaultdict`."""
+    found: dict[str, list[AttemptGroup]] = defaultdict(list)
+    for one in groups:
+        found[one.host if kind == "host" else one.site].append(one)
+    return found
+
+
 def ended_attempts(status: Status) -> int:
     """Return how many attempts succeeded, failed or were lost."""
     return status.done + status.failures + status.losses
@@ -92,7 +102,7 @@ def size_of(groups: Iterable[AttemptGroup], ended: int) -> SampleSize:
 def read_sample(database: Queries, path: str, ended: int | None = None) -> Sample:
     """Read the sample of a campaign and all below it; raise `NotFound` if there is none.
 
-    ended: how many attempts there have succeeded, failed or were lost; None: read that too.
+    ended: how many attempts there succeeded, failed or were lost; None reads that too.
     """
     if ended is None:  # before the sample: attempts that end meanwhile must not look left out
         ended = ended_attempts(Status(**database.rows("counts", path=path, depth=0)[0]))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from taskq.db.access import Queries
-from taskq.diagnosis.campaign_tree import FRESH_S, Tree, TreeReadings, grow
+from taskq.diagnosis.campaign_tree import Tree, TreeReadings, grow
 from taskq.model.errors import TaskqError
 from taskq.model.pauses import in_thread
 
@@ -36,7 +36,6 @@ class Ticker:
         self.took_s = 0.0
         self.trouble = ""
         self._tree = Tree()
-        self._read_at = dict.fromkeys(FRESH_S, float("-inf"))
         self._viewers = 0
         self._next_at = float("-inf")
         self._turn = asyncio.Lock()
@@ -61,9 +60,9 @@ class Ticker:
         async with self._turn:
             if not self._tree.nodes:
                 # The first viewer waits once for all readings.
-                for name in ("counts", *FRESH_S):
-                    if self._readings.matters(name):
-                        await self._read(name)
+                await self._read("counts")
+                for name in self._readings.due():
+                    await self._read(name)
             elif anew or time.monotonic() >= self._next_at + self._period_s:
                 await self._read("counts")
             return self._tree
@@ -117,17 +116,11 @@ class Ticker:
 
     def _due(self) -> str:
         """Return the next reading: mostly counts, sometimes one of the others instead."""
-        now = time.monotonic()
-        if not self._readings.statuses:
-            return "counts"
-        for name, fresh_s in FRESH_S.items():
-            if now >= self._read_at[name] + fresh_s and self._readings.matters(name):
-                return name
-        return "counts"
+        others = self._readings.due() if self._readings.statuses else []
+        return others[0] if others else "counts"
 
     async def _read(self, name: str) -> None:
         began = time.monotonic()
-        self._read_at[name] = began
         share = 0  # one that fails may have waited for long; it is tried again after a period
         try:
             await in_thread(self._readings.read, self._queries, name)

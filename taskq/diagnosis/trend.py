@@ -47,9 +47,9 @@ class Interval:
 def intervals(points: Sequence[Point]) -> list[Interval]:
     """Return the rates between points, oldest first.
 
-    A campaign that does not move gets no points. So tasks that ended between a point at which
-    nothing worked and a much later one, ended in the last part of that time, which is taken to be
-    as long as the usual interval.
+    A campaign in which nothing changes gets no points. If nothing worked at one point, and tasks
+    have ended by a much later one, they count as ended in the last part of the time between. That
+    part is as long as the usual interval.
     """
     found: list[Interval] = []
     for index in range(1, len(points)):

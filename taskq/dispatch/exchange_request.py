@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -75,8 +75,8 @@ def exchange_request(request: Request, scope: Scope) -> ExchangeRequest:
     """Check and encode a request; raise `Refused` if no server could answer it."""
     if not 0 <= request.want <= protocol.MAX_CLAIM:
         raise Refused(f"a claim for {request.want} tasks; 0 to {protocol.MAX_CLAIM} are allowed")
-    if request.want and not _LEASE.fullmatch(request.lease):
-        raise Refused(f"{request.lease!r:.80} is not a lease id; `LeaseIds` draws them")
+    if request.want:
+        check_leases([request.lease])
     if len(scope.without) > protocol.MAX_WITHOUT:
         raise Refused(f"a claim leaves out {protocol.MAX_WITHOUT} campaigns at most")
     if scope.lifetime_s is not None and not math.isfinite(scope.lifetime_s):
@@ -91,6 +91,13 @@ def exchange_request(request: Request, scope: Scope) -> ExchangeRequest:
         raise Refused(f"a report cannot be written as JSON: {error}") from error
     fences = [Fence(one.campaign, one.task, one.lease) for one in request.reports]
     return ExchangeRequest(request.session, request.want, request.lease, scope, fences, reports)
+
+
+def check_leases(leases: Iterable[str]) -> None:
+    """Raise `Refused` unless all are lease ids."""
+    for lease in leases:
+        if not _LEASE.fullmatch(lease):
+            raise Refused(f"{lease!r:.80} is not a lease id; `LeaseIds` draws them")
 
 
 def _chunks(reports: Sequence[Report]) -> Iterator[Sequence[Report]]:

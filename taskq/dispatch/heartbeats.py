@@ -11,7 +11,6 @@ import asyncio
 import itertools
 import json
 import logging
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +18,7 @@ from typing import Any, Final
 from taskq.db.catalogue import array
 from taskq.db.connections import Database, Row
 from taskq.dispatch.campaign_faults import as_transport_errors
+from taskq.dispatch.exchange_request import check_leases
 from taskq.dispatch.fair_queue import LargeTurns
 from taskq.dispatch.group_commit import Closing, in_halves, resolve
 from taskq.model.errors import UsageError
@@ -36,7 +36,6 @@ from taskq_agent.text import clean
 #: Attempts and claims that one heartbeat may name. An agent has a few for each of its slots.
 MOST_NAMED: Final = 10_000
 
-_LEASE: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _MOST_CLASS_CHARS: Final = 200
 _MOST_BIGINT: Final = 2**63 - 1
 _MOST_INTEGER: Final = 2**31 - 1
@@ -82,10 +81,10 @@ def encoded(heartbeat: Heartbeat) -> str:
             raise Refused(f"{number!r:.80} is not a number of attempts")
     if len(heartbeat.held) + len(heartbeat.pending) > MOST_NAMED:
         raise Refused(f"a heartbeat names {MOST_NAMED} attempts and claims at most")
-    _check_leases(held.lease for held in heartbeat.held)
-    _check_leases(heartbeat.pending)
+    check_leases(held.lease for held in heartbeat.held)
+    check_leases(heartbeat.pending)
     if heartbeat.drawn:
-        _check_leases([heartbeat.drawn])
+        check_leases([heartbeat.drawn])
     return json.dumps(members(heartbeat.session, heartbeat), separators=(",", ":"))
 
 
@@ -111,12 +110,6 @@ def members(session: int, heartbeat: Any) -> dict[str, Any]:
     if heartbeat.tally:
         found["tally"] = [(one.campaign, one.done, one.failed) for one in heartbeat.tally]
     return found
-
-
-def _check_leases(leases: Iterable[str]) -> None:
-    for lease in leases:
-        if not _LEASE.fullmatch(lease):
-            raise Refused(f"{lease!r:.80} is not a lease id; `LeaseIds` draws them")
 
 
 log = logging.getLogger(__name__)
@@ -177,17 +170,14 @@ class HeartbeatBatcher(Closing):
         batch_s: float = BATCH_S,
         *,
         most: int = MOST_BEATS,
-        answer_s: float = ANSWER_S,
     ) -> None:
         """Open nothing yet.
 
         batch_s: seconds for which a heartbeat waits for others. most: heartbeats in a statement.
-        answer_s: seconds that a statement may take.
         """
         self._connection = database.dedicated_async_connection()
         self._batch_s = batch_s
         self._most = most
-        self._answer_s = answer_s
         self._waiting: dict[int, _Waiting] = {}
         self._due: asyncio.TimerHandle | None = None
         self._round: asyncio.Task[None] | None = None
@@ -319,12 +309,10 @@ class HeartbeatBatcher(Closing):
         updates = ",".join(one.updates for one in batch if one.updates)
         with as_transport_errors():
             try:
-                return await asyncio.wait_for(
-                    self._renew(heartbeats, updates), timeout=self._answer_s
-                )
+                return await asyncio.wait_for(self._renew(heartbeats, updates), ANSWER_S)
             except asyncio.TimeoutError:
                 raise TransportFailed(
-                    f"the database has not answered a heartbeat in {self._answer_s:g} s; try again"
+                    f"the database has not answered a heartbeat in {ANSWER_S:g} s; try again"
                 ) from None
 
     async def _renew(self, heartbeats: str, updates: str) -> tuple[list[Row], dict[int, str]]:
@@ -354,7 +342,7 @@ def _update(update: Update, session: int) -> str:
     for number in (update.campaign, update.task, update.written):
         if type(number) is not int or not 0 <= number <= _MOST_BIGINT:
             raise Refused(f"{number!r:.80} is not the number of a campaign or task, or of bytes")
-    _check_leases([update.lease])
+    check_leases([update.lease])
     note = clean(update.note)[:MAX_NOTE_CHARS]
     members = {**vars(update), "session": session, "note": note or None}
     return json.dumps(members, separators=(",", ":"))

@@ -2,9 +2,9 @@
 
 One statement per turn asks for all waiting agents what could be claimed (see
 sql/functions/claimable.sql). Each turn wakes as many agents as there are tasks for them, longest
-waiting first. Notifications bring the next turn forward: what has made tasks claimable elsewhere
-sends one if any gateway has waiting agents (see sql/functions/announce_tasks.sql). None is relied
-on: a lost one costs the rest of a pause. Reports and claims send none.
+waiting first. Notifications bring the next turn forward: a process that makes tasks claimable sends
+one if any gateway has waiting agents (see sql/functions/announce_tasks.sql). A lost notification
+costs only the rest of a pause. Reports and claims send none.
 
 An agent that comes while others wait in the same scope need not try to claim before it waits: see
 `has_waiting`.
@@ -75,7 +75,7 @@ class LongPoll(Closing):
         self._connection = database.dedicated_async_connection(self._look_soon)
         #: Held while a statement runs.
         self._line = asyncio.Lock()
-        #: Which opening of the connection listens; None: none does.
+        #: The number of the connection's opening that listens; None if none listens.
         self._listens_on: int | None = None
         self._announcing: asyncio.Task[None] | None = None
         self._to_announce = False
@@ -213,7 +213,7 @@ class LongPoll(Closing):
             self._listens_on = self._connection.opened if row["listen_for_tasks"] else None
 
     async def _announce(self) -> None:
-        """Tell other gateways, on this connection: it is not one of those that listen then."""
+        """Notify other gateways, on the connection that listens: only others count as listening."""
         try:
             while self._to_announce and not self._draining:
                 self._to_announce = False

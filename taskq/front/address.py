@@ -1,4 +1,4 @@
-"""Address of the Redis or Valkey server of a front, or of those that name it, and the way there."""
+"""Address of a front: a Redis or Valkey server, or those that name it; and the way there."""
 
 from __future__ import annotations
 

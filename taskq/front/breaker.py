@@ -55,7 +55,7 @@ class Breaker:
         return True
 
     def succeed(self, now: float) -> bool:
-        """Note that a probe succeeded; tell whether that has closed the breaker."""
+        """Note that a probe succeeded; return whether that has closed the breaker."""
         if self.state is not State.HALF_OPEN:
             return False
         self.state = State.CLOSED
@@ -63,7 +63,7 @@ class Breaker:
         return True
 
     def fail(self, now: float, began: float) -> bool:
-        """Note a failure; tell whether that has opened the breaker.
+        """Note a failure; return whether that has opened the breaker.
 
         began: when the failed operation began. If that was before the breaker closed last, the
         failure says nothing about the front as it is now, and is ignored.
@@ -114,7 +114,7 @@ class Depths:
         return campaign in self._depths
 
     def want(self, campaign: int, now: float) -> bool:
-        """Note that a claim found a campaign's list empty; tell whether that is new."""
+        """Note that a claim found a campaign's list empty; return whether that is new."""
         wanted = self._wanted.get(campaign)
         if wanted is not None:
             wanted.asked_at = now

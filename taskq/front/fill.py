@@ -134,8 +134,8 @@ class Filler:
             return True
         entries = [entry.encode() for entry in row["entries"]]
         first, now = lease.ahead is not None, self._clock()
-        # Counted before the push, which may succeed though its answer is lost: so a list is never
-        # longer than is known here.
+        # Count them before the push, which may succeed though its answer is lost: a list must never
+        # be longer than is known here.
         level.put(len(entries), row["rank"], now, size=sum(map(len, entries)), first=first)
         await self._push(lease.campaign, level.low_water(now), entries, first=first)
         return True

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from taskq.db.tokens import hashed
-from taskq.dispatch.fair_share import Scope, Without
+from taskq.dispatch.fair_share import Scope
 from taskq.gateway.errors import Busy
+from taskq.gateway.messages import Exchange
 from taskq.gateway.pace import StatementPool, TokenRate
 from taskq.model.errors import Unauthorized
 from taskq_agent.errors import SessionLost
@@ -41,20 +42,11 @@ class AgentSession:
     session: int
     scope: Scope
 
-    @property
-    def path(self) -> str:
-        """The path of the campaign that it serves, with all below it."""
-        return self.scope.path
-
-    def scope_for(self, lifetime_s: float | None, without: Without = ()) -> Scope:
-        """Return the session's scope for a claim.
-
-        lifetime_s: seconds that the agent has left; None means no limit. without: campaigns that
-        the claim leaves out, with revisions.
-        """
-        if lifetime_s is None and not without:
+    def scope_for(self, message: Exchange) -> Scope:
+        """Return the session's scope with the lifetime and the exclusions of a claim."""
+        if message.lifetime_s is None and not message.without:
             return self.scope
-        return replace(self.scope, lifetime_s=lifetime_s, without=without)
+        return replace(self.scope, lifetime_s=message.lifetime_s, without=message.without)
 
 
 @dataclass(frozen=True, slots=True)

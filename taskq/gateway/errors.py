@@ -92,7 +92,7 @@ def failure(error: Exception) -> ErrorAnswer:
 def retry_after_s(connections: int) -> float:
     """Return random seconds to stay away, so that clients come back spread over time.
 
-    None stays away for long, since the outage ends for a client only when it asks again. Each stays
+    No client stays away for long: for a client, an outage lasts until it asks again. Each stays
     away for at least half of the time, so that it does not ask more often than it must.
     """
     spread_s = max(1.0, min(connections / _BACK_PER_S, _SOON_S), connections / _MOST_BACK_PER_S)

@@ -1,4 +1,4 @@
-"""Fast path for exchanges, and for the begin and end of sessions: past ASGI.
+"""Fast path, without ASGI, for exchanges and for the begin and end of sessions.
 
 An exchange is a small request with a small answer, and there are many thousands a second. ASGI
 makes a task, an event and several dictionaries for each: twice what the exchange itself costs this

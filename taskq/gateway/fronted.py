@@ -125,8 +125,6 @@ class Bindings:
             await asyncio.sleep(_LEAST_PAUSE_S)
 
 
-log = logging.getLogger(__name__)
-
 #: From this many exchanges under way, claims go to the database with their reports: they cost less
 #: in a large batch than apart from it.
 CROWDED: Final = 16
@@ -224,7 +222,7 @@ class Fronted:
     def _claim_from_front(
         self, submitted: Submitted, reported: Reported, otherwise: Answer | None = None
     ) -> bool:
-        """Claim from the front; tell whether it may have tasks.
+        """Claim from the front; return whether it may have tasks.
 
         otherwise: the answer if the front turns out to have none; None means to claim in the
         database.

@@ -1,20 +1,19 @@
 """Begin and end of connections: TLS handshakes, and answers to clients that still send.
 
-The number and time of handshakes under way are bounded.
-uvicorn learns of a client only when its handshake is over, so it does not count unfinished ones,
-and asyncio gives each a minute. Here a connection counts as a client as soon as it is accepted, and
-its handshake then has some seconds. The number under way is limited, for each address and in all:
-one more displaces the oldest. A client that opens connections and stays silent displaces its own;
-the handshakes of others take a few milliseconds. Few connections are accepted at a time, so that
-handshakes under way proceed in between.
+Handshakes are bounded in number and time. uvicorn learns of a client only when its handshake is
+over, so it does not count unfinished ones, and asyncio gives each a minute. Here a connection
+counts as a client as soon as it is accepted, and its handshake then has some seconds. The number
+under way is limited, for each address and in all: one more displaces the oldest. A client that
+opens connections and stays silent displaces its own; the handshakes of others take a few
+milliseconds. Few connections are accepted at a time, so that handshakes under way proceed in
+between.
 
-Lingering close: ends a connection on which a client still sends, so that it gets its answer.
-
-When a connection is closed while unread data arrive, the kernel resets it, and an answer that the
-client has not read yet may be lost. If the gateway read everything, anybody could keep it busy. So
-the gateway closes its own direction and reads a little more (RFC 9112, 9.6; lingering_close of
-nginx). A client on Linux that still sends after that gets EPIPE, since the other side has closed in
-good order, and then finds the answer; after a reset alone it would not know that there is one.
+A lingering close gives a client that still sends its answer. If a server closes a connection while
+unread data arrive, the kernel resets it, and the client may lose an answer that it has not read
+yet. If the gateway read everything, anybody could keep it busy. So the gateway closes its own
+direction and reads a little more (RFC 9112, 9.6; lingering_close of nginx). A client on Linux that
+still sends after that gets EPIPE, since the gateway has closed in good order, and then finds the
+answer; after a reset alone it would not know that there is one.
 """
 
 from __future__ import annotations

@@ -95,9 +95,9 @@ def about(name: str, values: dict[str, Any]) -> tuple[list[str], list[int]]:
 
 
 MAX_BYTES: Final = 8 << 20
-#: Limits of an answer, in bytes: a page ends after the first. Any other answer is refused beyond
-#: the second, compressed, as it is kept until the client takes it, or beyond the third,
-#: uncompressed.
+#: Limits of an answer, in bytes. A page ends after the first. Any other answer is refused if it has
+#: more than the second, compressed, since it is kept until the client takes it; or more than the
+#: third, uncompressed.
 PAGE_BYTES: Final = 4 << 20
 MAX_KEPT_BYTES: Final = 8 << 20
 MAX_ANSWER_BYTES: Final = 256 << 20
@@ -145,8 +145,7 @@ class ManagerQueries:
         except BaseException:
             place.leave()
             raise
-        headers = {"content-encoding": "gzip"}
-        return PlacedAnswer(lines, place, headers, "application/jsonl")
+        return PlacedAnswer(lines, place)
 
     async def store(self, token: str, digest: str, blobs: BlobStore, request: Request) -> None:
         """Store an input of at most 1 GiB, for a submitter's token; see `BlobStore.put_file`."""
@@ -268,7 +267,7 @@ def _for_manager(error: ServerUnsuitable | Unavailable, name: str, how: Offer) -
 def _values(body: bytes, rest: str | None) -> dict[str, Any]:
     """Return the parameters in a body; raise `BadRequest` or `TooLarge`.
 
-    Only the first line is decoded, which keeps the interpreter from all else: it is small.
+    It decodes only the first line, which is small: nothing else runs while it decodes.
     """
     end = -1 if rest is None else body.find(b"\n")
     end = len(body) if end < 0 else end

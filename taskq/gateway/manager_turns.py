@@ -24,7 +24,7 @@ MOST_AT_ONCE_OF_TOKEN: Final = 2
 #: Requests that are read, wait, run, or are answered: in all, and of one token.
 MOST_ADMITTED: Final = 16
 MOST_OF_TOKEN: Final = 4
-#: Bytes of answers not yet taken, from which on no further statement begins: in all, and of one
+#: With this many bytes of answers not yet taken, no further statement begins: in all, and of one
 #: token.
 MOST_KEPT_BYTES: Final = 64 << 20
 MOST_KEPT_BYTES_OF_TOKEN: Final = 8 << 20
@@ -104,19 +104,17 @@ class ManagerTurns:
 
 
 class PlacedAnswer(Response):
-    """An answer that is sent as the client takes it, and then gives up its place."""
+    """JSON Lines, gzipped: sent as the client takes them; after that, the place is free."""
 
-    def __init__(
-        self, body: bytearray, place: AdmittedRequest, headers: dict[str, str], media_type: str
-    ) -> None:
-        super().__init__(None, 200, headers, media_type)
+    def __init__(self, body: bytearray, place: AdmittedRequest) -> None:
+        super().__init__(None, 200, {"content-encoding": "gzip"}, "application/jsonl")
         self.headers["content-length"] = str(len(body))
         self._left = memoryview(body)
         self._place = place
         place.keep(len(body))
 
     async def __call__(self, _: Scope, __: Receive, send: Send) -> None:
-        """Send it; each piece waits until the client has taken most of those before."""
+        """Send it in pieces; a piece waits until the client has taken most of those before."""
         try:
             start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
             await send(start)

@@ -190,9 +190,9 @@ Message = TypeVar("Message")
 
 
 def _reader(kind: type[Message], *, flat: bool = False) -> Callable[[bytes], Message]:
-    """Return what decodes and checks one kind of message, and raises `BadRequest`.
+    """Return a function that decodes and checks one kind of message, and raises `BadRequest`.
 
-    flat: its nested values are checked separately.
+    flat: other code checks the nested values.
     """
     decode = msgspec.json.Decoder(kind).decode
 
@@ -229,8 +229,6 @@ def encoded_report(report: ReportMessage, session: int) -> EncodedReports:
     """Return a report as the server-side functions take it; raise `BadRequest`."""
     if report.result is not UNSET:
         _check_result(report)
-    if not report.lease:
-        raise BadRequest("a report needs a lease")
     report.session = session
     try:
         return EncodedReports(report.campaign, 1, encode(report).decode())

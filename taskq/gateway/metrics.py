@@ -178,7 +178,7 @@ MOST: Final = 200
 #: Seconds for which an answer serves all requests for the same campaigns.
 FRESH_S: Final = 5.0
 _MOST_SCOPES: Final = 64
-#: Paths of a token of which the ends of campaigns are read, each at the cost of its whole subtree.
+#: Paths of a token for which the ends of campaigns are read; each reads its whole subtree.
 _MOST_ENDS: Final = 8
 #: Seconds for which metrics wait for what the database knows.
 _ANSWER_S: Final = 2.0

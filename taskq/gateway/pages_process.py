@@ -68,7 +68,7 @@ class PagesProcess:
         self._start()
 
     def _start(self) -> bool:
-        """Start the process unless it runs, once in `AGAIN_S` at most; tell whether it runs."""
+        """Start the process unless it runs, once in `AGAIN_S` at most; return whether it runs."""
         if self._process is not None and self._process.poll() is None:
             return True
         if time.monotonic() < self._started_at + AGAIN_S:

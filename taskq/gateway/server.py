@@ -99,8 +99,8 @@ class Duties:
     """What a gateway does apart from serving.
 
     drain_s: seconds after SIGTERM in which the gateway still answers agents and sends them
-    elsewhere. upkeep: the database of the queue that it keeps up, and of the front that it
-    refills; None means neither. One of all keepers acts.
+    elsewhere. upkeep: the database for which it is a keeper and, with a front, a refiller; None
+    means neither. One of all keepers acts.
     """
 
     drain_s: float = 10.0
@@ -133,14 +133,14 @@ class Gateway:
         upkeep = nullcontext() if self.duties.upkeep is None else keeping(self.duties.upkeep)
         with (
             self.listening.bind() as listener,
-            self._beside() as pages,
+            self._pages_process() as pages,
             upkeep,
             closing(self.client.database.anonymous(most=MOST_AT_ONCE)) as managers,
         ):
             uvloop.run(self._serve(listener, announce, ManagerQueries(managers), pages))
 
     @contextmanager
-    def _beside(self) -> Iterator[PagesProcess | None]:
+    def _pages_process(self) -> Iterator[PagesProcess | None]:
         """Yield the process that serves pages; None if the gateway serves none."""
         if not self.pages:
             yield None
@@ -167,13 +167,13 @@ class Gateway:
         gc.freeze()
         gc.set_threshold(_OBJECTS_BETWEEN_GC, 20, 50)
         name = f"{socket.gethostname()}:{listener.getsockname()[1]}"
-        beside = [asyncio.create_task(GatewayPresence(service, name).run()), *self._refilling()]
+        background = [asyncio.create_task(GatewayPresence(service, name).run()), *self._refilling()]
         try:
             await server.serve([listener])
         finally:
-            for task in beside:
+            for task in background:
                 task.cancel()
-            await asyncio.wait(beside, timeout=LAST_ANSWERS_S)
+            await asyncio.wait(background, timeout=LAST_ANSWERS_S)
             try:
                 await asyncio.wait_for(service.close(), LAST_ANSWERS_S)
             except asyncio.TimeoutError:

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("taskq.gateway")
 
-#: Limits on what waits for a statement: exchanges, from which on claims are refused; heartbeats,
-#: from which on more are refused; and exchanges, from which on reports are refused too.
+#: Limits on what waits for a statement. The gateway refuses claims from `MOST_CLAIMS` waiting
+#: exchanges on, heartbeats from `MOST_BEATS` waiting heartbeats on, and reports too from
+#: `MOST_REPORTS` waiting exchanges on.
 MOST_CLAIMS: Final = 4_096
 MOST_BEATS: Final = 8_192
 MOST_REPORTS: Final = 16_384
@@ -154,7 +155,7 @@ class Service:
     async def close_session(self, token: str, body: bytes) -> None:
         """End a session; its tasks are handed out again. body: why, in JSON; or empty.
 
-        No claim, hello or limit keeps it waiting: a batch job that is killed has half a minute.
+        It waits for no claim, hello or limit: a batch job that is killed has half a minute.
         """
         farewell = messages.read_farewell(body) if body else messages.SessionEndMessage()
         try:
@@ -198,7 +199,7 @@ class Service:
             agent.session,
             message.want,
             message.lease,
-            agent.scope_for(message.lifetime_s, message.without),
+            agent.scope_for(message),
             [Fence(report.campaign, report.task, report.lease) for report in reports],
             [messages.encoded_report(report, agent.session) for report in reports],
         )
@@ -221,7 +222,7 @@ class Service:
             self.front is not None
             and message.ahead
             and not message.reports
-            and self.front.pool.has_entries(agent.scope_for(message.lifetime_s, message.without))
+            and self.front.pool.has_entries(agent.scope_for(message))
         )
 
     def is_final(self, message: messages.Exchange, answer: Answer) -> bool:
@@ -248,7 +249,7 @@ class Service:
             message.wait_s > 0
             and not message.reports
             and self.may_wait(message, NOTHING)
-            and self._long_poll.has_waiting(agent.scope_for(message.lifetime_s, message.without))
+            and self._long_poll.has_waiting(agent.scope_for(message))
         )
 
     def may_wait(self, message: messages.Exchange, answer: Answer) -> bool:
@@ -304,7 +305,7 @@ class Service:
         """Claim whenever there may be a task, until there is one or the time is up."""
         # The limit keeps the session from expiring before its agent is heard again.
         deadline = time.monotonic() + min(message.wait_s, self.settings.lease_s / 3)
-        scope = agent.scope_for(message.lifetime_s, message.without)
+        scope = agent.scope_for(message)
         unfinished = None if message.until_empty else 0  # an agent that stays ignores the end
         while self.may_wait(message, answer):
             left_s = deadline - time.monotonic()
@@ -328,7 +329,7 @@ class Service:
 
     async def check_input(self, agent: AgentSession, digest: str) -> None:
         """Raise `Forbidden` unless a campaign that the agent serves has this input."""
-        (row,) = await self.statements.rows("is_input", path=agent.path, digest=digest)
+        (row,) = await self.statements.rows("is_input", path=agent.scope.path, digest=digest)
         if not row["is_input"]:
             raise Forbidden("no campaign that this agent serves has such an input")
 

@@ -104,8 +104,8 @@ FLEET: Final = (
     Mutant(
         "site-is-blamed-for-a-host",
         "taskq/diagnosis/places.py",
-        '    apart = _apart(current) if kind == "site" else {}\n',
-        "    apart: dict[str, list[str]] = {}\n",
+        'failing_hosts_apart(current, Judgement(by_place(current, "host")).failing)\n',
+        "{}\n",
         "A site is proposed to be banned since one of its hosts is broken.",
         _EVIDENCE,
     ),

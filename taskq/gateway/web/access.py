@@ -2,9 +2,9 @@
 
 Without tokens, the address has a secret of this process. The secret is needed even on this machine:
 other users of it may send requests, and so may a proxy that sends its own name for the host's.
-Requests that name another host, or say that they came through a proxy, are refused all the same: a
-stranger's page, in a browser here, may send requests under a stranger's name that leads here (DNS
-rebinding).
+Requests that name another host, or say that they came through a proxy, are refused even with the
+secret: a stranger's page in a browser here may send requests to a name of the stranger that leads
+to this machine (DNS rebinding).
 
 A browser that signs in with the secret or a token gets a cookie. The cookie is random; only this
 process knows what it stands for. A token is looked up again every few seconds, so that a revoked or

@@ -61,7 +61,7 @@ _LONG: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request. query: its parameters."""
+    """What a viewer asks for. query: the parameters of the request."""
 
     viewer: Viewer
     query: Mapping[str, str]

@@ -292,7 +292,7 @@ async def test_database_that_does_not_answer_is_told_to_all(
     """And the next beat finds it again."""
     async with HeartbeatBatcher(database, GATHER_S) as heartbeats:
         with psycopg.connect(dsn) as other, monkeypatch.context() as soon:
-            soon.setattr(heartbeats, "_answer_s", 0.5)
+            soon.setattr("taskq.dispatch.heartbeats.ANSWER_S", 0.5)
             other.execute("lock table taskq.session in access exclusive mode")
             answers = await asyncio.gather(
                 *(heartbeats.heartbeat(beat_of(agent)) for agent in agents), return_exceptions=True
