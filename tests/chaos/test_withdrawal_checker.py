@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from tests.chaos.checker import DUPLICATED, FOREIGN, LOST, PHANTOM, VANISHED, check
+from tests.chaos.harms import Harm, added, assert_found, attempt_row
 from tests.chaos.history import (
     Answer,
     Attempt,
@@ -69,19 +69,11 @@ def clean() -> History:
         times = 1.0 + 2 * attempt, 2.0 + 2 * attempt
         history.attempts.append(Attempt(number, attempt, lease, outcome, *times, execution))
         history.answers.append(Answer(number, lease, "done", "accepted", execution))
-    becomes(history, 4, 1, claimed=1.5, ended=4.6, salvaged=True)
-    becomes(history, 4, 2, claimed=3.0, ended=4.0)
+    attempt_row(4, 1, claimed=1.5, ended=4.6, salvaged=True)(history)
+    attempt_row(4, 2, claimed=3.0, ended=4.0)(history)
     history.answers.append(Answer(1, "lease-1-1", "done", "duplicate", "run-1-1"))
     history.answers.append(Answer(4, "lease-4-1", "done", "superseded", "run-4-1"))
     return history
-
-
-def becomes(history: History, task: int, number: int, /, **changes: object) -> None:
-    """Change the row of an attempt."""
-    history.attempts = [
-        replace(one, **changes) if (one.task, one.attempt) == (task, number) else one
-        for one in history.attempts
-    ]
 
 
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
@@ -91,70 +83,30 @@ def test_nothing_is_found_where_nothing_is_wrong() -> None:
     assert (verdict.tasks, verdict.ok, verdict.withdrawn) == (5, 5, 4)
 
 
-def withdrawal_has_left_no_trace(history: History) -> None:
-    history.withdrawals.append(Withdrawal("k5", 5.0, moved=True, ended=5.1))
-
-
-def nobody_has_withdrawn_it(history: History) -> None:
-    history.withdrawals = [one for one in history.withdrawals if one.key != "k2"]
-
-
-def result_before_the_withdrawn_one_counts(history: History) -> None:
-    becomes(history, 4, 1, ended=3.9)
-
-
-def withdrawn_result_was_that_of_another(history: History) -> None:
-    becomes(history, 1, 1, execution="run-2-1")
-
-
-def accepted_report_is_not_the_withdrawn_one(history: History) -> None:
-    history.answers.append(Answer(3, "lease-3-1", "failed", "accepted", None))
-
-
-def task_goes_on_after_the_sweep_by_itself(history: History) -> None:
+def withdraw_before_the_sweep(history: History) -> None:
+    """Let the result of 1 be withdrawn before all that was like it was cancelled."""
     history.withdrawals[0] = replace(history.withdrawals[0], began=2.0, ended=3.1)
 
 
-def reader_learns_of_it_twice(history: History) -> None:
-    history.looks.append(Look([("k3", 1)], []))
+FAILURE_3 = Answer(3, "lease-3-1", "failed", "accepted", None)
+HARMS: dict[str, tuple[str, str, Harm]] = {
+    "no trace": (VANISHED, "k5", added("withdrawals", Withdrawal("k5", 5.0, True, 5.1))),
+    "nobody has withdrawn it": (VANISHED, "k2", lambda it: it.withdrawals.pop(1)),
+    "result before the withdrawn one counts": (DUPLICATED, "k4", attempt_row(4, 1, ended=3.9)),
+    "it was that of another": (FOREIGN, "k1", attempt_row(1, 1, execution="run-2-1")),
+    "accepted report is not the withdrawn one": (VANISHED, "k3", added("answers", FAILURE_3)),
+    "task goes on after the sweep by itself": (VANISHED, "k1", withdraw_before_the_sweep),
+    "reader learns of it twice": (PHANTOM, "k3", added("looks", Look([("k3", 1)], []))),
+    "reader never had it": (PHANTOM, "k2", lambda it: it.looks[1].gone.append(("k2", 1))),
+    "reader is given it twice": (DUPLICATED, "k5", added("looks", Look([], [("k5", 1)]))),
+    "reader is not given the next": (LOST, "k1", lambda it: it.looks[2].given.remove(("k1", 2))),
+    "reader does not learn of it": (LOST, "k3", lambda it: it.looks[1].gone.remove(("k3", 1))),
+}
 
 
-def reader_never_had_it(history: History) -> None:
-    history.looks[1].gone.append(("k2", 1))
-
-
-def reader_is_given_it_twice(history: History) -> None:
-    history.looks.append(Look([], [("k5", 1)]))
-
-
-def reader_is_not_given_the_next_one(history: History) -> None:
-    history.looks[2].given.remove(("k1", 2))
-
-
-def reader_does_not_learn_of_it(history: History) -> None:
-    history.looks[1].gone.remove(("k3", 1))
-
-
-@pytest.mark.parametrize(
-    ("harm", "kind", "key"),
-    [
-        (withdrawal_has_left_no_trace, VANISHED, "k5"),
-        (nobody_has_withdrawn_it, VANISHED, "k2"),
-        (result_before_the_withdrawn_one_counts, DUPLICATED, "k4"),
-        (withdrawn_result_was_that_of_another, FOREIGN, "k1"),
-        (accepted_report_is_not_the_withdrawn_one, VANISHED, "k3"),
-        (task_goes_on_after_the_sweep_by_itself, VANISHED, "k1"),
-        (reader_learns_of_it_twice, PHANTOM, "k3"),
-        (reader_never_had_it, PHANTOM, "k2"),
-        (reader_is_given_it_twice, DUPLICATED, "k5"),
-        (reader_is_not_given_the_next_one, LOST, "k1"),
-        (reader_does_not_learn_of_it, LOST, "k3"),
-    ],
-)
-def test_anomaly_is_found_and_named(harm: Callable[[History], None], kind: str, key: str) -> None:
+@pytest.mark.parametrize(("kind", "key", "harm"), HARMS.values(), ids=HARMS)
+def test_anomaly_is_found_and_named(kind: str, key: str, harm: Harm) -> None:
     """One harm is done to the clean history; the checker says of which task and what kind it is."""
     history = clean()
     harm(history)
-    found = {(one.kind, one.key) for one in check(history).anomalies}
-    assert (kind, key) in found
-    assert {one for _, one in found} == {key}
+    assert_found(history, kind, key)

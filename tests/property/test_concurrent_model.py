@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, rule
 
 from taskq import Seed
 from taskq.db.connections import Database
@@ -19,6 +18,7 @@ from tests.property.concurrent_agents import ConcurrentAgents, Word
 from tests.property.concurrent_pool import ConcurrentPool
 from tests.property.concurrent_scene import COMMIT, CONNECTION, HOLD, INDEX
 from tests.property.concurrent_upkeep import ConcurrentUpkeep
+from tests.property.exploring import explore
 from tests.property.queue_model import Task
 from tests.property.queue_scene import pick
 
@@ -73,10 +73,8 @@ def test_open_transactions_do_what_the_model_says(database: Database) -> None:
     with psycopg.connect(database.dsn, autocommit=True) as postgres:  # so that it can be over
         postgres.execute("alter table taskq.front drop constraint front_pool_range")
     ConcurrentMachine.database = database
-    soak = settings.get_current_profile_name() == "soak"
-    brief = settings(max_examples=40, stateful_step_count=30)
     begun = time.monotonic()
     try:
-        run_state_machine_as_test(ConcurrentMachine, settings=settings.default if soak else brief)
+        explore(ConcurrentMachine, 40)
     finally:
         log.info("%d steps in %.0f s", ConcurrentMachine.steps, time.monotonic() - begun)

@@ -7,13 +7,11 @@ from typing import ClassVar
 
 import psycopg
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     invariant,
     rule,
-    run_state_machine_as_test,
 )
 from psycopg.rows import dict_row
 
@@ -22,6 +20,7 @@ from taskq.db.connections import Database
 from tests.helpers.postgres import Postgres, assert_counts_are_true, value
 from tests.helpers.scripted_agent import ScriptedAgent
 from tests.helpers.variants import rest_thorough
+from tests.property.exploring import explore
 
 WRITER = st.integers(0, 2)
 READER = st.integers(0, 1)
@@ -123,6 +122,4 @@ class CountsMachine(RuleBasedStateMachine):
 def test_counts_are_true_in_every_snapshot(database: Database, examples: int) -> None:
     """However late a transaction commits, and whatever is folded meanwhile."""
     CountsMachine.database = database
-    soak = settings.get_current_profile_name() == "soak"
-    brief = settings(max_examples=examples, stateful_step_count=30)
-    run_state_machine_as_test(CountsMachine, settings=settings.default if soak else brief)
+    explore(CountsMachine, examples)

@@ -11,9 +11,8 @@ from datetime import timedelta
 
 import psycopg
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, rule
 
 from taskq import Seed
 from taskq.db.connections import Database
@@ -21,6 +20,7 @@ from taskq_agent.protocol import DONE, FAILED, RELEASED
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.postgres import silence, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent
+from tests.property.exploring import explore
 from tests.property.front_model import DELAYED, WORKING, Fence, Task
 from tests.property.front_scene import KEEPER, LONG_S, POOL_S, FrontScene
 from tests.property.queue_agents import apart, in_turn
@@ -384,6 +384,4 @@ def test_queue_with_a_front_does_what_its_model_says(
     with psycopg.connect(database.dsn, autocommit=True) as postgres:  # so that it can be over
         postgres.execute("alter table taskq.front drop constraint front_pool_range")
     FrontMachine.database, FrontMachine.server = database, redis_server
-    soak = settings.get_current_profile_name() == "soak"
-    brief = settings(max_examples=40, stateful_step_count=40)
-    run_state_machine_as_test(FrontMachine, settings=settings.default if soak else brief)
+    explore(FrontMachine, 40, 40)

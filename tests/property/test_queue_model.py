@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, run_state_machine_as_test
+from hypothesis.stateful import initialize
 
 from taskq.db.connections import Database
 from taskq.model.campaign_spec import LATE_RESULTS
+from tests.property.exploring import explore
 from tests.property.queue_agents import QueueAgents
 from tests.property.queue_operators import QueueOperators
 
@@ -32,6 +32,4 @@ class QueueMachine(QueueAgents, QueueOperators):
 def test_queue_does_what_its_model_says(database: Database) -> None:
     """Whatever agents, operators and keepers do, in whatever order."""
     QueueMachine.database = database
-    soak = settings.get_current_profile_name() == "soak"
-    brief = settings(max_examples=80, stateful_step_count=30)
-    run_state_machine_as_test(QueueMachine, settings=settings.default if soak else brief)
+    explore(QueueMachine, 80)

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     invariant,
     rule,
-    run_state_machine_as_test,
 )
 
 from taskq import Campaign, CampaignSpec, Client, Conflict
@@ -21,6 +19,7 @@ from taskq.db.connections import Database
 from taskq.db.owners import QuotaChange
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 from tests.helpers.variants import rest_thorough
+from tests.property.exploring import explore
 
 CAMPAIGN = st.integers(0, 2)
 OWNER = st.integers(0, 1)
@@ -215,6 +214,4 @@ class QuotaMachine(RuleBasedStateMachine):
 def test_quotas_hold_in_any_order(database: Database, examples: int) -> None:
     """A claim gets exactly what limits and quotas leave, a chunk is added whole or not at all."""
     QuotaMachine.database = database
-    soak = settings.get_current_profile_name() == "soak"
-    brief = settings(max_examples=examples, stateful_step_count=30)
-    run_state_machine_as_test(QuotaMachine, settings=settings.default if soak else brief)
+    explore(QuotaMachine, examples)

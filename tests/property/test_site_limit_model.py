@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     rule,
-    run_state_machine_as_test,
 )
 
 from taskq import CampaignSpec, Client
 from taskq.db.connections import Database
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
 from tests.helpers.variants import rest_thorough
+from tests.property.exploring import explore
 
 COUNT = st.integers(1, 6)
 SITES = "aab"
@@ -101,6 +100,4 @@ class SiteLimitMachine(RuleBasedStateMachine):
 def test_limits_of_sites_hold_in_any_order(database: Database, examples: int) -> None:
     """A claim gets exactly what the limits leave, in all and at its site."""
     SiteLimitMachine.database = database
-    soak = settings.get_current_profile_name() == "soak"
-    brief = settings(max_examples=examples, stateful_step_count=30)
-    run_state_machine_as_test(SiteLimitMachine, settings=settings.default if soak else brief)
+    explore(SiteLimitMachine, examples)

@@ -22,6 +22,17 @@ def slowed_world(**settings: Any) -> CoreHarness:
     return harness
 
 
+def tried_world() -> CoreHarness:
+    """Return an agent of a queue whose tasks have failed before."""
+    queue = queue_of(100)
+    for entry in queue.tasks.values():
+        entry.attempt = 1
+    harness = CoreHarness(queue, slots=1)
+    harness.deliver()
+    harness.deliver()
+    return harness
+
+
 def test_agent_is_slowed_after_some_fast_failures_in_a_row() -> None:
     """It claims nothing for a while, and tells why."""
     harness = slowed_world(slots=1)
@@ -90,12 +101,7 @@ def test_agent_stays_slowed_while_the_queue_suspects_its_host() -> None:
 
 def test_tasks_that_have_failed_before_make_no_pause_longer() -> None:
     """They may fail on any node, and good ones that wait behind them are soon reached."""
-    queue = queue_of(100)
-    for entry in queue.tasks.values():
-        entry.attempt = 1
-    harness = CoreHarness(queue, slots=1)
-    harness.deliver()
-    harness.deliver()
+    harness = tried_world()
     harness.run_quickly(0.01, FAILURES, BROKEN)
     for _ in range(5):
         assert harness.wait_for_attempt() == pytest.approx(5, abs=0.5)
@@ -216,17 +222,12 @@ def test_claim_is_not_parked_until_trouble_and_its_end_were_told() -> None:
     assert harness.request().wait_s > 0
 
 
-def suspect(harness: CoreHarness, why: str) -> None:
-    """Tell an agent what the queue says of its host."""
-    harness.feed(ev.HeartbeatAnswered(harness.heartbeat().session, Orders(), suspect=why))
-
-
 def test_suspicious_host_makes_one_attempt_at_a_time_however_long_it_takes() -> None:
     """What has not begun goes back; each failure makes the pause longer; a success ends that."""
     harness = started_harness(1_000, slots=4, ahead_s=60)
     harness.run_quickly(1, 8)
     assert len(harness.running) == 4
-    suspect(harness, "9 of 9 failed here")
+    answered(harness, "9 of 9 failed here")
     assert any("9 of 9 failed here: slowing down" in line for line in harness.logged)
     assert harness.held() == {running.held for running in harness.core._held_tasks.running.values()}  # noqa: SLF001
     pauses = []
@@ -243,7 +244,7 @@ def test_suspicious_host_makes_one_attempt_at_a_time_however_long_it_takes() -> 
     harness.deliver_all()
     assert harness.wait_for_attempt() < 1
     assert len(harness.running) == 1, "until the queue has taken it back"
-    suspect(harness, "")
+    answered(harness, "")
     harness.deliver_all()
     assert any("claiming as usual" in line for line in harness.logged)
     assert harness.heartbeat().trouble is None
@@ -267,11 +268,6 @@ def test_beats_tell_how_the_last_first_attempts_have_ended() -> None:
 
 def test_attempts_at_what_has_failed_before_are_not_told() -> None:
     """They fail on any host."""
-    queue = queue_of(100)
-    for entry in queue.tasks.values():
-        entry.attempt = 1
-    harness = CoreHarness(queue, slots=1)
-    harness.deliver()
-    harness.deliver()
+    harness = tried_world()
     harness.run_quickly(1, 3, BROKEN)
     assert harness.heartbeat().tally == ()

@@ -1,4 +1,4 @@
-"""Spans of tasks: where they lie in time, whatever an agent says."""
+"""Traces: where spans lie in time, whatever an agent says; addresses of receivers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from taskq.model.errors import UsageError
 from taskq.model.views import Attempt
+from taskq.results.otlp import Receiver
 from taskq.results.traces import PHASES, Trace, trace_of
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, 6, timezone.utc)
@@ -104,3 +106,32 @@ def test_ids_depend_on_campaign_task_and_attempt_only() -> None:
     assert len(set(ids)) == len(ids)
     assert len({one.trace_id for one in others}) == 4
     assert {(len(found.trace_id), len(found.spans[0].span_id)) for found in others} == {(16, 8)}
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://localhost:4318", "http://localhost:4318/v1/traces"),
+        ("https://x/", "https://x:443/v1/traces"),
+        ("https://[::1]:9/otlp/v1/traces", "https://[::1]:9/otlp/v1/traces"),
+    ],
+)
+def test_address_without_a_path_is_the_usual_one(url: str, shown: str) -> None:
+    """As the specification has it."""
+    assert str(Receiver(url)) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "headers"),
+    [
+        *((url, "") for url in ("", "localhost:4318", "ftp://x", "http://", "http://a b")),
+        *((url, "") for url in ("http://x:y", "http://u:p@x", "http://x/?a=b", "http://x\n")),
+        ("http://\u0440x", ""),
+        *(("http://x", headers) for headers in ("a", "=b", "a b=c", "a=%0d%0ab: c", "a%3A=b")),
+    ],
+)
+def test_address_or_header_that_makes_no_sense_is_refused(url: str, headers: str) -> None:
+    """Before anything is read; a header is not repeated, since it may hold a secret."""
+    with pytest.raises(UsageError) as refused:
+        Receiver(url, headers)
+    assert not headers or headers not in str(refused.value)

@@ -49,13 +49,6 @@ def test_done_task_keeps_its_result(agent: ScriptedAgent, campaign: Campaign) ->
     assert campaign.task("a").status == "done"
 
 
-def test_done_task_is_never_claimed_again(agent: ScriptedAgent) -> None:
-    """A final task is out of every agent's reach."""
-    for task in agent.claim(2):
-        agent.done(task)
-    assert agent.claim(2) == []
-
-
 def test_failed_attempt_leaves_the_task_delayed(agent: ScriptedAgent, campaign: Campaign) -> None:
     """A task that may be tried again waits for its backoff, out of agents' reach."""
     task = claim_one(agent)
@@ -285,16 +278,6 @@ def test_retry_can_be_limited_to_an_error_class(
     agent.fail(claim_one(agent), "Memory", retry=False)
     assert statuses(postgres) == {"a": "failed", "b": "failed"}
     assert campaign.retry(error_class="Disk") == 1
-    assert statuses(postgres) == {"a": "failed", "b": "waiting"}
-
-
-def test_retry_can_be_limited_to_keys(
-    agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
-) -> None:
-    """Only the named tasks come back."""
-    for task in agent.claim(2):
-        agent.fail(task, retry=False)
-    assert campaign.retry(keys=["b"]) == 1
     assert statuses(postgres) == {"a": "failed", "b": "waiting"}
 
 

@@ -1,16 +1,17 @@
-"""Damaged campaigns, and tasks at which the server fails: other tasks go on."""
+"""Damaged campaigns, unreadable handlers, tasks at which the server fails: others go on."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from psycopg import sql
 
-from taskq import Client, Seed
+from taskq import Client, InvalidCampaign, Seed
 from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from tests.fixtures.histories import BREACHES, History, in_task
@@ -143,3 +144,35 @@ async def test_campaign_whose_tasks_make_the_server_fail_keeps_no_other_waiting(
     lines = [one.getMessage() for one in caplog.records if "is left out" in one.getMessage()]
     assert len(lines) == 1
     assert "for toast value" in lines[0]
+
+
+HANDLERS: dict[str, dict[str, Any]] = {
+    "no-kind": {},
+    "strange-kind": {"kind": "spell"},
+    "strange-field": {"kind": "command", "argv": ["true"], "colour": "red"},
+    "no-program": {"kind": "command", "argv": 5},
+}
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+def test_campaign_whose_handler_nobody_can_read_is_shown_and_mended(
+    name: str, queue: Client, postgres: Postgres, dsn: str
+) -> None:
+    """Lists and explanations go on; what needs the handler names it, and what mends it."""
+    body = json.dumps({"handler": HANDLERS[name]})
+    postgres.execute("select taskq.create_campaign('/c', %s)", [body])
+    campaign = queue.campaign("/c")
+    campaign.seed([{"n": 1}])
+    (task,) = campaign.tasks()
+    assert campaign.explain().path == "/c"
+    assert campaign.explain(task.key).headline == "waiting"
+    assert [one.path for one in queue.runs()] in ([], ["/c"])
+    assert queue.left_over().unfinished == 1
+    taskq = CommandLine(dsn)
+    for words in (("status", "/"), ("explain", "/c"), ("explain", "/c", task.key)):
+        taskq.out(*words)
+    with pytest.raises(InvalidCampaign, match=r"handler.*stored for /c.*taskq campaign change /c"):
+        campaign.spec()
+    queue.create_campaign("/d", exist_ok=False)
+    campaign.change(queue.campaign("/d").spec())
+    assert campaign.spec().handler is None

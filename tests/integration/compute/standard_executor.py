@@ -17,7 +17,6 @@ from concurrent.futures._base import (
     CANCELLED_AND_NOTIFIED,
     FINISHED,
     PENDING,
-    RUNNING,
     Future,
 )
 
@@ -33,8 +32,6 @@ def create_future(state=PENDING, exception=None, result=None):
     return f
 
 
-PENDING_FUTURE = create_future(state=PENDING)
-RUNNING_FUTURE = create_future(state=RUNNING)
 CANCELLED_FUTURE = create_future(state=CANCELLED)
 CANCELLED_AND_NOTIFIED_FUTURE = create_future(state=CANCELLED_AND_NOTIFIED)
 EXCEPTION_FUTURE = create_future(state=FINISHED, exception=OSError())
@@ -317,44 +314,6 @@ class AsCompletedTests:
         future1 = self.executor.submit(time.sleep, 2)
         completed = [f for f in futures.as_completed(itertools.repeat(future1, 3))]
         self.assertEqual(len(completed), 1)
-
-    def test_free_reference_yielded_future(self):
-        # Issue #14406: Generator should not keep references
-        # to finished futures.
-        futures_list = [Future() for _ in range(8)]
-        futures_list.append(create_future(state=CANCELLED_AND_NOTIFIED))
-        futures_list.append(create_future(state=FINISHED, result=42))
-
-        with self.assertRaises(futures.TimeoutError):
-            for future in futures.as_completed(futures_list, timeout=0):
-                futures_list.remove(future)
-                wr = weakref.ref(future)
-                del future
-                gc.collect()  # For PyPy or other GCs.
-                self.assertIsNone(wr())
-
-        futures_list[0].set_result("test")
-        for future in futures.as_completed(futures_list):
-            futures_list.remove(future)
-            wr = weakref.ref(future)
-            del future
-            gc.collect()  # For PyPy or other GCs.
-            self.assertIsNone(wr())
-            if futures_list:
-                futures_list[0].set_result("test")
-
-    def test_correct_timeout_exception_msg(self):
-        futures_list = [
-            CANCELLED_AND_NOTIFIED_FUTURE,
-            PENDING_FUTURE,
-            RUNNING_FUTURE,
-            SUCCESSFUL_FUTURE,
-        ]
-
-        with self.assertRaises(futures.TimeoutError) as cm:
-            list(futures.as_completed(futures_list, timeout=0))
-
-        self.assertEqual(str(cm.exception), "2 (of 4) futures unfinished")
 
 
 class ExecutorShutdownTest:

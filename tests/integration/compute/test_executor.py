@@ -8,6 +8,8 @@ Those that do not apply, all of them of the standard executors' own threads and 
   has no processes of its own.
 - `test_cancel_futures` wants twenty of fifty calls of 0.1 s cancelled: an agent claims short calls
   ahead, up to a second's worth, and those have begun.
+- `test_free_reference_yielded_future`, `test_correct_timeout_exception_msg` wait for futures that
+  no executor has made.
 - `test_map_timeout` sleeps for six seconds; `test_run.py` has timeouts of ours.
 """
 

@@ -59,68 +59,43 @@ UNPACK = {
     "spec by spec_pkey",
 }
 
+REPORT = CLAIM | {"attempt by attempt_pkey"}
+#: What reaches a single task, wherever it is kept.
+SINGLE = UNPACK | ROW
+
 VERBS = {
     "report done": Verb(lambda load: load.exchange("done"), CLAIM),
-    "report failed": Verb(
-        lambda load: load.exchange("failed"), CLAIM | {"attempt by attempt_pkey"}
-    ),
-    "report released": Verb(
-        lambda load: load.exchange("released"), CLAIM | {"attempt by attempt_pkey"}
-    ),
-    "report refused": Verb(Load.refuse, CLAIM | {"attempt by attempt_pkey"}),
-    "report 100": Verb(
-        lambda load: load.exchange("done", 100),
-        CLAIM | {"attempt by attempt_pkey"},
-        rows=100,
-        pages=4_000,
-    ),
-    "report again": Verb(Load.repeat_report, CLAIM | {"attempt by attempt_pkey"}),
-    "report for another": Verb(
-        Load.report_for_another, CLAIM | {"attempt by attempt_pkey"}, pages=200
-    ),
-    "report on several campaigns": Verb(
-        Load.settle_many, CLAIM | {"attempt by attempt_pkey"}, pages=250
-    ),
+    "report failed": Verb(lambda load: load.exchange("failed"), REPORT),
+    "report released": Verb(lambda load: load.exchange("released"), REPORT),
+    "report refused": Verb(Load.refuse, REPORT),
+    "report 100": Verb(lambda load: load.exchange("done", 100), REPORT, rows=100, pages=4_000),
+    "report again": Verb(Load.repeat_report, REPORT),
+    "report for another": Verb(Load.report_for_another, REPORT, pages=200),
+    "report on several campaigns": Verb(Load.settle_many, REPORT, pages=250),
     "identify": Verb(Load.identify, set(), pages=20),
     "claim again": Verb(Load.repeat_claim, CLAIM),
-    "claim at a site": Verb(
-        Load.claim_at_a_site, CLAIM | {"attempt by attempt_pkey"}, rows=1_000, pages=12_000
-    ),
-    "claim elsewhere": Verb(
-        Load.claim_elsewhere,
-        CLAIM | {"attempt by attempt_pkey"},
-        rows=40,
-        pages=1_500,
-    ),
-    "beat": Verb(Load.beat, UNPACK | ROW | {"task by task_working"}),
-    "salvage": Verb(Load.salvage, CLAIM | {"attempt by attempt_pkey"}, pages=400),
+    "claim at a site": Verb(Load.claim_at_a_site, REPORT, rows=1_000, pages=12_000),
+    "claim elsewhere": Verb(Load.claim_elsewhere, REPORT, rows=40, pages=1_500),
+    "beat": Verb(Load.beat, SINGLE | {"task by task_working"}),
+    "salvage": Verb(Load.salvage, REPORT, pages=400),
     "poison": Verb(
         Load.poison,
-        UNPACK
-        | ROW
-        | {
-            "task by task_working",
-            "task by task_failed",
-            "attempt by attempt_pkey",
-        },
+        SINGLE | {"task by task_working", "task by task_failed", "attempt by attempt_pkey"},
     ),
     "hedge": Verb(
         Load.hedge,
-        UNPACK | ROW | {"task by task_working", "attempt by attempt_pkey"},
+        SINGLE | {"task by task_working", "attempt by attempt_pkey"},
         rows=64,
         pages=1_000,
     ),
-    "run out of time": Verb(Load.run_out_of_time, CLAIM | {"attempt by attempt_pkey"}),
-    "keep a checkpoint": Verb(Load.keep_a_checkpoint, UNPACK | ROW | {"attempt by attempt_pkey"}),
-    "keep output files": Verb(Load.keep_output_files, CLAIM | {"attempt by attempt_pkey"}),
-    "leave": Verb(Load.leave, UNPACK | ROW | {"task by task_working"}),
-    "cancel": Verb(Load.cancel, UNPACK | ROW),
+    "run out of time": Verb(Load.run_out_of_time, REPORT),
+    "keep a checkpoint": Verb(Load.keep_a_checkpoint, SINGLE | {"attempt by attempt_pkey"}),
+    "keep output files": Verb(Load.keep_output_files, REPORT),
+    "leave": Verb(Load.leave, SINGLE | {"task by task_working"}),
+    "cancel": Verb(Load.cancel, SINGLE),
     "retry": Verb(Load.retry_failed, ROW | {"task by task_failed", "attempt by attempt_pkey"}),
     "keep": Verb(
-        Load.keep,
-        UNPACK | ROW | {"task by task_working", "task by task_delayed"},
-        rows=200,
-        pages=1_000,
+        Load.keep, SINGLE | {"task by task_working", "task by task_delayed"}, rows=200, pages=1_000
     ),
     "seed": Verb(Load.seed, {"spec by spec_pkey", "spec by spec_key_key"}),
     "keep both": Verb(

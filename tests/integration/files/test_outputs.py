@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
-import psycopg
 import pytest
 
 from taskq import Campaign, CampaignSpec, Client, RetryPolicy, Seed
@@ -21,6 +18,7 @@ from tests.helpers.postgres import Postgres, expire, silence, statuses, value
 from tests.helpers.scripted_agent import Claimed
 from tests.helpers.task_archives import digest_of, held, stored, whole
 from tests.helpers.waiting import wait_until
+from tests.interleavings.meeting import calling, meet, reporting
 
 pytestmark = pytest.mark.usefixtures("true_counts")
 
@@ -275,23 +273,19 @@ def test_files_stay_while_a_late_result_may_be_salvaged(
 
 
 def test_files_stay_when_the_report_comes_during_the_look(
-    campaign: Campaign, hire: Hire, outputs: Outputs, save: Save, postgres: Postgres, dsn: str
+    campaign: Campaign, hire: Hire, outputs: Outputs, save: Save, dsn: str
 ) -> None:
     """Which finds the task working, or done, and never neither."""
     agent = hire()
     task = agent.claim(3)[0]
     assert save(task, b"x")
-    report = {"task": task.task, "lease": task.lease, "session": agent.session, "outcome": "done"}
-    with psycopg.connect(dsn) as reporter, ThreadPoolExecutor(1) as pool:
-        reporter.execute("lock table taskq.task in access exclusive mode")
-        look = pool.submit(value, postgres, "select digests from taskq.end_outputs(0, 0, 100)")
-        wait_until(lambda: waits_for_a_lock(reporter))
-        reporter.execute(
-            "select taskq.exchange(%s, %s, null, null, null)",
-            [task.campaign, json.dumps([{**report, "result": {}}])],
-        )
-        reporter.commit()
-        assert look.result(60) is None
+
+    def lock(connection: Postgres) -> None:
+        connection.execute("lock table taskq.task in access exclusive mode")
+
+    look = calling("select digests from taskq.end_outputs(0, 0, 100)")
+    met = meet(dsn, lock, look, meanwhile=reporting(task, session=agent.session, result={}))
+    assert (met.waited, met.second) == (True, None)
     assert kept(outputs, task) == digest_of(OUTPUT, task, b"x")
     assert campaign.status().done == 1
 
@@ -302,23 +296,11 @@ def test_the_same_save_twice_at_once_is_counted_once(
     """As by an agent that has had no answer and asks again, of another gateway."""
     task = hire().claim(3)[0]
     query = "select saved from taskq.save_output(null, %s, %s, %s, %s, 1000)"
-    words = (task.campaign, task.task, task.lease, "0" * 64)
-    with psycopg.connect(dsn) as first, ThreadPoolExecutor(1) as pool:
-        assert first.execute(query, words).fetchone() == (True,)
-        again = pool.submit(value, postgres, query, *words)
-        wait_until(lambda: waits_for_a_lock(first))
-        first.commit()
-        assert again.result(60)
+    save = calling(query, task.campaign, task.task, task.lease, "0" * 64)
+    met = meet(dsn, save, save)
+    assert (met.waited, met.first, met.second) == (True, True, True)
     assert value(postgres, USED) == 1000
     assert campaign.status().working == 3
-
-
-def waits_for_a_lock(connection: psycopg.Connection) -> bool:
-    """Return whether anybody waits for what this transaction has locked."""
-    row = connection.execute(
-        "select count(*) from pg_stat_activity where pg_backend_pid() = any (pg_blocking_pids(pid))"
-    ).fetchone()
-    return row is not None and row[0] > 0
 
 
 def test_only_who_has_the_task_may_save(campaign: Campaign, hire: Hire, save: Save) -> None:

@@ -246,14 +246,7 @@ def test_claims_go_on_while_postgresql_restarts_until_the_pool_is_empty(
         wait_until(lambda: begun(database), timeout_s=PATIENCE_S)
         keys = Keys((database.row("front_state") or {})["name"])
         place = Realm(queue, start_gateway("--redis", redis_server.url, on=dsn, expected=TROUBLE))
-        campaign = queue.create_campaign(
-            CampaignSpec(
-                f"{place.path}/c",
-                handler=Handler("python", target="unhurried:run"),
-                params=site.params(takes_s=TAKES_S),
-            )
-        )
-        campaign.seed({"n": n} for n in range(TASKS))
+        campaign = site.unhurried(place, TASKS, TAKES_S)
         pooled = keys.tasks(campaign.campaign_id)
         served = partial(claims_served, place.gateway, place.manager)
         with at_work(site, place, PAYLOADS) as ran:

@@ -63,11 +63,8 @@ def finish(
     return finish_all
 
 
-def flush_all(popper: Popper, _campaign: int) -> None:
-    popper.server.admin.flushall()
-
-
-def restart(popper: Popper, _campaign: int) -> None:
+def restart(popper: Popper) -> None:
+    """Let the server lose what it had."""
     popper.server.kill()
     popper.server.start()
 
@@ -76,55 +73,32 @@ def restore(popper: Popper, campaign: int) -> None:
     """Bring back an old snapshot, with entries that have been popped since."""
     popper.server.admin.save()
     popper.pop(campaign, 10)
-    restart(popper, campaign)
-
-
-def push_garbage(popper: Popper, campaign: int) -> None:
-    popper.server.admin.rpush(popper.keys.tasks(campaign), *["garbage"] * 10)
+    restart(popper)
 
 
 def triple(popper: Popper, campaign: int) -> None:
+    """Let each entry of a list be there three times."""
     key = popper.keys.tasks(campaign)
     popper.server.admin.rpush(key, *popper.server.admin.lrange(key, 0, -1) * 2)
 
 
-def turn_list_into_text(popper: Popper, campaign: int) -> None:
-    popper.server.admin.set(popper.keys.tasks(campaign), "x")
+SPOILED: dict[str, Callable[[Popper, int], object]] = {
+    "flushed": lambda it, _: it.server.admin.flushall(),
+    "restarted": lambda it, _: restart(it),
+    "restored": restore,
+    "garbage": lambda it, campaign: it.server.admin.rpush(it.keys.tasks(campaign), *["x"] * 10),
+    "tripled": triple,
+    "a list is text": lambda it, campaign: it.server.admin.set(it.keys.tasks(campaign), "x"),
+    "the state is text": lambda it, _: it.server.admin.set(it.keys.state, "x"),
+    "the wake is text": lambda it, _: it.server.admin.set(it.keys.wake, "x"),
+    "what is wanted is text": lambda it, _: it.server.admin.set(it.keys.wanted, "x"),
+    "the epoch is set back": lambda it, _: it.server.admin.hset(it.keys.state, "epoch", 0),
+}
 
 
-def turn_wake_into_text(popper: Popper, _campaign: int) -> None:
-    popper.server.admin.set(popper.keys.wake, "x")
-
-
-def turn_state_into_text(popper: Popper, _campaign: int) -> None:
-    popper.server.admin.set(popper.keys.state, "x")
-
-
-def turn_wanted_into_text(popper: Popper, _campaign: int) -> None:
-    popper.server.admin.set(popper.keys.wanted, "x")
-
-
-def set_back_epoch(popper: Popper, _campaign: int) -> None:
-    popper.server.admin.hset(popper.keys.state, "epoch", 0)
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        flush_all,
-        restart,
-        restore,
-        push_garbage,
-        triple,
-        turn_list_into_text,
-        turn_state_into_text,
-        turn_wake_into_text,
-        turn_wanted_into_text,
-        set_back_epoch,
-    ],
-)
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
 def test_front_goes_on_by_itself_in_a_new_epoch_and_nothing_is_lost(
-    spoil: Callable[[Popper, int], None],
+    spoil: Callable[[Popper, int], object],
     stocked: int,
     popper: Popper,
     finish: Callable[[], None],

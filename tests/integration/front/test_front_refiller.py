@@ -120,33 +120,25 @@ def test_list_that_another_refiller_has_left_is_taken_care_of(
     )
 
 
-def pause(campaign: Campaign) -> None:
-    campaign.pause()
+CLOSED: dict[str, Callable[[Campaign], object]] = {
+    "paused": Campaign.pause,
+    "cancelled": Campaign.cancel,
+    "limited": lambda campaign: campaign.change(replace(campaign.spec(), max_running=5)),
+    "kept from the front": lambda campaign: campaign.change(replace(campaign.spec(), front=False)),
+}
 
 
-def cancel(campaign: Campaign) -> None:
-    campaign.cancel()
-
-
-def limit(campaign: Campaign) -> None:
-    campaign.change(replace(campaign.spec(), max_running=5))
-
-
-def keep_from_front(campaign: Campaign) -> None:
-    campaign.change(replace(campaign.spec(), front=False))
-
-
-@pytest.mark.parametrize("close", [pause, cancel, limit, keep_from_front])
+@pytest.mark.parametrize("how", CLOSED)
 @pytest.mark.usefixtures("stocked")
 def test_campaign_that_is_closed_leaves_the_lists_at_once(
-    close: Callable[[Campaign], None], campaign: Campaign, popper: Popper, postgres: Postgres
+    how: str, campaign: Campaign, popper: Popper, postgres: Postgres
 ) -> None:
     """Its leases are given back in one statement."""
     leased = [
         row["task_id"]
         for row in postgres.execute("select task_id from taskq.state where session_id = 0")
     ]
-    close(campaign)
+    CLOSED[how](campaign)
     wait_until(lambda: in_pool(postgres) == 0)
     wait_until(lambda: popper.length(campaign.campaign_id) == 0)
     transactions = value(
@@ -155,7 +147,7 @@ def test_campaign_that_is_closed_leaves_the_lists_at_once(
         leased,
     )
     assert transactions == 1
-    assert set(statuses(postgres).values()) == {"cancelled" if close is cancel else "waiting"}
+    assert set(statuses(postgres).values()) == {"cancelled" if how == "cancelled" else "waiting"}
     assert_counts_are_true(postgres)
 
 

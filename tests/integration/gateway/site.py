@@ -13,7 +13,8 @@ from typing import Any
 
 import trustme
 
-from tests.fixtures.gateways import GatewayProcess
+from taskq import Campaign, CampaignSpec, Handler
+from tests.fixtures.gateways import GatewayProcess, Realm
 from tests.helpers.command_line import CommandLine
 from tests.helpers.worker_node import WorkerNode
 
@@ -60,6 +61,17 @@ class Site:
     def params(self, **others: Any) -> dict[str, Any]:
         """Return the parameters of campaigns whose payloads keep the diary."""
         return {"diary": str(self.diary), **others}
+
+    def unhurried(self, place: Realm, tasks: int, takes_s: float) -> Campaign:
+        """Return a campaign with so many tasks, each of so many seconds and in the diary."""
+        spec = CampaignSpec(
+            f"{place.path}/c",
+            handler=Handler("python", target="unhurried:run"),
+            params=self.params(takes_s=takes_s),
+        )
+        campaign = place.queue.create_campaign(spec)
+        campaign.seed({"n": n} for n in range(tasks))
+        return campaign
 
     def executions(self) -> Counter[int]:
         """Return how often each task was begun, by its number."""

@@ -55,11 +55,7 @@ def test_outage_of_the_database_costs_no_attempt(
     gateway = start_gateway(*words, on=dsn, expected=["database", "trying again", "works"])
     with opened(dsn) as queue, upkeep(dsn), ExitStack() as stack:
         place = Realm(queue, gateway)
-        handler = Handler("python", target="unhurried:run")
-        campaign = queue.create_campaign(
-            CampaignSpec(f"{place.path}/c", handler=handler, params=site.params(takes_s=TAKES_S))
-        )
-        campaign.seed({"n": n} for n in range(TASKS))
+        campaign = site.unhurried(place, TASKS, TAKES_S)
         nodes = [site.node(place.site) for _ in range(AGENTS)]
         agents = [
             stack.enter_context(

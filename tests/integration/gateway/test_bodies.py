@@ -1,4 +1,4 @@
-"""Bodies that are not what they should be: refused with a reason, and nothing is changed."""
+"""Bodies that are not what they should be are refused; what is said in right ones is values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from taskq.gateway.messages import MAX_BODY_BYTES, MAX_EXCHANGE_BYTES
-from taskq_agent.protocol import MAX_CLAIM, MAX_RESULT_BYTES, MAX_TAIL_BYTES
+from taskq_agent.protocol import DONE, FAILED, MAX_CLAIM, MAX_RESULT_BYTES, MAX_TAIL_BYTES
 from tests.fixtures.gateways import Realm
 from tests.helpers.variants import rest_thorough
 from tests.integration.gateway.peers import Agent, Reply, hello, report_of, request_bytes
@@ -330,3 +330,57 @@ def test_wrong_task_is_refused(realm: Realm, task: dict[str, Any]) -> None:
     reply = realm.manage("submit", path=realm.path, tasks=text, on_conflict="fail")
     assert (reply.status, reply.json["error"]["code"]) == (422, "refused")
     assert realm.campaign.status().waiting == 0
+
+
+STATEMENTS = (
+    "'; drop schema taskq cascade; --",
+    "$$; select pg_sleep(60); $$",
+    "%s %(path)s %%",
+    "{0} {path} ${PATH} $1",
+    "\\'; copy taskq.token to program 'id' --",
+    'a","outcome":"done","x":"',
+    "{a,b} \\N \\.",
+)
+
+
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_words_of_a_hello_are_values(realm: Realm, text: str) -> None:
+    """Name, host, site and release are shown as they were reported; a campaign is one or none."""
+    said = {"name": text, "host": text, "site": text, "release": text[:50]}
+    Agent.enrolled(realm.gateway.peer(), realm.site, {"campaign": realm.path, **said})
+    (agent,) = realm.queue.agents(realm.path)
+    assert (agent.agent, agent.host, agent.site, agent.release) == (text, text, text, text[:50])
+    for wrong in ({"campaign": text}, {"key": text}, {"offers": [text]}):
+        body = {**hello(realm.path), **wrong}
+        reply = realm.gateway.ask("POST", "/v1/sessions", token=realm.site, body=body)
+        assert 400 <= reply.status < 500, reply
+
+
+@pytest.mark.parametrize("outcome", [DONE, FAILED])
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_words_of_a_report_are_values(realm: Realm, agent: Agent, text: str, outcome: str) -> None:
+    """Result, error, its class, the tail and the names of phases come out as they went in."""
+    realm.seed()
+    (task,) = agent.claim()
+    words = {"error": text, "error_class": text, "tail": text, "phases": {text: 1.5}}
+    result = {"result": {text: text}} if outcome == DONE else {}
+    report = report_of(task, outcome=outcome, retry=False, **words, **result)
+    assert agent.exchange(reports=[report]).json["acks"][0]["verdict"] == "accepted"
+    (attempt,) = realm.campaign.attempts(task["key"])
+    assert attempt.phases == {text: 1.5}
+    if outcome == DONE:
+        assert attempt.result == {text: text}
+    else:
+        assert (attempt.error, attempt.error_class, attempt.tail) == (text, text, text)
+
+
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_fence_that_is_none_is_refused(realm: Realm, agent: Agent, text: str) -> None:
+    """In reports, claims and beats: ids are numbers and UUIDs before SQL sees them."""
+    realm.seed()
+    (task,) = agent.claim()
+    for wrong in ({"lease": text}, {"task": text}, {"campaign": text}, {"outcome": text}):
+        reply = agent.exchange(reports=[{**report_of(task), **wrong}])
+        assert (reply.status, reply.code) == (400, "malformed")
+    assert agent.exchange(want=1, lease=text).status == 400
+    assert agent.report(task) == ["accepted"]

@@ -82,11 +82,7 @@ def test_nothing_is_lost_or_done_twice_with_a_synchronous_standby(
     gateway = start_gateway(*site.certificate, "--lease", LEASE_S, on=pair.dsn, expected=SAID)
     with opened(pair.dsn) as queue, upkeep(pair.dsn), ExitStack() as stack:
         place = Realm(queue, gateway)
-        handler = Handler("python", target="unhurried:run")
-        campaign = queue.create_campaign(
-            CampaignSpec(f"{place.path}/c", handler=handler, params=site.params(takes_s=TAKES_S))
-        )
-        campaign.seed({"n": n} for n in range(TASKS))
+        campaign = site.unhurried(place, TASKS, TAKES_S)
         options = {"ca": site.ca, "path": PAYLOADS, "until_empty": True}
         node = site.node(place.site)
         agents = [
@@ -123,11 +119,7 @@ def test_agents_go_on_when_the_primary_is_frozen(
     gateway = start_gateway(*site.certificate, on=pair.primary_first_dsn, expected=SAID)
     with opened(pair.dsn) as queue, ExitStack() as stack:
         place = Realm(queue, gateway)
-        handler = Handler("python", target="unhurried:run")
-        campaign = queue.create_campaign(
-            CampaignSpec(f"{place.path}/c", handler=handler, params=site.params(takes_s=TAKES_S))
-        )
-        campaign.seed({"n": n} for n in range(TASKS))
+        campaign = site.unhurried(place, TASKS, TAKES_S)
         options = {"ca": site.ca, "path": PAYLOADS, "until_empty": True}
         node = site.node(place.site)
         agents = [

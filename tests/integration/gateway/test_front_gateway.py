@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import psycopg
 import pytest
@@ -190,31 +190,8 @@ def test_agents_beat_often_enough_to_name_what_is_leased_ahead(
     assert 0 < welcome["heartbeat_s"] <= POOL_S / 4
 
 
-# Trouble: (how it comes, how it goes)
-
-
-def kill(fronted: Fronted, _: int) -> None:
-    fronted.redis.kill()
-
-
-def start(fronted: Fronted) -> None:
-    fronted.redis.start()
-
-
-def freeze(fronted: Fronted, _: int) -> None:
-    fronted.redis.freeze()
-
-
-def thaw(fronted: Fronted) -> None:
-    fronted.redis.thaw()
-
-
 def fill_with_garbage(fronted: Fronted, campaign: int) -> None:
     fronted.redis.admin.lpush(fronted.keys.tasks(campaign), *["garbage", "x" * 2_000_000] * 50)
-
-
-def turn_lists_into_text(fronted: Fronted, campaign: int) -> None:
-    fronted.redis.admin.set(fronted.keys.tasks(campaign), "x")
 
 
 def move_in_other_entries(fronted: Fronted, campaign: int) -> None:
@@ -228,50 +205,35 @@ def move_in_other_entries(fronted: Fronted, campaign: int) -> None:
     fronted.redis.admin.lpush(fronted.keys.tasks(campaign), *entries)
 
 
-def refuse_writes(fronted: Fronted, _: int) -> None:
-    fronted.redis.admin.replicaof("127.0.0.1", 1)  # where nobody is: a replica that serves old data
-
-
-def allow_writes(fronted: Fronted) -> None:
-    fronted.redis.admin.replicaof("NO", "ONE")
-
-
-def take_memory_away(fronted: Fronted, _: int) -> None:
-    fronted.redis.admin.config_set("maxmemory", 1)
-
-
-def give_memory_back(fronted: Fronted) -> None:
-    fronted.redis.admin.config_set("maxmemory", 0)
-
-
 def nothing(_: Fronted) -> None:
     """Leave it to the refiller."""
 
 
-@pytest.mark.parametrize(
-    ("spoil", "mend"),
-    rest_thorough(
-        [
-            pytest.param(kill, start, id="down"),
-            pytest.param(freeze, thaw, id="frozen"),
-            pytest.param(fill_with_garbage, nothing, id="garbage"),
-            pytest.param(turn_lists_into_text, nothing, id="of another kind"),
-            pytest.param(move_in_other_entries, nothing, id="entries of another campaign"),
-            pytest.param(refuse_writes, allow_writes, id="read-only"),
-            pytest.param(take_memory_away, give_memory_back, id="out of memory"),
-        ],
-        3,
+#: How it comes, with the campaign, and how it goes.
+Trouble: TypeAlias = tuple[Callable[[Fronted, int], object], Callable[[Fronted], object]]
+TROUBLES: dict[str, Trouble] = {
+    "down": (lambda it, _: it.redis.kill(), lambda it: it.redis.start()),
+    "frozen": (lambda it, _: it.redis.freeze(), lambda it: it.redis.thaw()),
+    "garbage": (fill_with_garbage, nothing),
+    "of another kind": (lambda it, one: it.redis.admin.set(it.keys.tasks(one), "x"), nothing),
+    "entries of another campaign": (move_in_other_entries, nothing),
+    "read-only": (  # a replica of nobody, that serves old data
+        lambda it, _: it.redis.admin.replicaof("127.0.0.1", 1),
+        lambda it: it.redis.admin.replicaof("NO", "ONE"),
     ),
-)
-def test_agents_see_no_trouble_of_the_front(
-    spoil: Callable[[Fronted, int], None],
-    mend: Callable[[Fronted], None],
-    place: Realm,
-    fronted: Fronted,
-) -> None:
+    "out of memory": (
+        lambda it, _: it.redis.admin.config_set("maxmemory", 1),
+        lambda it: it.redis.admin.config_set("maxmemory", 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("trouble", rest_thorough(TROUBLES, 3))
+def test_agents_see_no_trouble_of_the_front(trouble: str, place: Realm, fronted: Fronted) -> None:
     """Each claim gets tasks of its campaign; when the trouble is over, from the front again."""
     agent = place.agent()
     agent.report(*served_ahead(agent))
+    spoil, mend = TROUBLES[trouble]
     spoil(fronted, place.campaign.campaign_id)
     seen: list[int] = []
     try:

@@ -190,13 +190,3 @@ def test_server_that_is_busy_is_told_apart_from_one_that_is_gone(dsn: str) -> No
         holder.execute("select from taskq.campaign where path = '/c' for update")
         with pytest.raises(Unavailable, match=r"lock timeout; another transaction uses"):
             queue.campaign("/c").pause()
-
-
-def test_connection_that_is_cut_is_replaced(campaign: Campaign, postgres: Postgres) -> None:
-    """The next call after the end of its backend succeeds."""
-    campaign.status()
-    postgres.execute(
-        "select pg_terminate_backend(pid, 60000) from pg_stat_activity"
-        " where datname = current_database() and pid <> pg_backend_pid()"
-    )
-    assert campaign.status().total == 0

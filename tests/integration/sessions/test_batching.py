@@ -12,7 +12,6 @@ from taskq import Campaign, Client
 from taskq.db.connections import Database
 from taskq.dispatch.batching import Batcher
 from taskq.dispatch.direct import DirectTransport
-from taskq.dispatch.fair_share import Scope
 from taskq_agent.errors import Refused, SessionLost
 from taskq_agent.protocol import (
     ACCEPTED,
@@ -23,11 +22,10 @@ from taskq_agent.protocol import (
     Report,
     Request,
 )
-from tests.helpers.batched_agents import BatchedAgents, done
+from tests.helpers.batched_agents import SERVING, BatchedAgents, claimed, done, together
 from tests.helpers.campaigns import servable
 from tests.helpers.postgres import Postgres, assert_counts_are_true, statuses, value
 
-SERVING = Scope("/c")
 PAUSE_S = 0.05
 
 
@@ -77,9 +75,7 @@ async def test_every_agent_gets_what_it_wants(campaign: Campaign, database: Data
     campaign.seed({"n": n} for n in range(100))
     members = BatchedAgents(database, 5)
     async with Batcher(database) as batcher:
-        answers = await asyncio.gather(
-            *(batcher.exchange(members.claim(n, n + 1), SERVING) for n in range(5))
-        )
+        answers = await together(batcher, *(members.claim(n, n + 1) for n in range(5)))
         assert [len(answer.tasks) for answer in answers] == [1, 2, 3, 4, 5]
         assert all(answer.campaigns[0].path == "/c" for answer in answers)
         assert len({task.task for answer in answers for task in answer.tasks}) == 15
@@ -92,9 +88,7 @@ async def test_nothing_to_claim_is_told_to_all_with_what_is_unfinished(
     campaign.seed({"n": n} for n in range(2))
     members = BatchedAgents(database, 4)
     async with Batcher(database) as batcher:
-        answers = await asyncio.gather(
-            *(batcher.exchange(members.claim(n), SERVING) for n in range(4))
-        )
+        answers = await together(batcher, *(members.claim(n) for n in range(4)))
         assert sorted(len(answer.tasks) for answer in answers) == [0, 0, 1, 1]
         assert {answer.unfinished for answer in answers if not answer.tasks} == {2}
 
@@ -131,9 +125,7 @@ async def test_exchange_repeated_gets_the_same_answer(
     members = BatchedAgents(database, 1)
     async with Batcher(database) as batcher:
         request = members.claim(0, 2)
-        first, second = await asyncio.gather(
-            batcher.exchange(request, SERVING), batcher.exchange(request, SERVING)
-        )
+        first, second = await together(batcher, request, request)
         assert sorted(task.task for task in first.tasks) == sorted(
             task.task for task in second.tasks
         )
@@ -160,9 +152,7 @@ async def test_lost_connection_is_made_anew_unnoticed(
         )
         requests = [members.claim(number) for number in range(4)]
         for _ in range(2):
-            answers = await asyncio.gather(
-                *(batcher.exchange(request, SERVING) for request in requests)
-            )
+            answers = await together(batcher, *requests)
             assert [len(answer.tasks) for answer in answers] == [1, 1, 1, 1]
     assert value(postgres, "select count(*) from taskq.state where status = 'working'") == 5
 
@@ -198,10 +188,7 @@ async def test_result_that_is_no_json_is_refused_alone(
     campaign.seed({"n": n} for n in range(4))
     members = BatchedAgents(database, 2)
     async with Batcher(database) as batcher:
-        claimed = await asyncio.gather(
-            *(batcher.exchange(members.claim(n), SERVING) for n in range(2))
-        )
-        (first,), (second,) = (answer.tasks for answer in claimed)
+        first, second = await claimed(batcher, members, 2)
         wrong = Report(first.campaign, first.task, first.lease, DONE, result={"set": {1}})
         answers = await asyncio.gather(
             batcher.exchange(Request(members.sessions[0], reports=(wrong,)), SERVING),

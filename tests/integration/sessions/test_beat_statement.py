@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -14,7 +13,7 @@ from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, last_beats, value
 from tests.helpers.scripted_agent import ScriptedAgent
-from tests.helpers.waiting import wait_until
+from tests.interleavings.meeting import calling, meet
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("true_counts")]
 
@@ -65,49 +64,20 @@ def test_what_is_no_beat_changes_nothing(
 
 
 def test_sessions_are_locked_in_their_order_whatever_the_batch_says(
-    agents: list[ScriptedAgent], dsn: str, postgres: Postgres
+    agents: list[ScriptedAgent], dsn: str
 ) -> None:
     """So two gateways that beat for the same sessions never wait for each other in a circle."""
     lowest, *higher = sorted(agent.session for agent in agents)
     said = json.dumps([{"session": session} for session in (*reversed(higher), lowest)])
-    with psycopg.connect(dsn) as other, ThreadPoolExecutor(1) as pool:
-        other.execute("select from taskq.session where session_id = %s for update", [lowest])
-        beat = pool.submit(lambda: postgres.execute(BATCH, [said]).fetchall())
-        wait_until(lambda: waits_for_a_lock(other))
-        free = other.execute(
-            "select session_id from taskq.session where session_id = any (%s)"
-            " for update skip locked",
-            [higher],
-        ).fetchall()
-        assert sorted(session for (session,) in free) == higher
-        other.commit()
-        assert beat.result(60) == []
+    lock = "select session_id from taskq.session where session_id = any (%s) for update skip locked"
 
+    def look_behind(connection: Postgres) -> None:
+        free = connection.execute(lock, [higher]).fetchall()
+        assert sorted(row["session_id"] for row in free) == higher
 
-def test_session_that_ends_at_this_moment_is_not_revived(
-    agents: list[ScriptedAgent], dsn: str, postgres: Postgres
-) -> None:
-    """The beat waits for the end and then reports it; the others' beats count."""
-    ending, other = agents[:2]
-    said = json.dumps(
-        [{"session": agent.session, "held": [], "drawn": None} for agent in (ending, other)]
-    )
-    with psycopg.connect(dsn) as leaving, ThreadPoolExecutor(1) as pool:
-        leaving.execute("select taskq.end_session(%s)", [ending.session])
-        beat = pool.submit(lambda: postgres.execute(BATCH, [said]).fetchall())
-        wait_until(lambda: waits_for_a_lock(leaving))
-        leaving.commit()
-        assert [(row["session_id"], row["ended"]) for row in beat.result(60)] == [
-            (ending.session, True)
-        ]
-
-
-def waits_for_a_lock(connection: psycopg.Connection) -> bool:
-    """Return whether anybody waits for what this transaction has locked."""
-    row = connection.execute(
-        "select count(*) from pg_stat_activity where pg_backend_pid() = any (pg_blocking_pids(pid))"
-    ).fetchone()
-    return row is not None and row[0] > 0
+    beat = calling("select count(*) from taskq.beat(%s)", said)
+    met = meet(dsn, calling(lock, [lowest]), beat, meanwhile=look_behind)
+    assert (met.waited, met.second) == (True, 0)
 
 
 @pytest.mark.parametrize("statistics", ["true", "absent", "empty", "cached"])

@@ -52,12 +52,6 @@ def open_session(database: Database, **changed: object) -> object:
     return database.value("open_session", **(words | changed))
 
 
-def test_opening_a_session_may_be_repeated(agent: ScriptedAgent, database: Database) -> None:
-    """The same key finds the same session, so an answer may get lost."""
-    assert open_session(database, key=agent.key) == agent.session
-    assert open_session(database) != agent.session
-
-
 def test_ended_session_cannot_be_opened_again(agent: ScriptedAgent, database: Database) -> None:
     """Its leases are void; the agent must draw a new key."""
     agent.leave()
@@ -206,20 +200,6 @@ def test_claim_that_overtakes_the_expiry_of_its_session_is_handed_out_again(
     assert [(task.key, task.attempt) for task in hire().claim(1)] == [("a", 2)]
 
 
-def test_report_that_overtakes_the_expiry_of_its_session_counts(
-    agent: ScriptedAgent, postgres: Postgres, dsn: str
-) -> None:
-    """What is being reported at this moment is not lost, nor waited for."""
-    done, lost = agent.claim_singly(2)
-    silence(postgres, agent.session)
-    with psycopg.connect(dsn) as slow:
-        slow.execute("select taskq.complete('/c', %s, %s)", [done.task, done.lease])
-        assert expire(postgres) == 1
-    assert statuses(postgres)["a"] == "done"
-    assert expire(postgres) == 0
-    assert agent.done(lost) == "superseded"
-
-
 def test_leaving_agent_hands_back_what_it_holds(
     agent: ScriptedAgent, campaign: Campaign, hire: Hire
 ) -> None:
@@ -287,13 +267,6 @@ def test_beat_says_nothing_about_claims_that_are_younger_than_it(agent: Scripted
     old = agent.draw_lease()
     (task,) = agent.claim(1)
     assert agent.heartbeat([], drawn=old) == set()
-    assert agent.done(task) == "accepted"
-
-
-def test_beat_without_a_word_about_tasks_only_lives_on(agent: ScriptedAgent) -> None:
-    """A client that speaks SQL need not list what it holds."""
-    (task,) = agent.claim(1)
-    assert agent.heartbeat(None) == set()
     assert agent.done(task) == "accepted"
 
 

@@ -1,4 +1,4 @@
-"""Looks of a gateway after those to whom it has handed out tasks from the front."""
+"""What a gateway remembers of tokens, and of those to whom it has handed out tasks."""
 
 from __future__ import annotations
 
@@ -7,19 +7,50 @@ import asyncio
 import psycopg
 import pytest
 
+from taskq import Client
 from taskq.db.connections import Database
 from taskq.dispatch.group_commit import cancel
+from taskq.gateway.auth import Manager, TokenCache
 from taskq.gateway.fronted import Bindings
 from taskq.gateway.pace import StatementPool
 from tests.fixtures.queues import Hire
 from tests.helpers.front_harness import until
 from tests.helpers.postgres import Postgres, value
 
-pytestmark = pytest.mark.thorough
+
+def test_who_it_is_is_not_remembered_if_another_server_took_over_meanwhile(queue: Client) -> None:
+    """The one that was asked may not be the one that serves now."""
+    token, _ = queue.tokens.create("manager", "m", ["/"])
+    timeline = 1
+
+    async def asked() -> list[Manager]:
+        nonlocal timeline
+        lines = StatementPool(queue.database, 1)
+        identities = TokenCache(lines, lambda: timeline)
+
+        async def known() -> Manager:
+            found = await identities.identify(token)
+            assert isinstance(found, Manager)
+            return found
+
+        first = asyncio.create_task(known())
+        for _ in range(2):  # until the statement is under way
+            await asyncio.sleep(0)
+        timeline = 2
+        assert identities.agent("of another agent") is None
+        found = [await first, await known(), await known()]
+        await lines.close()
+        return found
+
+    early, anew, remembered = asyncio.run(asked())
+    assert anew is not early
+    assert remembered is anew
+
 
 WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("campaign")
 async def test_ended_session_is_found_though_it_was_served_while_others_were_looked_up(
     hire: Hire, database: Database, dsn: str, postgres: Postgres
