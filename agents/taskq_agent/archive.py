@@ -124,8 +124,8 @@ def packed(folder: str, head: bytes, most: int) -> Optional[bytes]:
 def restore(data: bytes, folder: str, head: bytes, most: int) -> None:
     """Write the files of an archive into an existing empty folder.
 
-    Raise `ArchiveRefused` as `members` does, or if a name cannot be a file's name here; OSError if
-    the disk is unusable.
+    Raise `ArchiveRefused` as `members` does, or if a file cannot have its name here; OSError if the
+    disk is unusable.
     """
     try:
         with opened(folder) as top:

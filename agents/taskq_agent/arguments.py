@@ -18,7 +18,7 @@ from taskq_agent.text import is_unicode, size_in_bytes, time_s
 
 
 def text(word: str) -> str:
-    """Return text for the queue, which must be Unicode; only file names may be anything else."""
+    """Return text for the queue, which must be Unicode; only file names may have other bytes."""
     word = argument(word)
     if not is_unicode(word):
         shown = os.fsencode(word).decode("ascii", "backslashreplace")

@@ -61,10 +61,10 @@ _FAILING_S = 20.0
 
 
 class Warnings:
-    """Warnings about the agent and its host, for the people of the queue.
+    """Warnings about the agent and its host, for the queue's operators.
 
-    scratch: the folder whose disk is looked at. spool: None if there is none. slots: whose
-    transfers are looked at.
+    scratch: the folder whose disk is watched. spool: None if there is none. slots: their transfers
+    are watched.
     """
 
     def __init__(
@@ -89,14 +89,14 @@ class Warnings:
             self._failed += 1
 
     def opened(self, welcome: Welcome) -> None:
-        """Begin a session; note the queue's clock, against one that nobody sets."""
+        """Begin a session; compare the queue's clock with the monotonic one, which nobody sets."""
         self._heard = ()
         self._failed = 0
         if welcome.now:
             self._queue_ahead_s = welcome.now - time.monotonic()
 
     def look_at_disk(self) -> None:
-        """Look how much is free; this may wait for the file system."""
+        """Check how much of the disk is free; this may wait for the file system."""
         if self._scratch is not None:
             with suppress(OSError):
                 usage = os.statvfs(self._scratch)
@@ -104,7 +104,7 @@ class Warnings:
                 self._disk_low = low and usage.f_bavail * usage.f_frsize < _LOW_BYTES
 
     def is_news(self, words: Tuple[str, ...]) -> bool:
-        """Return whether the queue has other warnings of this session."""
+        """Return whether these warnings differ from those that the queue has of this session."""
         return words != self._heard
 
     def heard(self, heartbeat: Heartbeat) -> None:

@@ -83,7 +83,7 @@ class InputCache:
                     else:
                         self._make_room(wanted)
                         self._fetch(partial, wanted, pause)
-                        unfinished.rename(path)  # also over an unusable file, which some may use
+                        unfinished.rename(path)  # also over an unusable file, which others may use
                         os.fchmod(partial, 0o400)
                         continue
                 finally:

@@ -45,7 +45,7 @@ UNKNOWN = "unknown"
 CONTINUE = "continue"
 STOP = "stop"
 
-RESULT_REFERENCE = "taskq_blob"  # the only name in a result that is stored as a blob
+RESULT_REFERENCE = "taskq_blob"  # the only name in a reference to a result that is stored as a blob
 #: Nesting of objects and arrays in a result.
 MAX_DEPTH = 100
 MAX_RESULT_BYTES = 262_144

@@ -28,7 +28,7 @@ from taskq_agent.text import MAX_BYTES
 _MEBI = 1 << 20
 _GIBI = 1 << 30
 _CGROUPS = Path("/sys/fs/cgroup")
-#: An agent's own tag; campaigns with what earlier agents would ignore require it.
+#: An agent's own tag. Campaigns require it if they use something that earlier agents would ignore.
 PROTOCOL_TAG = f"protocol={PROTOCOL}"
 
 _MAX_OFFERS = 32
@@ -62,7 +62,7 @@ class Resources:
 def found(
     environment: Mapping[str, str], cores: Optional[int] = None, memory: Optional[int] = None
 ) -> Resources:
-    """Return what this process has. cores, memory: what it may count on instead.
+    """Return the resources of this process. cores, memory: used instead of what is found.
 
     It has cores of its own if `cores` is given or its affinity excludes some.
     """
@@ -84,7 +84,7 @@ def offers(share: Resources, given: Tuple[str, ...]) -> Tuple[str, ...]:
     """Return the tags of an agent: the given ones, and what else each of its slots has.
 
     Memory is in GiB, rounded down to steps of about a tenth: agents with the same tags share
-    statements, and hardly two machines have the same number of bytes.
+    statements, and two machines hardly ever have the same number of bytes.
     """
     named = {tag.partition("=")[0] for tag in given}
     also = [f"cores={share.count}"] if share.count else []
@@ -97,7 +97,7 @@ def offers(share: Resources, given: Tuple[str, ...]) -> Tuple[str, ...]:
 
 
 def with_protocol(given: Tuple[str, ...]) -> Tuple[str, ...]:
-    """Return the tags with that of this agent's protocol, which nobody else can give."""
+    """Return the tags with the one of this agent's protocol, which users cannot give."""
     others = [tag for tag in given if tag.partition("=")[0] != "protocol"]
     return (*others[: _MAX_OFFERS - 1], PROTOCOL_TAG)
 

@@ -52,7 +52,7 @@ class LineFormatter(logging.Formatter):
 
 EXIT_OUTPUT_LOST = 74  # EX_IOERR
 
-_ENCODING = "utf-8"  # JSON is, in any locale
+_ENCODING = "utf-8"  # as JSON is, in any locale
 _ERRORS = "backslashreplace"  # what cannot be encoded must not end a program
 
 

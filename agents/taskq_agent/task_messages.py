@@ -11,7 +11,7 @@ from typing import Optional, Tuple
 
 from taskq_agent.protocol import Heartbeat, HeartbeatAnswer, Held
 
-#: Updates that a heartbeat may carry, and how many of these with output. The rest come without it.
+#: Most updates of a heartbeat, and most of them with output; the others come without output.
 MAX_UPDATES = 500
 MAX_OUTPUTS = 16
 MAX_NOTE_CHARS = 120
@@ -60,7 +60,7 @@ class FollowingAnswer(HeartbeatAnswer):
 
 @dataclass(frozen=True)
 class CheckpointRequest:
-    """Asks for the checkpoint of a task that the session works on, or saves it or output files.
+    """Asks for the checkpoint of a task that the session holds, or saves one, or output files.
 
     digest, size: of the blob to be stored; empty and 0 to ask.
     """
@@ -76,7 +76,7 @@ class CheckpointRequest:
 class CheckpointAnswer:
     """The checkpoint of a task; digest empty and size 0 if there is none.
 
-    held: whether the lease is the task's; if not, nothing was saved. memory_failures: how often the
+    held: whether the lease is valid; if not, nothing was saved. memory_failures: how often the
     task has run out of memory.
     """
 

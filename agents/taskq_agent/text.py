@@ -1,8 +1,8 @@
 """Text from outside: cleaned for storage and display, limits of JSON, sizes and times in words.
 
 The limits of JSON are checked on its bytes before anything reads or expands it. PostgreSQL keeps
-`1e131000` in a few bytes and writes 131,001 digits, of which Python reads 4,300 at most. So a size
-counts with all numbers written out, and the digits of each are limited. Any double can be written.
+`1e131000` in a few bytes and writes 131,001 digits; Python reads at most 4,300. So a size counts
+with all numbers written out, and the digits of each are limited. Any double can be written.
 `sql/functions/json_fault.sql` checks the same for JSON sent to PostgreSQL directly.
 """
 
@@ -36,7 +36,9 @@ _NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 def has_nul_escape(json_text: str) -> bool:
     """Return whether JSON text escapes NUL, which PostgreSQL cannot store."""
-    return "\\u0000" in json_text and _NUL_ESCAPE.search(json_text) is not None  # mostly the first
+    return (
+        "\\u0000" in json_text and _NUL_ESCAPE.search(json_text) is not None
+    )  # mostly the first test is enough
 
 
 def is_unicode(text: str) -> bool:
@@ -97,7 +99,7 @@ _SHAPE = bytes(
     for one in range(256)
 )
 _LONG = b"0" * (MAX_DIGITS + 1)
-#: The factor by which writing out lengthens a text at most, if exponents have two digits.
+#: Writing out numbers lengthens a text by this factor at most, if exponents have two digits.
 _SHORT_GROWTH = 21
 _EXPONENT = re.compile(rb"[eE][-+]?0*([0-9]+)")
 _LARGE = 1_000_000

@@ -116,7 +116,7 @@ def _encode_dict(
 
 
 def _place(name: str) -> Tuple[int, str]:
-    """Return what names are ordered by."""
+    """Return the key by which names are sorted."""
     return len(name.encode()), name
 
 

@@ -127,7 +127,7 @@ class Claiming:
     """Decides how many tasks to claim, within the limits of the settings.
 
     stop_at: when the last running tasks must be stopped, so that all is handed back in time.
-    claim_at: no claim before, since the last one found nothing or the queue ordered a pause.
+    claim_at: no claim is made before; the last one found nothing, or the queue ordered a pause.
     throttle: limits claims while everything fails. campaign_backoff: campaigns to leave out, since
     they cannot run here. campaign_runs: how long tasks without a time limit last. busy_at: when the
     agent last held anything.
@@ -176,7 +176,7 @@ class Claiming:
                 self.campaign_runs.suppose(one.campaign, one.revision, least_s)
 
     def learn_run(self, campaign: CampaignTerms, run_s: float) -> None:
-        """Learn how long tasks last that must end in time, if no time limit says it."""
+        """Learn how long tasks last that have neither a time limit nor a checkpoint."""
         if campaign.time_limit_s is None and campaign.checkpoint_bytes is None:
             self.campaign_runs.learn(campaign.campaign, campaign.revision, run_s)
 
@@ -222,7 +222,7 @@ class Claiming:
         """Return how many tasks of a campaign a slot may get behind the one that begins now.
 
         Only short calls of functions go together, in equal shares for all slots, and only if they
-        surely end in time and nothing of them is kept but results.
+        surely end in time and only their results are kept.
         """
         if (
             campaign.handler.get("kind") != FUNCTION

@@ -1,7 +1,7 @@
 """Events that the agent's core handles, and actions that it returns.
 
 Messages of the protocol are among both. A `Hello` is the order to open a session, a `Request` the
-order to exchange. A `Welcome`, an `Answer` or `CallFailed` is what became of it.
+order to exchange. A `Welcome`, an `Answer` or `CallFailed` is its outcome.
 """
 
 from __future__ import annotations

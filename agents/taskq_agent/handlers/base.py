@@ -114,7 +114,7 @@ class Runner(Protocol):
         ...
 
     def take_back(self) -> None:
-        """Make `run_several` give back soon what has not begun."""
+        """Make `run_several` soon give back the calls that have not begun."""
         ...
 
     def stop(self) -> None:

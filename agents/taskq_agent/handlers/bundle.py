@@ -149,9 +149,7 @@ class Bundle:
         except results.BadAnswer as error:
             return self._broken(failed("bad-answer", f"the child {error}", retry=True))
         except ChildExited:
-            end = exits.of_code(self._child.group.end())
-            text = "the handler's process exited without an answer"
-            return self._broken(end or failed("no-answer", text, retry=True, exit_code=0))
+            return self._broken(exits.without_answer(self._child.group.end()))
         finally:
             self._child.send_output_to(None)
 

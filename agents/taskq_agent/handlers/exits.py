@@ -71,7 +71,7 @@ def _interpreter(first: bytes) -> Optional[str]:
 #: Another attempt goes on, if checkpoints are kept; the code that HTCondor's manual uses for it.
 EX_CONTINUE = 85
 
-#: Classes of ends by SIGTERM, as a child and as a shell reports it.
+#: Classes of ends by SIGTERM: of a program, and of one that a shell has run.
 BY_SIGTERM = ("signal-SIGTERM", "exit-143")
 
 #: A shell adds this to the number of the signal that killed its command.
@@ -120,6 +120,12 @@ def of_code(code: int, program: str = "") -> Optional[Ended]:
         if (why := bad_line_ends(program)) is not None:
             text += f": {why}"
     return failed(f"exit-{code}", text, retry=code != os.EX_DATAERR, exit_code=code)
+
+
+def without_answer(code: int) -> Ended:
+    """Return the end of an attempt whose resident process exited instead of answering."""
+    text = "the handler's process exited without an answer"
+    return of_code(code) or failed("no-answer", text, retry=True, exit_code=code)
 
 
 def of_start(program: str, error: Exception) -> Ended:

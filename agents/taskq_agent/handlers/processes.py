@@ -319,7 +319,7 @@ class Channel:
         return self.group.wait_until(self._is_answered_or_ended, limit_s)
 
     def answers(self) -> Iterator[Dict[str, Any]]:
-        """Yield the answers that are there; raises BadAnswer as `ask`."""
+        """Yield the answers that have come; raises BadAnswer as `ask`."""
         self.group.read_available()
         whole, newline, rest = bytes(self._received).rpartition(b"\n")
         self._received[:] = rest

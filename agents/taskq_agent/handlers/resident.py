@@ -62,12 +62,10 @@ class ResidentKind(ABC):
             self._end()
             ended = failed("bad-answer", f"the handler's process {error}", retry=True)
         except ChildExited:
-            text = "the handler's process exited without an answer"
             box, code = self._box, self._end()
             tail = child.output.text() if child is not None else None
             end = containers.of_end(box, code, tail) if box is not None else None
-            end = end or exits.of_code(code)
-            ended = end or failed("no-answer", text, retry=True, exit_code=0)
+            ended = end or exits.without_answer(code)
         tail = child.output.text() if child is not None else None
         return replace(ended, phases=phases, tail=tail)
 

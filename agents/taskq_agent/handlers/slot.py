@@ -222,7 +222,7 @@ class SlotRunner:
         return None
 
     def take_back(self) -> None:
-        """Make `run_several` give back soon what has not begun."""
+        """Make `run_several` soon give back the calls that have not begun."""
         self._watch.give_back = True
         self._watch.wake()
 
@@ -309,7 +309,7 @@ class SlotRunner:
 def _of_error(error: Exception) -> Ended:
     """Return the end of an attempt that an unexpected error of this agent ends.
 
-    The task costs an attempt, so that no task goes round for ever, unless the node is at fault.
+    It costs the task an attempt, so that no task returns for ever, unless the node is at fault.
     """
     text = f"the agent has failed: {type(error).__name__}: {error}"
     of_node = isinstance(error, OSError) and error.errno in exits.OF_THE_NODE

@@ -59,7 +59,7 @@ def tls_context(
 def why_not_trusted(error: ssl.SSLCertVerificationError, authorities: str) -> str:
     """Return what is wrong with a server's certificate, and what to do about it.
 
-    authorities: what names the file of authorities, such as `--ca`.
+    authorities: the option or variable that names the file of authorities, such as `--ca`.
     """
     advice = _ADVICE.get(error.verify_code, f"name an authority of your own by {authorities}")
     return f"{error.verify_message.rstrip('.')}; {advice}"
@@ -104,7 +104,7 @@ class Dialer:
             http = HTTPConnection(host, port, timeout=CONNECT_S, blocksize=_BLOCK_BYTES)
         try:
             http.connect()
-            sock: socket.socket = http.sock  # http forgets it when the other side is to close
+            sock: socket.socket = http.sock  # http forgets it if the other side will close
             _keep_alive(sock)
         except BaseException:
             http.close()

@@ -110,7 +110,7 @@ class GatewayList:
             return list(self._order)
 
     def first(self) -> GatewayAddress:
-        """Return the gateway to use now: the first not avoided, else the first to be so again."""
+        """Return the gateway to use now: the first not avoided, or the one avoided least long."""
         with self._lock:
             now = self._clock()
             return min(self._order, key=lambda one: max(0.0, self._avoided.get(one, now) - now))

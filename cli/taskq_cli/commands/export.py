@@ -255,9 +255,8 @@ def _new_results(
     follow: bool,
 ) -> Iterator[Record]:
     campaign = client.campaign(path)
-    store = wanted.store(client)
-    options: dict[str, Any] = {"below": wanted.below, "raw": wanted.raw, "blobs": store}
-    options["on_lost"] = LossWarning()
+    options: dict[str, Any] = {"below": wanted.below, "raw": wanted.raw}
+    options |= {"blobs": wanted.store(client), "on_lost": LossWarning()}
     if follow:
         return map(as_record, followed(campaign, cursor, file, **options))
     return map(as_record, campaign.results(since=cursor, **options))

@@ -214,14 +214,12 @@ class Wanted:
 def found_results(client: Client, path: str, wanted: Wanted) -> Iterator[Record]:
     """Return the results that resolved options ask for; say how many could not be ranked."""
     raw, best, by, below = wanted.raw, wanted.best, wanted.by, wanted.below
-    store = wanted.store(client)
-    on_lost = LossWarning()
+    campaign, store, on_lost = client.campaign(path), wanted.store(client), LossWarning()
     if best is None or by is None:
-        found = client.campaign(path).results(
+        found = campaign.results(
             where=wanted.where, below=below, raw=raw, blobs=store, on_lost=on_lost
         )
         return filter(wanted.is_recent, map(as_record, found))
-    campaign = client.campaign(path)
     nodes = campaign.tree() if below else [campaign.status(below=False)]
     fetching = Fetching(client.queries, raw=raw, blobs=store, on_lost=on_lost)
     with _ranking_display(campaign, nodes, by) as on_scan:

@@ -80,7 +80,7 @@ def lease_option(least_s: float) -> Decorator:
 
 
 def check_tls(host: str, cert: Path | None, key: Path | None, *, plain: bool, agents: bool) -> None:
-    """Raise `UsageError` if tokens would cross the network in the clear, or a file is missing.
+    """Raise `UsageError` if tokens would cross the network in the clear, or one file is missing.
 
     agents: whether agents need an option, too, to accept plain HTTP.
     """
