@@ -62,15 +62,12 @@ PRESENCE = """
 class Case:
     """With what a statement is asked, after which others; and what it may cost.
 
-    rows: of `task`, `spec`, `attempt` and `session`, the most that one access meets. several:
-    whether it changes several tasks by their ids: to find them, servers before 17 go through all
-    of a campaign that seems to have one task.
+    rows: of `task`, `spec`, `attempt` and `session`, the most that one access meets.
     """
 
     rows: int
     values: dict[str, Any] = field(default_factory=dict)
     after: tuple[tuple[str, dict[str, Any]], ...] = ()
-    several: bool = False
 
 
 class Scene:
@@ -156,7 +153,6 @@ class Scene:
             Case(
                 PAGE if status == "failed" else 2 * PAGE,  # every third attempt failed
                 {**page, "status": status, "error_class": name, "tasks": tasks, "dry_run": dry},
-                several=True,
             )
             for dry in (False, True)
             for status in ("failed", "done")
@@ -211,10 +207,10 @@ class Scene:
             "campaign_unsealed": [Case(0, it)],
             "campaign_metrics": [Case(0, {"paths": ["/new"], "limit": 200})],
             "cancel": [
-                Case(4 * PAGE, {**page, "tasks": None, "begun": True}, several=True),
+                Case(4 * PAGE, {**page, "tasks": None, "begun": True}),
                 # Four look-ups, of which the average is rounded up.
                 *(
-                    Case(8, {**page, "after": 0, "tasks": some, "begun": begun}, several=True)
+                    Case(8, {**page, "after": 0, "tasks": some, "begun": begun})
                     for begun in (True, False)
                 ),
             ],
@@ -270,8 +266,8 @@ class Scene:
             "end_outputs": [Case(4, {**one, "task": 0, "most": PAGE})],
             "enrol_many": [Case(1, {"hellos": json.dumps([opened | site]), "lease_s": 60})],
             "exchange": [
-                Case(4, {**one, **claim, "reports": None}, several=True),
-                Case(4, {**told, **dict.fromkeys(claim)}, several=True),
+                Case(4, {**one, **claim, "reports": None}),
+                Case(4, {**told, **dict.fromkeys(claim)}),
             ],
             "exchange_one": [Case(4, {**told, "session": agent, "lease": lease})],
             **{key: [Case(0, some_of_it)] for key in ("explain_campaigns", "explain_closed")},
@@ -371,11 +367,7 @@ class Scene:
             "servable": [Case(0, {**it, "lifetime_s": None, "offers": [], "most": 3})],
             "set_status": [Case(0, {**it, "status": "paused"})],
             "settle_many": [
-                Case(
-                    4,
-                    {"campaigns": [self.campaign], "reports": json.dumps([report])},
-                    several=True,
-                )
+                Case(4, {"campaigns": [self.campaign], "reports": json.dumps([report])})
             ],
             "shorten_delays": [Case(NEW // 2, page)],
             "submit": [Case(2, {**it, "tasks": task, "on_conflict": "skip"})],

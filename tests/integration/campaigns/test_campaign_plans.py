@@ -17,7 +17,7 @@ from psycopg.rows import dict_row
 from taskq import Client
 from taskq.db.catalogue import all_statements, statement
 from tests.fixtures.queues import Hire
-from tests.helpers.campaign_statements import NEW, PAGE, Case, Scene
+from tests.helpers.campaign_statements import PAGE, Case, Scene
 from tests.helpers.plans import ExecutedPlans, watched
 from tests.helpers.postgres import Postgres
 from tests.helpers.variants import rest_thorough
@@ -77,18 +77,16 @@ def test_what_names_a_campaign_touches_no_other(
     """
     scene.fill(statistics)
     connection.execute(f"set plan_cache_mode = {plans}".encode())
-    old = connection.info.server_version < 170_000
     wrong: list[object] = []
     for name, cases in scene.cases(hire("/new").session).items():
         for case in cases:
             seen = asked(connection, name, case)
             ways = {way for way in seen.access_paths if way.endswith(" by None") or " and " in way}
             widest = seen.widest
-            rows = NEW if case.several and old else case.rows
-            if ways - {"session by None"} or (widest is not None and widest.rows > rows):
+            if ways - {"session by None"} or (widest is not None and widest.rows > case.rows):
                 wrong.append((name, ways, widest and (widest.table, widest.index, widest.rows)))
             # A join of two that is not by key meets their product.
-            if seen.rows_met > 40 * rows + 3_000:
+            if seen.rows_met > 40 * case.rows + 3_000:
                 wrong.append((name, seen.rows_met))
     assert wrong == [], "\n".join(map(str, wrong))
 
