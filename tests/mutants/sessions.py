@@ -37,8 +37,8 @@ SESSIONS: Final = (
     Mutant(
         "gateways-listen-in-vain",
         "sql/functions/listen_for_tasks.sql",
-        "        perform pg_advisory_lock_shared(hashtext('taskq.listen_for_tasks'), 0);\n",
-        "",
+        "return pg_try_advisory_lock_shared(hashtext('taskq.listen_for_tasks'), 0);",
+        "return true;",
         "Nobody knows that a gateway listens, and it is not told of tasks.",
         _WAKING,
     ),

@@ -53,8 +53,8 @@ UPDATES: Final = (
     Mutant(
         "progress-through-a-link",
         "agents/taskq_agent/handlers/live.py",
-        " | os.O_NOFOLLOW",
-        "",
+        "READ_SAFELY, dir_fd=inside",
+        "READ_SAFELY & ~os.O_NOFOLLOW, dir_fd=inside",
         "A payload in a container shows the last line of any file of the node.",
         _AGENT,
     ),
