@@ -89,7 +89,8 @@ class Transfers:
         """
         fetched: Dict[str, FetchedInput] = {}
         for name, wanted in campaign.inputs.items():
-            with self._fetching(f"the input {name} of {campaign.path}", _input_missing):
+            what = f"the input {name} of {campaign.path}"
+            with self._fetching(what, lambda text: refused("inputs-missing", text)):
                 path, held = self._hold(wanted, name)
                 self._open_files.append(held)
                 link = Path(folder, name)
@@ -111,7 +112,10 @@ class Transfers:
             self._held_arguments.append(held)
             return {calls.LARGE: str(path)}
 
-        with self._fetching("an argument", _argument_missing), timed(phases, "fetch_s"):
+        def missing(text: str) -> Ended:
+            return failed("argument-missing", text, retry=True)
+
+        with self._fetching("an argument", missing), timed(phases, "fetch_s"):
             return replace(task, payload=calls.with_large(task.payload, file_of))
 
     def release_arguments(self) -> None:
@@ -248,14 +252,6 @@ class Transfers:
                 self._watch.pause(pause_s)
         finally:
             self.failing_since = None
-
-
-def _input_missing(text: str) -> Ended:
-    return refused("inputs-missing", text)
-
-
-def _argument_missing(text: str) -> Ended:
-    return failed("argument-missing", text, retry=True)
 
 
 def _argument(stored: Any) -> Input:
