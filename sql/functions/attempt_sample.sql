@@ -43,7 +43,7 @@ declare
     v_lifted constant boolean := exists (select from taskq.ban b where b.until <= statement_timestamp());
     v_read integer;
 begin
-    -- The smallest first: what it leaves, the next may take.
+    -- The smallest first: later ones may take what it leaves.
     v_chosen := array(
         select k.campaign_id
           from (

@@ -5,8 +5,8 @@
 -- part, name, ascending, inline, after: see best_results(). group_part, group_name: payload or result, and
 --     a name there: results with the same JSON there are a group.
 -- tasks, ranks, groups: of equal values the task seeded first; a group is a digest of 16 bytes.
---     large, large_groups: tasks whose result refers to a blob, and their groups where the payload says
---     them. seen: accepted results. ranked: those with a number and a group. last: to go on after.
+--     large, large_groups: tasks whose result refers to a blob, and their groups if the payload has them. seen:
+--     accepted results. ranked: those with a number and a group. last: the id to go on after.
 --
 -- Memory is bounded by `scan` ids with value and digest. Plans: see tasks(). Index: attempt_pkey, spec_pkey.
 -- @roles reader

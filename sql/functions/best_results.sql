@@ -3,11 +3,11 @@
 -- task ids. Call it again with `after` until `last` is null to get the best of all.
 --
 -- part: result, payload, phases: the value is the number at `name` there, see value_at(); task_id, attempt,
---     claimed_at, ended_at: it is that, instants in seconds. ascending: the lowest first. top: how
---     many are wanted. worst: only better ones than this; null: all.
+--     claimed_at, ended_at: the value is that itself, instants in seconds. ascending: the lowest first. top: how many
+--     are wanted. worst: only better ones than this; null: all.
 -- inline: leave out results that refer to a blob, and name them in `large`.
 -- tasks, ranks: at most `top`, best first; of equal values the task seeded first. seen: accepted results.
---     ranked: those of them that have a number there. last: to go on after.
+--     ranked: those of them that have a number there. last: the id to go on after.
 --
 -- If `after` is 0, an index that has all results answers for the whole campaign at once; see best_indexed().
 --

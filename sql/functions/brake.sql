@@ -11,8 +11,8 @@
 -- already.
 --
 -- While no session is heard, nothing expires: no agent could take the tasks. Once the first is heard, or a new one is
--- opened, each has one more lease time. Sessions that are still silent
--- then expire: their farm was really killed. If all are silent again by then, the brake stays.
+-- opened, each has one more lease time. Sessions that are still silent then expire: their farm was really killed. If
+-- all are silent again by then, the brake stays.
 --
 -- The brake is released when no session is silent, or no session has time left.
 --

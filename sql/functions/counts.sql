@@ -7,9 +7,9 @@
 -- within the snapshot: counter plus deltas.
 -- Error TQ404: no such campaign.
 --
--- Reads no task. The cost grows with the number of campaigns in the subtree, with the campaigns
--- anywhere that moved within twenty seconds, and with what was moved since the last fold; not with tasks or other
--- campaigns elsewhere.
+-- Reads no task. The cost grows with the number of campaigns in the subtree, with the campaigns anywhere that
+-- moved within twenty seconds, and with what was moved since the last fold; not with tasks or other campaigns
+-- elsewhere.
 -- Index: campaign_path_key, campaign_closed, counter_pkey, delta_xid.
 --
 -- The settings leave one plan: one pass over a range of paths, with counters, and the campaigns of

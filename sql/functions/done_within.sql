@@ -41,19 +41,9 @@ begin
       into tasks, last
       from met m;
 
-    -- The accepted attempt of the last one may lie behind the end of the scan.
+    -- The accepted attempt of the last one may come after the end of the scan.
     if last is not null and last is distinct from tasks[cardinality(tasks)] then
-        perform
-           from (
-               select a.outcome
-                 from taskq.attempt a
-                where a.campaign_id = p_campaign
-                  and a.task_id >= last
-                  and a.task_id <= last
-                order by a.campaign_id, a.task_id
-               offset 0
-           ) a
-          where a.outcome = 'done';
+        perform from taskq.accepted_of(p_campaign, last);
         if found then
             tasks := tasks || last;
         end if;

@@ -1,5 +1,5 @@
--- end_checkpoints(campaign, task, most): forgets the checkpoints of tasks that are final or gone, among the
--- next `most` behind a place; the keeper calls it again and again, from the place that it returns.
+-- end_checkpoints(campaign, task, most): forgets the checkpoints of tasks that are final or gone, among the next
+-- `most` after a place; the keeper calls it again and again, from the place that it returns.
 --
 -- digests: of those that were forgotten: nothing refers to these blobs any more; or null.
 -- last_campaign, last_task: the place that it has reached; nulls: the end, so begin at 0, 0.

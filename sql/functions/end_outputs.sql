@@ -1,6 +1,6 @@
 -- end_outputs(campaign, task, most): decides on the output files of tasks that are final or gone, among the next
--- `most` undecided ones behind a place: those of the accepted attempt stay, the others are forgotten. The keeper
--- calls it again and again, from the place that it returns.
+-- `most` undecided ones after a place: those of the accepted attempt stay, the others are forgotten. The keeper calls
+-- it again and again, from the place that it returns.
 --
 -- digests, last_campaign, last_task: see end_checkpoints().
 --
@@ -85,7 +85,7 @@ begin
            and o.lease_id = v_one.lease_id
      returning o.digest, o.size, o.token_id into v_gone;
         perform from taskq.output o where o.digest = v_gone.digest;
-        if not found then  -- two attempts of a task may leave the same
+        if not found then  -- two attempts of a task may leave the same files
             digests := digests || v_gone.digest;
         end if;
         perform taskq.use_output(

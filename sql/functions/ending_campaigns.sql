@@ -46,20 +46,17 @@ begin
              where d.campaign_id = any (array(select h.campaign_id from hedging h))
              group by d.campaign_id
         )
-        select h.campaign_id, h.lineage, h.requires,
-               ceil(h.hedge * (n.tasks + coalesce(m.tasks, 0)))::bigint - h.hedged
+        select h.campaign_id, h.lineage, h.requires, r.room
           from hedging h
-         cross join lateral (
-             select n.waiting, n.working,
-                    n.waiting + n.delayed + n.working + n.done + n.failed + n.cancelled as tasks
-               from taskq.counter n
-              where n.campaign_id = h.campaign_id
-             offset 0
-         ) n
+         cross join lateral taskq.counter_of(h.campaign_id) n
           left join moved m on m.campaign_id = h.campaign_id
+         cross join lateral (
+             select ceil(h.hedge * (n.waiting + n.delayed + n.working + n.done + n.failed + n.cancelled
+                                    + coalesce(m.tasks, 0)))::bigint - h.hedged as room
+         ) r
          where n.waiting + coalesce(m.waiting, 0) = 0
            and n.working + coalesce(m.working, 0) > 0
-           and ceil(h.hedge * (n.tasks + coalesce(m.tasks, 0)))::bigint > h.hedged
+           and r.room > 0
            and taskq.campaign_state(h.campaign_id) = 'open';
 end
 $$;

@@ -12,10 +12,10 @@
 -- sub-transaction that writes. PostgreSQL keeps 64 of them in memory for the snapshots of others; more make
 -- those slower, so pass at most 64 hellos.
 --
--- Locks: as enrol(), but the tokens first, in their order, and once: each sub-transaction that locked
--- a row would join all others that did, and the last would cost most. So that two calls cannot deadlock, tokens
--- with max_uses, which are changed, come next; then the sessions in the order of their keys, first the usual ones;
--- then the notes of refusals. Index: as enrol(), and session_pkey.
+-- Locks: as enrol(), but the tokens first, in their order, and once: otherwise each sub-transaction would add itself
+-- to those that have locked the row, and the last would cost most. So that two calls cannot deadlock, tokens with
+-- max_uses, which are changed, come next; then the sessions in the order of their keys, first the usual ones; then
+-- the notes of refusals. Index: as enrol(), and session_pkey.
 -- @roles gateway
 create or replace function taskq.enrol_many(p_hellos jsonb, p_lease_s double precision)
 returns table (

@@ -11,8 +11,7 @@
 --
 -- After an accepted report the claim does not need to read the session. A session that ended gave its tasks back, so
 -- this one has not; if it ends meanwhile, expire() finds what it has got. A repeated exchange finds its attempt
--- ended, so this is
--- no repetition, and its lease id is new: draw one for each exchange.
+-- ended, so this is no repetition, and its lease id is new: draw one for each exchange.
 --
 -- Locks: the row of the task, then the span. Index: task_pkey, span_pkey, span_waiting, spec_pkey, campaign_pkey.
 --

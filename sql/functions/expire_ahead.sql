@@ -13,9 +13,8 @@
 -- Tasks that come back this way stay marked as the pool's (session 0), and are not leased ahead again: a
 -- front that loses entries must not get the same tasks a second time.
 --
--- Locks: the rows of the tasks, skipping locked ones; the row of the sweep; for an
--- instant, and without waiting, the lock that lease_ahead() shares. Index:
--- task_working, task_pkey.
+-- Locks: the rows of the tasks, skipping locked ones; the row of the sweep; for an instant, and without waiting, the
+-- lock that lease_ahead() shares. Index: task_working, task_pkey.
 -- @plan generic by-key
 create or replace function taskq.expire_ahead()
 returns integer
@@ -44,8 +43,8 @@ begin
     v_to := rpad(lpad(to_hex((extract(epoch from v_due) * 1000)::bigint), 12, '0'), 32, '0')::uuid;
     v_from := case when v_below > v_to or random() < 0.002
                    then '00000000-0000-0000-0000-000000000000' else v_below end;
-    -- Before the tasks are looked for: whatever is leased from now on is younger than v_due.
-    -- Undoing the sub-transaction releases the lock at once, whatever this call does next.
+    -- Before the search for tasks: what is leased from now on is younger than v_due. Undoing the sub-transaction
+    -- releases the lock at once, whatever this call does next.
     begin
         v_leasing := not pg_try_advisory_xact_lock(hashtext('taskq.lease_ahead'), 0);
         raise exception 'undone' using errcode = 'TQ001';

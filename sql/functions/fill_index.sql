@@ -1,7 +1,7 @@
 -- fill_index(path, part, name, scan): takes the next results into an index, for callers that wait for it; the
 -- keeper does so too, more slowly.
 --
--- scan: attempts that are looked at, 20,000 at most. seen: results that it has; done: that there are; it is
+-- scan: attempts that are looked at, 20,000 at most. seen: results that it has; done: results that there are; it is
 --     complete if these are equal. Error TQ404: no such campaign, or index.
 --
 -- Locks: see take_in_results().

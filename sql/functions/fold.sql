@@ -15,8 +15,8 @@
 -- a `below` that lies in the future means nothing.
 --
 -- Old versions of a counter are in the way too: a reader goes through all that the snapshot keeps. So what
--- moves stays one delta, which each fold writes again behind `below`, until it covers the time `rest`. So a
--- counter has at most three versions a minute, however busy its campaign is.
+-- moves stays one delta, which each fold writes again above `below`, until it covers the time `rest`. So a counter
+-- has at most three versions a minute, however busy its campaign is.
 -- @plan no-jit
 create or replace function taskq.fold(p_rest interval default '20 s')
 returns integer

@@ -61,7 +61,7 @@ begin
         delete from taskq.result_span s
          where s.index_id = v_index
            and s.first_id = any (v_firsts);
-        -- What is left of each range: before each of the tasks, and behind the last.
+        -- What is left of each range: before each of the tasks, and after the last.
         insert into taskq.result_span (index_id, first_id, last_id)
         select v_index, p.first_id, p.last_id
           from (

@@ -49,7 +49,7 @@ begin
              order by t.losses desc
              limit 2);
     end if;
-    -- What the batch system said of the agent's job, if anything.
+    -- What the batch system reported about the agent's job, if anything.
     select s.left_why, s.end_class into v_why, v_class
       from taskq.session s
      where s.session_id = p_session

@@ -10,8 +10,8 @@
 --     while fewer tasks of the campaign have had one than it allows.
 -- While a second attempt waits to be claimed, agents that could claim it get no further ones.
 --
--- A call allows at most 64, and looks at 64 campaigns. Only for a campaign at its end does it call
--- idle_agents(), slow_after() and slow_attempts().
+-- A call allows at most 64, and looks at 64 campaigns. It calls idle_agents(), slow_after() and slow_attempts() only
+-- for campaigns at their end.
 --
 -- Locks: those of hedge_task(). Index: those of the functions that it calls.
 -- @plan generic by-key

@@ -31,7 +31,7 @@ begin
              or taskq.believed(p.held_until, v_now) is null)
         for update skip locked;
     if not found then
-        -- Its own row may be locked by what it writes at this moment.
+        -- A write of its own may hold the row at this moment.
         return exists (
             select from taskq.pilot p
              where p.pilot_id = p_pilot

@@ -21,15 +21,6 @@ begin
                    end, v_index.name),
                v_index.part = 'result' and taskq.is_reference(a.result)
           from unnest(p_tasks) as k (task_id)
-         cross join lateral (
-             select a.result, a.phases
-               from taskq.attempt a
-              where a.campaign_id = v_index.campaign_id
-                and a.task_id >= k.task_id
-                and a.task_id <= k.task_id
-                and a.outcome = 'done'
-              order by a.campaign_id, a.task_id
-              limit 1
-         ) a;
+         cross join lateral taskq.accepted_of(v_index.campaign_id, k.task_id) a;
 end
 $$;

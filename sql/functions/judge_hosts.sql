@@ -15,7 +15,7 @@
 -- Jeffreys' prior). The host is suspicious if so many failures or more have a probability below 0.0001, and is
 -- cleared when that is above 0.01 again, or there is nobody to compare it with. N counts as 30 at most: hosts get
 -- neighbouring tasks, and differ a little in all things. So it takes three failures of three where nothing fails
--- elsewhere, and seven where the others have made but seven attempts. For several campaigns it adds means and
+-- elsewhere, and seven where the others have made only seven attempts. For several campaigns it adds means and
 -- variances, and uses a beta-binomial with these. Suspicious hosts are not among the others.
 --
 -- Result: the hosts that were not suspicious before; null: none.

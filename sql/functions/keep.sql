@@ -57,7 +57,7 @@ begin
     if random() < 0.1 then
         perform taskq.mend_sequences(null);
     end if;
-    -- What follows comes last, each part alone: an error there keeps no tasks from being handed out. Some parts go
+    -- These parts come last, and each runs alone: an error in one keeps no tasks from being handed out. Some parts go
     -- through all open sessions or owners, and have a share of the rounds.
     for v_part in
         select p.name, p.share, p.trouble

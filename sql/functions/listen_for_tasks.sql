@@ -3,8 +3,8 @@
 -- The session listens on the channel taskq_tasks, and holds a lock that says so until it ends. A gateway
 -- calls this when agents begin to wait, and when none has waited for some seconds.
 --
--- Result: whether it listens now. If not, though it was to: another session looked for listeners at this moment,
--- or holds the lock, as any login can. Call again later.
+-- Result: whether it listens now. If it should but does not, another session looked for listeners at this moment, or
+-- holds the lock, as any login can: call again later.
 --
 -- Locks: an advisory lock of the session, shared; waits for none.
 -- @roles gateway

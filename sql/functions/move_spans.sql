@@ -39,7 +39,8 @@ begin
     if cardinality(v_rows) < p_limit then
         upto := null;
     end if;
-    -- A claim leaves a span that it has emptied to the next claim; nobody would claim a cancelled one, and remove it.
+    -- A claim leaves a span that it has emptied to the next claim, which removes it; but nobody claims cancelled
+    -- ones.
     delete from taskq.span s
      where s.ctid = any (v_rows)  -- see settle()
        and s.next_id > s.last_id;

@@ -14,7 +14,5 @@ as $$
             from unnest(p_sessions, p_leases) as g (session_id, lease_id)
            group by g.session_id, g.lease_id
       ) g
-     cross join lateral (
-         select s.site from taskq.session s where s.session_id = g.session_id offset 0
-     ) s
+     cross join lateral taskq.session_of(g.session_id) s
 $$;

@@ -4,8 +4,8 @@
 -- hellos: JSON array of {"token_hash", "host", "site", "why"}.
 --
 -- Only bearers of a site's token that exists, or has existed, leave a note: one for each token and host, written at
--- most every half minute, and at most 50 hosts of a token, 5,000 in all. So hellos that are refused, however many,
--- cost a look at the key each, and an agent that draws names of hosts hides those of its own token only. Notes stay
+-- most every half minute, and at most 50 hosts of a token, 5,000 in all. So each refused hello costs one look at the
+-- key, however many there are, and an agent that invents names of hosts hides only those of its own token. Notes stay
 -- when the host is let in again, since readers compare them with its sessions; the keeper removes those older than a
 -- day.
 --

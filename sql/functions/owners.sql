@@ -40,8 +40,8 @@ begin
               from taskq.quota q
              where p_path = '/'
         ), part as (
-            select k.owner, 1 as campaigns, n.waiting + n.delayed as waiting, n.working,
-                   i.bytes + o.bytes as bytes
+            select k.owner, 1 as campaigns, coalesce(n.waiting + n.delayed, 0) as waiting,
+                   coalesce(n.working, 0) as working, i.bytes + o.bytes as bytes
               from known k
              cross join lateral (
                  select c.campaign_id, c.inputs
@@ -49,14 +49,7 @@ begin
                   where c.owner = k.owner
                  offset 0
              ) c
-             cross join lateral (
-                 select coalesce(taskq.total(n.waiting), 0) as waiting,
-                        coalesce(taskq.total(n.delayed), 0) as delayed,
-                        coalesce(taskq.total(n.working), 0) as working
-                   from taskq.counter n
-                  where n.campaign_id = c.campaign_id
-                 offset 0
-             ) n
+              left join lateral taskq.counter_of(c.campaign_id) n on true
              cross join lateral (
                  select coalesce(taskq.total((i.value ->> 'size')::bigint), 0) as bytes
                    from jsonb_each(c.inputs) i

@@ -8,8 +8,7 @@
 -- Result: how many tasks.
 --
 -- Neighbours of one priority become a span, see migrations/0002_tasks.sql: of at least two tasks, and of few
--- enough that many agents can claim at the same time, since a claim locks the span. Others get a row each as
--- well.
+-- enough that many agents can claim at the same time, since a claim locks the span. Other tasks get a row each.
 --
 -- Locks: none. Index: spec_pkey.
 create or replace function taskq.pack(
@@ -54,8 +53,7 @@ begin
         end if;
     end if;
     with fresh as materialized (
-        -- The difference is the same for all of a run of neighbours that are alike, and another one for the next such
-        -- run.
+        -- The difference is the same for a run of neighbours that are alike, and another for the next such run.
         select s.task_id, s.priority, s.apart,
                s.ord - row_number() over (partition by s.priority, s.apart order by s.task_id) as run
           from (

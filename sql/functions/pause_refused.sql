@@ -32,15 +32,11 @@ begin
     delete from taskq.refusal r where r.last_at < v_now - interval '1 day';
     for v_one in
         select c.campaign_id, c.path, c.lineage, c.requires, r.done as done_before,
-               n.done + coalesce((
-                   select sum(d.done)
-                     from taskq.unfolded() d
-                    where d.campaign_id = c.campaign_id), 0)::bigint as done
+               taskq.done_count(c.campaign_id) as done
           from (select distinct r.campaign_id
                   from taskq.refusal r
                  where r.last_at > v_now - interval '20 s') f
          cross join lateral taskq.campaign_of(f.campaign_id) c
-         cross join lateral taskq.counter_of(f.campaign_id) n
          cross join lateral (
               select r.done from taskq.refused r where r.campaign_id = f.campaign_id offset 0
          ) r

@@ -10,8 +10,8 @@
 --
 -- Tasks that have failed before wait apart, see pick_again().
 --
--- Locks: the rows of the tasks, and the spans, skipping locked ones. Only if all spans are locked does it
--- wait for one, a moment: a small campaign has few. Index: span_waiting, task_waiting, spec_pkey.
+-- Locks: the rows of the tasks, and the spans, skipping locked ones. It waits for a span, a moment, only if all are
+-- locked: a small campaign has few. Index: span_waiting, task_waiting, spec_pkey.
 --
 -- A claimed task leaves a dead entry in the index, and as long as any snapshot in the cluster can see the old row,
 -- each claim would walk over all these entries. So the position behind the last claim is kept as a hint, for each
@@ -125,7 +125,7 @@ begin
             v_hinted := false;
             v_hint := v_none;
         elsif tasks = '{}' and taskq.await_span(p_campaign, p_before) then
-            null;  -- one was locked by somebody who has gone by now
+            null;  -- somebody had one locked, and is done by now
         else
             exit;
         end if;

@@ -77,7 +77,7 @@ begin
         and s.first_id <= v_upto
       order by s.campaign_id, s.first_id
         for no key update;
-    -- Bundles are of ids less than 65536 apart.
+    -- The ids of a bundle are less than 65536 apart.
     perform taskq.unpack(
         p_campaign,
         array(select t.task_id

@@ -27,16 +27,7 @@ begin
         select k.task_id, s.key, a.attempt, a.claimed_at, a.ended_at, n.agent, n.host, n.site,
                a.phases, s.payload, a.result
           from unnest(p_tasks) with ordinality as k (task_id, ord)
-         cross join lateral (
-             select a.*
-               from taskq.attempt a
-              where a.campaign_id = p_campaign
-                and a.task_id >= k.task_id
-                and a.task_id <= k.task_id
-                and a.outcome = 'done'
-              order by a.campaign_id, a.task_id
-              limit 1
-         ) a
+         cross join lateral taskq.accepted_of(p_campaign, k.task_id) a
          cross join lateral taskq.spec_of(p_campaign, k.task_id) s
          cross join lateral taskq.session_of(a.session_id) n
          order by k.ord;

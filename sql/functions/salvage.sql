@@ -15,9 +15,9 @@
 -- A session whose token was revoked salvages nothing: its rights ended with the token, although it
 -- still gets verdicts on its reports.
 --
--- Locks: the rows of the tasks, in the order of task_id. settle() has locked them before it locked
--- any other; a task that was given up only since then, and that somebody else has locked, ends the call with
--- error 55P03, to be repeated: waiting here might deadlock.
+-- Locks: the rows of the tasks, in the order of task_id. settle() has locked them before any other. If a task was
+-- given up only since then, and somebody else has locked it, the call ends with error 55P03, and is to be repeated:
+-- waiting here might deadlock.
 -- Index: session_pkey, attempt_pkey, task_pkey; see settle() for why nothing else can be used.
 create or replace function taskq.salvage(
     p_campaign bigint,

@@ -102,7 +102,7 @@ begin
         on conflict (campaign_id, task_id, lease_id) do update
        set digest = excluded.digest, size = excluded.size;
     perform from taskq.output o where o.digest = replaced;
-    if found then  -- another attempt of the task has left the same
+    if found then  -- another attempt of the task has left the same files
         replaced := null;
     end if;
 end

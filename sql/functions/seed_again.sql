@@ -47,7 +47,7 @@ begin
                   detail = jsonb_build_object('conflicts', conflicts, 'too_long', v_too_long,
                                               'named', named);
     end if;
-    -- A number above a free one may be taken by a key that was seeded with it: then try the next.
+    -- A number above a free one may be taken by a key that was seeded with it: then the next round finds another.
     conflicts := 0;
     loop
         insert into taskq.spec (campaign_id, priority, key, payload)

@@ -1,7 +1,7 @@
 -- seed_known(campaign, keys): which of these keys the campaign has already. Index: spec_key_key.
 --
--- Key by key: with `key = any (keys)`, where most campaigns are small, the planner prefers to go
--- through all of a campaign, which this one may not be.
+-- Key by key: if most campaigns are small, the planner would go through all of a campaign for `key = any (keys)`, and
+-- this one may be large.
 -- @roles owner
 -- @plan generic by-one-key
 create or replace function taskq.seed_known(p_campaign bigint, p_keys json)

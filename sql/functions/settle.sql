@@ -6,7 +6,7 @@
 --     session: the session that reports, with its rights, see may_report(); a gateway sets it.
 --     by: the same without a check of rights; a direct agent sets it.
 --     A task leased ahead (session 0, see lease_ahead()) is recorded as the reporting session's.
---     A success has no class of error: it would look like one that was salvaged.
+--     A success gets no class of error: with one it would look like a salvaged success.
 --     refused: for a release: the node cannot run such tasks, see note_refusals().
 --     A failure of a class that the campaign never retries is final, whatever `retry` says.
 -- acks: a verdict for each report, in order; of two on the same attempt the first counts:
@@ -19,13 +19,13 @@
 --     others: what to add to the counts. Salvaged reports are not included: salvage() records
 --     them.
 --
--- Locks: the bundles of the tasks, see unpack(), and then the rows of the fenced tasks, in the order of
--- task_id; of all tasks, where one may be salvaged, see hold_late(). Index: task_pkey.
+-- Locks: the bundles of the tasks, see unpack(), and then the rows of the fenced tasks, in the order of task_id; if
+-- one may be salvaged, the rows of all tasks, see hold_late(). Index: task_pkey.
 --
 -- The fence is tested where the row is locked, in a lateral sub-select that can only be a look-up
--- by key. A statement that may use the index over working tasks is planned by their share, which never is
--- what the statistics say: one was seen to walk all of them for a report on three. So the status is compared
--- as text, which no partial index answers. The rows are then changed where they were found, by ctid, in a
+-- by key. A statement that may use the index over working tasks is planned by their share, about which statistics are
+-- always wrong: one such statement walked all of them for a report on three. So the status is compared as text, which
+-- no partial index answers. The rows are then changed where they were found, by ctid, in a
 -- statement of its own: nobody can move a row that we have locked, and servers before 17 might go through all
 -- rows of the campaign to find several ids. Several small statements are faster here than one large: most of
 -- the time of a statement on few rows is spent in setting it up, and the rarer moves are skipped.

@@ -1,5 +1,5 @@
 -- site_room(campaign, limit, sessions, leases): which claims have room in a campaign that limits how many of
--- its tasks run at each site. A part of take(), behind room(), whose lock they need; not for clients.
+-- its tasks run at each site. A part of take(), after room(), whose lock it needs; not for clients.
 --
 -- sessions, leases: one element for each task that is wanted. limit: the campaign's max_running_per_site.
 -- roomy_sessions, roomy_leases: those of them for which there is room, in order.
@@ -10,7 +10,7 @@
 -- for the lock, so it may see an end late, never early. It looks at the claims of the same sessions, since
 -- agents claim when they report. If that leaves too little room, it looks at some other claims of the site, from a
 -- place drawn at random: at 1,000, and then for ten times as long as that took at 100 only; a setting keeps that,
--- like the hint of pick(). Others wait for the lock meanwhile. If more than that run at a site, a
+-- like the hint of pick(). Others wait for the lock meanwhile. If more tasks than that run at a site, a
 -- later claim may find what ended: claims without room come again every two seconds, see `avoided` in take().
 --
 -- Agents that name no site count as one site. Index: site_claim_pkey, site_claim_site, session_pkey; see
@@ -52,9 +52,7 @@ begin
     for v_asked in
         select s.site, count(*) as tasks
           from unnest(p_sessions) as e (session_id)
-         cross join lateral (
-             select s.site from taskq.session s where s.session_id = e.session_id offset 0
-         ) s
+         cross join lateral taskq.session_of(e.session_id) s
          group by s.site
     loop
         select p_limit - coalesce(sum(k.tasks), 0) into v_room
@@ -104,9 +102,7 @@ begin
                  row_number() over (partition by s.site order by e.ord)
                  <= v_rooms[array_position(v_sites, s.site)] as roomy
             from unnest(p_sessions, p_leases) with ordinality as e (session_id, lease_id, ord)
-           cross join lateral (
-               select s.site from taskq.session s where s.session_id = e.session_id offset 0
-           ) s
+           cross join lateral taskq.session_of(e.session_id) s
       ) e;
 end
 $$;

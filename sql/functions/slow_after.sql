@@ -20,7 +20,7 @@ begin
                limit 400
           ) r
          where r.outcome::text = 'done'
-           and r.error_class is null  -- what was salvaged was cut off, or slow itself
+           and r.error_class is null  -- a salvaged attempt was cut off, or slow itself
         having count(*) >= 20);
 end
 $$;

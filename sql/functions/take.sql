@@ -2,8 +2,8 @@
 -- part of exchange(), which pins the settings and records the moves; not for clients.
 --
 -- sessions, leases, wants: one element for each claim: who claims, under which new lease id, how
---     many tasks (0 to 1000). Each session once. Where payloads are large, a claim gets fewer: together
---     their payloads have 4 MiB, and each claim gets one.
+--     many tasks (0 to 1000). Each session once. If payloads are large, claims get fewer: 4 MiB of payloads together,
+--     but at least one task each.
 -- freed: how many tasks this transaction has ended without having recorded it.
 -- tasks: JSON array of [lease, task, attempt, key, payload, session], or null where there is none.
 --     Each claim gets the highest priority and first seeded of what the claims before it left. A

@@ -38,7 +38,7 @@ begin
         return;
     end if;
 
-    -- The range at which it goes on, and those behind it.
+    -- The range at which it continues, and those above it.
     select array_agg(s.first_id order by s.first_id), array_agg(s.last_id order by s.first_id)
       into v_firsts, v_lasts
       from (
@@ -83,7 +83,7 @@ begin
         )
         select count(v.rank), count(*) filter (where v.large) into v_ranked, v_large from valued v;
 
-        -- New ranges, and the old ones that they are neighbours of.
+        -- New ranges, merged with their old neighbours.
         select array_agg(m.first_id), array_agg(m.last_id) into v_new_firsts, v_new_lasts
           from (
               select min(n.first_id) as first_id, max(n.last_id) as last_id

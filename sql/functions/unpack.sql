@@ -1,5 +1,5 @@
--- unpack(campaign, tasks, leases, wait): gives tasks that are in a bundle a row each, as working, so that
--- something else can happen to them than a success. A part of functions that change tasks; not for clients.
+-- unpack(campaign, tasks, leases, wait): gives tasks that are in a bundle a row each, as working, so that something
+-- other than a success can happen to them. A part of functions that change tasks; not for clients.
 --
 -- leases: one for each task, which must match; null: any lease. wait: whether to wait for bundles that
 --     somebody else has locked; else their tasks stay there.

@@ -1,6 +1,5 @@
--- unspan(campaign, tasks, status, priorities): gives tasks that are in a span of a status a row each, so that
--- something else can happen to them than to all of their span. A part of cancel(), retry() and prioritise(); not
--- for clients.
+-- unspan(campaign, tasks, status, priorities): gives tasks that are in a span of a status a row each, so that they
+-- can change apart from the rest of their span. A part of cancel(), retry() and prioritise(); not for clients.
 --
 -- The other tasks of their spans go into spans again, as large as possible: so a change of some of very many
 -- leaves the rest packed.
@@ -58,7 +57,7 @@ begin
           into v_tasks, v_priorities
           from unnest(p_tasks, p_priorities) as u (task_id, priority)
          where u.task_id between v_span.next_id and v_span.last_id;
-        continue when v_tasks is null;  -- a claim that was waited for has taken them
+        continue when v_tasks is null;  -- this call waited for a claim, which took them
         delete from taskq.span s
          where s.campaign_id = p_campaign
            and s.first_id = v_span.first_id;

@@ -1,10 +1,10 @@
--- usual_position(campaign, hint): completes a position hint, see pick(), by the first row that waits behind it; null:
--- tasks with rows come before those of the hint's span, and take() must look. A part of exchange_one() and take_each();
--- not for clients.
+-- usual_position(campaign, hint): adds to a position hint, see pick(), the first row that waits after it; null: rows
+-- come before the tasks of the hint's span, and take() must look. A part of exchange_one() and take_each(); not for
+-- clients.
 --
--- hint: a fresh one of pick(), by which pick_again() has found nothing and which names a span; it is kept. Or one that
--- begins at the first span, with the span's next task as its seventh element. Then it also looks for tasks that wait
--- and have failed before, since take() must find them.
+-- hint: either a fresh one of pick() that names a span, and says that pick_again() has found nothing; the call keeps
+-- it. Or one that begins at the first span, with the span's next task as its seventh element; then the call also
+-- looks for waiting tasks that have failed before, since take() must find these.
 --
 -- Index: task_waiting, task_waiting_again. One statement: each condition outside it would cost as much as two within.
 create or replace function taskq.usual_position(p_campaign bigint, p_hint bigint[])

@@ -97,7 +97,7 @@ begin
             order by l.campaign_id desc, l.task_id desc, l.attempt desc
             limit 1) l
       left join lateral taskq.spec_of(p_campaign, u.task_id) s on true
-        on conflict (campaign_id, task_id) do nothing;  -- only in a damaged campaign has a done task a row
+        on conflict (campaign_id, task_id) do nothing;  -- a done task has a row only in a damaged campaign
     update taskq.output o
        set decided = false
      where o.ctid = any (array(
