@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
-from collections.abc import Callable
 
 from taskq import Campaign
 from taskq.db.connections import Database
@@ -15,9 +13,9 @@ from taskq.front.pool import Pool
 from taskq_agent.protocol import Task
 from tests.fixtures.redis_servers import RedisServer
 from tests.helpers.scripted_pool import ScriptedPool
+from tests.helpers.waiting import until
 
 ALL = Scope("/")
-PATIENCE_S = 60.0
 leases = (f"00000000-0000-4000-8000-{number:012d}" for number in itertools.count())
 
 
@@ -78,13 +76,6 @@ class PoolClient:
     async def claim(self, session: int = 1, want: int = 1, lease: str = "") -> list[Task]:
         """Claim, and wait for the tasks."""
         return await self.ask(session, want, lease)
-
-
-async def until(predicate: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not predicate():
-        assert time.monotonic() < deadline, f"not within {PATIENCE_S} s"
-        await asyncio.sleep(0.01)
 
 
 def task_leases(tasks: list[Task]) -> list[tuple[int, str]]:

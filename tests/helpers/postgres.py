@@ -11,6 +11,9 @@ from tests.helpers.waiting import wait_until
 
 Postgres = psycopg.Connection[DictRow]
 
+#: A round of upkeep, by the same keeper each time.
+KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
+
 _MISCOUNTED = """
     select n.path, n.waiting, n.delayed, n.working, n.done, n.failed, n.cancelled, n.failures,
            n.losses, t.*, a.*
@@ -74,6 +77,17 @@ def silence(postgres: Postgres, session: int) -> None:
 def expire(postgres: Postgres) -> int:
     """Expire silent sessions; return how many attempts were lost."""
     return int(value(postgres, "select taskq.expire()"))
+
+
+def keep(postgres: Postgres, rounds: int = 1) -> list[str]:
+    """Do rounds of upkeep; return the campaigns that paused themselves."""
+    paused: list[str] = []
+    for _ in range(rounds):
+        row = postgres.execute(KEEP).fetchone()
+        assert row is not None
+        assert row["acting"]
+        paused += row["paused"] or []
+    return paused
 
 
 def is_lost(postgres: Postgres, session: int) -> bool:

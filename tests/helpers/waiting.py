@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import socket
@@ -30,6 +31,14 @@ def wait_until(
             said = on_timeout()
             raise AssertionError(f"not within {timeout_s} s: {predicate} {said}")
         time.sleep(0.01)
+
+
+async def until(predicate: Callable[[], object], timeout_s: float = 60.0) -> None:
+    """Do so in a coroutine."""
+    deadline = time.monotonic() + timeout_s
+    while not predicate():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s"
+        await asyncio.sleep(0.005)
 
 
 def free_port() -> int:

@@ -245,19 +245,6 @@ def test_work_goes_on_without_a_spool(tmp_path: Path, caplog: pytest.LogCaptureF
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-@pytest.fixture
-def small_disk() -> Iterator[None]:
-    """Let files grow to 4,000 bytes only, as on a disk that is nearly full."""
-    import resource  # noqa: PLC0415 - for this test alone
-
-    former = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, former[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, former)
-    signal.signal(signal.SIGXFSZ, handler)
-
-
 @pytest.mark.usefixtures("small_disk")
 def test_full_disk_tears_no_line_and_loses_no_report(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

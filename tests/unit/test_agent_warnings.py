@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import resource
-import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -32,18 +29,6 @@ from taskq_agent.protocol import Report as AgentReport
 from taskq_agent.spool import Spool
 from taskq_agent.threads import Slot
 from tests.helpers.threaded_agent import FunctionRunner, done
-
-
-@pytest.fixture
-def small_disk() -> Iterator[None]:
-    """Let files grow to 4,000 bytes only."""
-    former = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, former[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, former)
-    signal.signal(signal.SIGXFSZ, handler)
-
 
 WELCOME = Welcome(1, 30.0, 120.0)
 

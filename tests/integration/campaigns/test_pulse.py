@@ -6,6 +6,7 @@ import logging
 import re
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,11 +18,9 @@ from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.meanwhile import meanwhile
 from tests.helpers.plans import watched
-from tests.helpers.postgres import Postgres, assert_counts_are_true, promote, value
+from tests.helpers.postgres import KEEP, Postgres, assert_counts_are_true, keep, promote, value
 from tests.helpers.scripted_agent import ScriptedAgent, report_of
 from tests.helpers.waiting import wait_until
-
-KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
 
 
 @pytest.fixture
@@ -40,14 +39,6 @@ def work(
     reports = [report_of(task, "done", result={}) for task in islice(tasks, done)]
     reports += [report_of(task, "failed", error_class=error_class) for task in tasks]
     assert set(agent.exchange(reports)["acks"]) == {"accepted"}
-
-
-def keep(postgres: Postgres) -> list[str]:
-    """Do a round of upkeep; return the campaigns that paused themselves."""
-    row = postgres.execute(KEEP).fetchone()
-    assert row is not None
-    assert row["acting"]
-    return row["paused"] or []
 
 
 def test_campaign_whose_failures_explode_pauses_itself_and_says_why(
@@ -91,22 +82,27 @@ def test_fewer_than_a_hundred_attempts_pause_nothing(
     assert keep(postgres) == ["/c"]
 
 
-@pytest.mark.parametrize(("done", "failed", "pauses"), [(10, 90, False), (9, 91, True)])
+@pytest.mark.parametrize(
+    ("said", "done", "failed", "pauses"),
+    [
+        ({}, 10, 90, False),
+        ({}, 9, 91, True),
+        ({"max_failure_share": None}, 0, 100, False),
+        ({"max_failure_share": 0.2}, 70, 30, True),
+    ],
+)
 def test_share_must_be_larger_than_the_campaign_allows(
-    done: int, failed: int, pauses: bool, agent: ScriptedAgent, postgres: Postgres
+    said: dict[str, Any],
+    done: int,
+    failed: int,
+    pauses: bool,
+    agent: ScriptedAgent,
+    campaign: Campaign,
+    postgres: Postgres,
 ) -> None:
-    """Nine of ten, unless the campaign says otherwise."""
+    """Nine of ten, unless the campaign says otherwise: any, or only a small one."""
+    campaign.change(replace(campaign.spec(), **said))
     work(agent, done=done, failed=failed)
-    assert keep(postgres) == (["/c"] if pauses else [])
-
-
-@pytest.mark.parametrize(("share", "pauses"), [(None, False), (0.2, True)])
-def test_campaign_says_which_share_of_failures_it_bears(
-    share: float | None, pauses: bool, agent: ScriptedAgent, campaign: Campaign, postgres: Postgres
-) -> None:
-    """Any, or only a small one."""
-    campaign.change(replace(campaign.spec(), max_failure_share=share))
-    work(agent, done=0 if share is None else 70, failed=100 if share is None else 30)
     assert keep(postgres) == (["/c"] if pauses else [])
 
 

@@ -6,14 +6,14 @@ import pytest
 
 from taskq import Campaign, Client
 from tests.helpers.campaigns import servable
-from tests.helpers.postgres import Postgres
-from tests.integration.explaining.support import KEEP, Make
+from tests.helpers.postgres import Postgres, keep
+from tests.integration.explaining.support import Make
 
 
 @pytest.fixture(autouse=True)
 def _kept(postgres: Postgres) -> None:
     """Let there be a keeper."""
-    postgres.execute(KEEP)
+    keep(postgres)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from taskq import Campaign
 from taskq.diagnosis.reasons import Explanation, Reason
 from tests.helpers.typed_commands import parse
 
-KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
 Make = Callable[..., Campaign]
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from taskq import Campaign, Client, RetryPolicy
 from tests.fixtures.queues import Hire
-from tests.helpers.postgres import Postgres
-from tests.integration.explaining.support import KEEP, Make, explained, only
+from tests.helpers.postgres import Postgres, keep
+from tests.integration.explaining.support import Make, explained, only
 
 pytestmark = pytest.mark.both_transports(
     near=["test_failed_tasks_are_judged_by_the_class_in_which_they_ended"]
@@ -27,7 +27,7 @@ def test_failed_tasks_are_judged_by_the_class_in_which_they_ended(
     good, bad = (hire("/c", host=host, offers=("mem=4",)) for host in ("n1", "n2"))
     for task in bad.claim(20):
         bad.fail(task, "command-not-found")
-    postgres.execute(KEEP)
+    keep(postgres)
     tasks = good.claim(40)
     again = [task for task in tasks if task.attempt > 1][:2]
     for task in tasks:

@@ -7,8 +7,8 @@ import pytest
 from taskq import Client, RetryPolicy
 from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
-from tests.helpers.postgres import Postgres, expire, silence
-from tests.integration.explaining.support import KEEP, Make, explained, only
+from tests.helpers.postgres import Postgres, expire, keep, silence
+from tests.integration.explaining.support import Make, explained, only
 
 pytestmark = pytest.mark.both_transports(
     near=[
@@ -51,7 +51,7 @@ def test_upkeep_that_nobody_does_is_told(make: Make, hire: Hire, postgres: Postg
     for until in ("-infinity", "2999-01-01"):
         postgres.execute("update taskq.keeper set until = %s::timestamptz", [until])
         assert [one.code for one in explained(campaign).reasons] == ["no-keeper"]
-    postgres.execute(KEEP)
+    keep(postgres)
     assert explained(campaign).reasons == []
     assert explained(campaign).headline == "1 runs, nothing is in the way"
     assert only(campaign, task.key).code == "running"
@@ -62,7 +62,7 @@ def test_failed_task_waits_for_another_host(make: Make, hire: Hire, postgres: Po
     campaign = make(tasks=1, retry=RetryPolicy(backoff_s=0))
     agent = hire("/c", host="n1")
     agent.fail(agent.claim()[0])
-    postgres.execute(KEEP)
+    keep(postgres)
     found = explained(campaign, next(campaign.tasks()).key)
     assert found.headline == "waiting after 1 attempt"
     assert found.reasons[0].code == "elsewhere"
@@ -93,7 +93,7 @@ def test_hedged_task_says_why_it_has_two_attempts(
     query = "select taskq.hedge_task(%s, %s, %s, 'at work for 60 s')"
     postgres.execute(query, [task.campaign, task.task, task.lease])
     for code in ("hedged", "running"):
-        postgres.execute(KEEP)
+        keep(postgres)
         found = explained(campaign, task.key)
         assert found.reasons[0].code == code
         (hedged,) = (one for one in found.reasons if one.code == "hedged")
@@ -128,7 +128,7 @@ def test_task_that_fails_everywhere_is_to_be_repaired_before_it_is_retried(
         first.fail(task, "signal-SIGSEGV")
     for task in first.claim(28):
         first.done(task)
-    postgres.execute(KEEP)
+    keep(postgres)
     failed = second.claim(12)
     for task in failed:
         second.fail(task, "signal-SIGSEGV")

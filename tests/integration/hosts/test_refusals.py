@@ -10,10 +10,8 @@ from taskq import Campaign, CampaignSpec, Client
 from taskq.db.catalogue import statement
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
-from tests.helpers.postgres import Postgres, value
+from tests.helpers.postgres import Postgres, keep, value
 from tests.helpers.scripted_agent import Claimed, ScriptedAgent, report_of
-
-KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
 
 
 @pytest.fixture(autouse=True)
@@ -39,16 +37,6 @@ def refuse(agent: ScriptedAgent, tasks: int = 1) -> None:
     assert set(agent.exchange(reports)["acks"]) == {"accepted"}
 
 
-def keep(postgres: Postgres, rounds: int = 2) -> list[str]:
-    """Do some rounds of upkeep; return the campaigns that paused themselves."""
-    paused: list[str] = []
-    for _ in range(rounds):
-        row = postgres.execute(KEEP).fetchone()
-        assert row is not None
-        paused += row["paused"] or []
-    return paused
-
-
 def test_three_hosts_that_agree_pause_the_campaign(
     campaign: Campaign, hire: Hire, postgres: Postgres
 ) -> None:
@@ -56,8 +44,8 @@ def test_three_hosts_that_agree_pause_the_campaign(
     for host in ("n1", "n2", "n3"):
         refuse(hire(host=host))
     hire(host="idle")
-    assert keep(postgres, rounds=1) == []
-    assert keep(postgres, rounds=1) == ["/c"]
+    assert keep(postgres) == []
+    assert keep(postgres) == ["/c"]
     status = campaign.status()
     assert (status.state, status.waiting) == ("paused", 20)
     assert status.paused_why == (
@@ -72,12 +60,12 @@ def test_agents_of_one_host_are_one_witness(
     for _ in range(4):
         refuse(hire(host="n1"), tasks=4)
     other = hire(host="n2")
-    assert keep(postgres) == []
+    assert keep(postgres, 2) == []
     tasks = (agent := hire(host="n1")).claim(4)
     for task in tasks:
         assert agent.exchange([refusal(task)])["acks"] == ["accepted"]
     other.leave()
-    assert keep(postgres) == []
+    assert keep(postgres, 2) == []
     assert campaign.status().state == "open"
 
 
@@ -89,9 +77,9 @@ def test_host_with_a_task_in_hand_may_be_able_to_run_it(
     (task,) = able.claim()
     for host in ("n1", "n2", "n3"):
         refuse(hire(host=host))
-    assert keep(postgres) == []
+    assert keep(postgres, 2) == []
     assert able.exchange([refusal(task)])["acks"] == ["accepted"]
-    assert keep(postgres) == ["/c"]
+    assert keep(postgres, 2) == ["/c"]
     assert "4 hosts" in str(campaign.status().paused_why)
 
 
@@ -102,11 +90,11 @@ def test_success_makes_what_was_refused_before_count_for_nothing(
     able = hire(host="n4")
     refuse(hire(host="n1"))
     refuse(hire(host="n2"))
-    assert keep(postgres) == []
+    assert keep(postgres, 2) == []
     able.done(able.claim()[0])
-    assert keep(postgres) == []
+    assert keep(postgres, 2) == []
     refuse(hire(host="n3"))
-    assert keep(postgres) == []
+    assert keep(postgres, 2) == []
     assert campaign.status().state == "open"
 
 
@@ -117,14 +105,14 @@ def test_all_hosts_there_are_need_be_only_one(
     refuse(agent := hire(host="laptop"))
     hire(host="draining")
     value(postgres, "select taskq.drain_sessions('/', null, '{double}')")
-    assert keep(postgres) == []
+    assert keep(postgres, 2) == []
     refuse(agent)
-    assert keep(postgres) == []
+    assert keep(postgres, 2) == []
     other = hire(host="other")
     refuse(agent)
-    assert keep(postgres) == [], "another one serves it"
+    assert keep(postgres, 2) == [], "another one serves it"
     other.leave()
-    assert keep(postgres) == ["/c"]
+    assert keep(postgres, 2) == ["/c"]
     assert "cannot be run on laptop: " in str(campaign.status().paused_why)
 
 
@@ -136,7 +124,7 @@ def test_host_that_lacks_what_is_required_is_no_witness(hire: Hire, postgres: Po
     value(postgres, "select taskq.change_campaign('/c', %s)", body)
     for _ in range(3):
         refuse(agent)
-    assert keep(postgres) == ["/c"]
+    assert keep(postgres, 2) == ["/c"]
 
 
 @pytest.mark.parametrize("repair", ["change", "resume"])
@@ -147,14 +135,14 @@ def test_repaired_campaign_is_judged_anew_and_tried_at_once(
     agents = [hire(host=host) for host in ("n1", "n2", "n3")]
     for agent in agents:
         refuse(agent)
-    assert keep(postgres) == ["/c"]
+    assert keep(postgres, 2) == ["/c"]
     before = value(postgres, "select revision from taskq.campaign where path = '/c'")
     if repair == "change":
         campaign.change(CampaignSpec("/c"))
     campaign.resume()
     assert value(postgres, "select revision from taskq.campaign where path = '/c'") == before + 1
     refuse(agents[0])
-    assert keep(postgres) == []
+    assert keep(postgres, 2) == []
     assert [one.hosts for one in queue.refusals("/c")] == [1]
 
 
@@ -175,7 +163,7 @@ def test_what_was_claimed_before_a_repair_says_nothing_of_the_campaign_as_it_is(
     assert queue.refusals("/c") == []
     for agent in agents:
         refuse(agent)
-    assert keep(postgres) == ["/c"]
+    assert keep(postgres, 2) == ["/c"]
 
 
 def test_resumed_campaign_that_was_not_refused_keeps_its_revision(

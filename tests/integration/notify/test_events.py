@@ -15,11 +15,10 @@ from taskq.upkeep.notifications import EVENTS, Notifications
 from taskq.upkeep.sender import nearly_full
 from tests.fixtures.queues import Hire
 from tests.helpers.plans import watched
-from tests.helpers.postgres import Postgres, promote, silence
+from tests.helpers.postgres import Postgres, keep, promote, silence
 from tests.helpers.scripted_agent import report_of
 from tests.integration.notify.support import look, pass_by
 
-KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
 TARGET = "webhook:here"
 Look = Callable[[], list[tuple[str, str]]]
 
@@ -191,7 +190,7 @@ def test_failing_campaign_is_told_by_its_window(
         reports = [report_of(task, "done", result={}) for task in tasks[:done]]
         reports += [report_of(task, "failed", error_class="Boom") for task in tasks[done:]]
         assert set(agent.exchange(reports)["acks"]) == {"accepted"}
-        postgres.execute(KEEP)
+        keep(postgres)
 
     work("/c/bad", failed=1, done=1)
     work("/c/bad", failed=18)
@@ -364,7 +363,7 @@ def test_looking_reads_no_task_and_no_attempt(
     for task in agent.claim(100):
         agent.fail(task)
     promote(postgres)
-    postgres.execute(KEEP)
+    keep(postgres)
     postgres.execute("update taskq.notify_watch set due_at = now() - interval '1 s'")
     with watched(postgres) as plans:
         postgres.execute("select taskq.note_events()")

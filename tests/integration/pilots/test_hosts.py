@@ -83,16 +83,6 @@ def wait_for(driver: Hosts, state: str, name: str = NAME) -> SeenJob:
     return found
 
 
-def test_job_runs_by_itself_and_its_end_is_known(folder: Path) -> None:
-    """With its exit code and output."""
-    driver = here(folder)
-    driver.prepare({})
-    driver.submit([NAME], f"echo hello\nsleep 0.3\necho 7 > {folder}/{NAME}.exit\nexit 7\n", None)
-    assert wait_for(driver, "ended").exit_code == 7
-    assert driver.tail(NAME, None) == "hello"
-    assert driver.jobs([OTHER]) == {}
-
-
 def test_job_is_submitted_once_whoever_asks(folder: Path) -> None:
     """Its name is a folder, which two cannot make."""
     driver = here(folder)
@@ -180,14 +170,6 @@ def test_other_host_gets_agent_and_token_through_standard_input(folder: Path) ->
     assert f"--token-file {folder}/token" in driver.script([NAME], "/c", ["taskq"])
     assert SECRET not in (folder.parent / "command-lines").read_text()
     assert (folder.parent / "command-lines").read_text().splitlines()[0] == "-- node1 sh -s"
-
-
-def test_token_that_others_may_read_is_not_used(folder: Path) -> None:
-    """It says what to do."""
-    driver = elsewhere(folder, ["node1"])
-    (folder.parent / "token").chmod(0o640)
-    with pytest.raises(BatchSystemError, match="chmod 600"):
-        driver.prepare({})
 
 
 def test_jobs_go_where_the_fewest_are(folder: Path) -> None:

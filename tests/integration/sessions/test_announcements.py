@@ -7,13 +7,13 @@ from taskq.db.connections import Database
 from taskq.dispatch.long_poll import LongPoll
 from tests.fixtures.queues import Hire
 from tests.helpers.postgres import Postgres, value
+from tests.helpers.waiting import until
 from tests.integration.sessions.test_waking import (  # noqa: F401  # fixtures, for all tests here
     ONE,
     OTHER,
     _working,
     campaign,
     polled,
-    until,
     waiters,
 )
 

@@ -21,11 +21,10 @@ from tests.fixtures.queues import Hire
 from tests.helpers.command_line import CommandLine
 from tests.helpers.meanwhile import meanwhile
 from tests.helpers.plans import watched
-from tests.helpers.postgres import Postgres, value
+from tests.helpers.postgres import Postgres, keep, value
 
 pytestmark = pytest.mark.usefixtures("campaign", "true_counts")
 
-KEEP = "select * from taskq.keep('00000000-0000-0000-0000-000000000000', 60)"
 HOUR = timedelta(hours=1)
 
 
@@ -146,7 +145,7 @@ def test_session_that_was_being_opened_meanwhile_is_drained_by_the_keeper(
         assert queue.fleet.ban("host", "n17", why="x") == 0
         opening.commit()
     assert [one.draining for one in queue.agents()] == [False]
-    postgres.execute(KEEP)
+    keep(postgres)
     assert [one.draining for one in queue.agents()] == [True]
 
 
@@ -167,7 +166,7 @@ def test_ban_of_a_time_without_a_keeper_is_not_forgotten(
         *("banned", "n17", "host"),
     )
     postgres.execute("update taskq.keeper set until = clock_timestamp() - interval '1 h'")
-    postgres.execute(KEEP)
+    keep(postgres)
     assert list(queue.audit()) == []
 
 

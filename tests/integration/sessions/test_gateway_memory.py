@@ -14,8 +14,8 @@ from taskq.gateway.auth import Manager, TokenCache
 from taskq.gateway.fronted import Bindings
 from taskq.gateway.pace import StatementPool
 from tests.fixtures.queues import Hire
-from tests.helpers.front_harness import until
 from tests.helpers.postgres import Postgres, value
+from tests.helpers.waiting import until
 
 
 def test_who_it_is_is_not_remembered_if_another_server_took_over_meanwhile(queue: Client) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
 from tests.helpers.plans import watched
 from tests.helpers.postgres import Postgres, value
-from tests.helpers.waiting import BUSY_S
+from tests.helpers.waiting import BUSY_S, until
 
 POLL_S = 0.05
 CANNOT = "cannot look for tasks to claim, trying again"
@@ -58,14 +58,6 @@ def waiters(
 ) -> list[asyncio.Future[bool]]:
     """Let so many wait."""
     return [asyncio.ensure_future(waker.wait(serving, seconds, unfinished)) for _ in range(count)]
-
-
-async def until(predicate: Callable[[], object]) -> None:
-    """Wait until something has become true."""
-    deadline = asyncio.get_running_loop().time() + 10
-    while not predicate():
-        assert asyncio.get_running_loop().time() < deadline
-        await asyncio.sleep(0.005)
 
 
 async def turns(statements: list[int], count: int) -> None:

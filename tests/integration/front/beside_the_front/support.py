@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -13,9 +14,9 @@ from taskq.dispatch.direct import DirectTransport
 from taskq_agent.handlers.base import Ended
 from taskq_agent.loop import Agent, AgentSummary
 from taskq_agent.protocol import DONE, Hello, LeaseIds, Report, Request, Task
-from taskq_agent.protocol import CampaignTerms as Shared
 from taskq_agent.settings import AgentSettings
 from tests.fixtures.front import Popper
+from tests.helpers.threaded_agent import FunctionRunner
 from tests.helpers.waiting import wait_until
 
 SERVING: dict[str, Any] = {"path": "/c", "lifetime_s": None, "offers": [], "most": 1}
@@ -24,10 +25,11 @@ END_S = 60.0
 POOL_S = 120.0
 
 
-class Turnstile:
+class Turnstile(FunctionRunner):
     """A runner that lets through as many tasks as a test allows."""
 
     def __init__(self) -> None:
+        super().__init__(self._pass, Counter())
         self.passed = 0
         self._permits = threading.Semaphore(0)
 
@@ -35,24 +37,15 @@ class Turnstile:
         """Let so many more through."""
         self._permits.release(count)
 
-    def run(self, task: Task, campaign: Shared) -> Ended:
-        """Wait, and succeed."""
-        assert campaign.campaign == task.campaign
-        self._permits.acquire()
-        self.passed += 1
-        return Ended(DONE, result=dict(task.payload))
-
-    def update(self, followed: object) -> None:
-        """Have nothing to tell, when a heartbeat asks."""
-
-    transfer_fails_since: float | None = None
-
     def stop(self) -> None:
         """Let the task that waits through."""
         self.let(1)
 
-    def close(self) -> None:
-        """Do nothing: there is nothing to clear up."""
+    def _pass(self, task: Task, _: FunctionRunner) -> Ended:
+        """Wait, and succeed."""
+        self._permits.acquire()
+        self.passed += 1
+        return Ended(DONE, result=dict(task.payload))
 
 
 class Hired:

@@ -18,15 +18,9 @@ from taskq.front.popper import MOST_FORGED
 from taskq_agent.protocol import Hello
 from tests.fixtures.front import in_pool
 from tests.helpers.campaigns import servable
-from tests.helpers.front_harness import (
-    ALL,
-    PoolClient,
-    ScriptedFront,
-    leases,
-    task_leases,
-    until,
-)
+from tests.helpers.front_harness import ALL, PoolClient, ScriptedFront, leases, task_leases
 from tests.helpers.postgres import Postgres, task_row, value
+from tests.helpers.waiting import until
 
 #: For so long a busy machine may leave a test alone.
 STALL_S = 2.0

@@ -29,9 +29,9 @@ from taskq.gateway.fronted import Fronted
 from taskq.gateway.pace import StatementPool
 from taskq_agent.protocol import Answer, Task
 from tests.fixtures.redis_servers import RedisServer
-from tests.helpers.front_harness import ALL, PoolClient, ScriptedFront, leases, until
+from tests.helpers.front_harness import ALL, PoolClient, ScriptedFront, leases
 from tests.helpers.postgres import Postgres, value
-from tests.helpers.waiting import BUSY_S
+from tests.helpers.waiting import BUSY_S, until
 
 pytestmark = pytest.mark.thorough
 
