@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from taskq.campaign.filter_compiler import Filter, compiled
-from taskq.db.access import Queries, in_chunks
+from taskq.db.access import Queries, in_chunks, task_rows
 from taskq.db.address import Row
 from taskq.model.errors import UsageError
 from taskq.model.views import Status, TaskView
@@ -150,8 +150,6 @@ def counting(_: int, tasks: list[int]) -> int:
 def _add_examples(
     database: Queries, progress: BulkProgress, node: Status, tasks: list[int]
 ) -> None:
-    for task in tasks[: EXAMPLES - len(progress.examples)]:
-        rows = database.rows(
-            "tasks", campaign=node.campaign_id, status=None, after=task - 1, limit=1
-        )
-        progress.examples += tuple(TaskView(campaign=node.path, **row) for row in rows)
+    shown = tasks[: EXAMPLES - len(progress.examples)]
+    rows = task_rows(database, node.campaign_id, shown)
+    progress.examples += tuple(TaskView(campaign=node.path, **row) for row in rows)

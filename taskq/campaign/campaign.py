@@ -455,8 +455,8 @@ class Campaign:
     def usual_run_s(self) -> float | None:
         """Return how many seconds an attempt takes on average; None if none was done or failed.
 
-        Of the campaign alone, since others may take longer, and of 1,000 of the tasks that were
-        claimed last. What still runs counts as well, so that the first to end do not make tasks
+        Counts 1,000 of the tasks claimed last, and of the campaign alone, since others may take
+        longer. What still runs counts as well, so that the first to end do not make tasks
         seem short: the estimate of Kaplan and Meier, which is too small until agents have worked
         for as long as the longest attempt takes.
         """

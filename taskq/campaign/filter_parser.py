@@ -155,7 +155,7 @@ Term: TypeAlias = FieldComparison | Not | And | Or
 
 MAX_DEPTH: Final = 20
 MAX_COMPARISONS: Final = 100
-#: Comparisons with `~`: so many pieces of text the server keeps prepared from task to task.
+#: Pieces of text in comparisons with `~`: the server keeps so many prepared from task to task.
 MAX_PIECES: Final = 20
 
 _OPERATORS: Final = ("=", "!=", "<", "<=", ">", ">=", "~")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from taskq.db.access import Queries, pages, task_ids
+from taskq.db.access import Queries, pages, task_ids, task_rows
 from taskq.db.address import Row
 from taskq.model.errors import NotFound, UnknownCampaign
 from taskq.model.views import Attempt, Result, Status, TaskView
@@ -59,8 +59,7 @@ class Subtree:
     def task(self, key: str) -> TaskView:
         """Return a task by its key; raise `NotFound` if there is none."""
         (task,) = self.task_ids([key])
-        about = {"campaign": self.campaign_id, "status": None, "after": task - 1, "limit": 1}
-        (row,) = self.database.rows("tasks", **about)
+        (row,) = task_rows(self.database, self.campaign_id, [task])
         return TaskView(campaign=self.path, **row)
 
     def attempts(self, key: str) -> list[Attempt]:

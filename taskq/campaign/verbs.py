@@ -12,7 +12,7 @@ from taskq.campaign.bulk import Choice, counting, in_bulk, moving
 from taskq.campaign.filter_compiler import compiled
 from taskq.campaign.priorities import to_priority
 from taskq.campaign.subtree import Subtree
-from taskq.db.access import chunks, in_chunks
+from taskq.db.access import chunks, in_chunks, task_rows
 from taskq.db.stored_spec import spec_body
 from taskq.files.blob_store import BlobStore
 from taskq.files.blobs import open_blobs
@@ -159,10 +159,5 @@ def _cancel_tasks(subtree: Subtree, tasks: list[int] | None) -> int:
 
 def _unfinished(subtree: Subtree, tasks: Iterable[int]) -> int:
     """Return how many of these tasks are not final."""
-    return sum(
-        row["status"] in UNFINISHED
-        for task in set(tasks)
-        for row in subtree.database.rows(
-            "tasks", campaign=subtree.campaign_id, status=None, after=task - 1, limit=1
-        )
-    )
+    rows = task_rows(subtree.database, subtree.campaign_id, set(tasks))
+    return sum(row["status"] in UNFINISHED for row in rows)

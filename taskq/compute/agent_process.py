@@ -76,7 +76,7 @@ class ReportingTransport(DirectTransport):
         return answer
 
     def write_blob(self, digest: str, data: bytes) -> None:
-        """Store a blob, and leave it for the program, unless that finds it in a folder anyway."""
+        """Store a blob; also leave it for the program, unless the store is a folder."""
         super().write_blob(digest, data)
         if not isinstance(self._blobs, FolderBlobs):
             self._results.leave(digest, data)

@@ -123,7 +123,7 @@ class CallSeeds:
         yield from self._joined(chunk, self._number + 1)
 
     def _joined(self, chunk: list[Content], end: int) -> Iterator[Seed]:
-        """Yield the seed of a chunk; those of its calls if it would break a limit.
+        """Yield the seed of a chunk, or those of its calls if the chunk would break a limit.
 
         end: the number of the argument after it.
         """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 AWAY_S: Final = 2.0
 #: The first pause where agents of this machine say when they have reported.
 WOKEN_PAUSE_S: Final = 0.02
-#: Reported results that wait to be given to their futures, or belong to none that is known yet.
+#: Most reported results that wait to be given to their futures, some of them not known yet.
 MOST_HEARD: Final = 1_000
 
 T = TypeVar("T")

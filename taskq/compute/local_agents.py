@@ -105,12 +105,12 @@ class LocalAgents:
         self._log = tempfile.TemporaryFile(prefix="taskq-agents-")  # noqa: SIM115  # until stop
         self._ending = False
         self._parent = os.getpid()
-        reports, told = os.pipe()
+        reports, reported = os.pipe()
         try:
             self._process = subprocess.Popen(
                 # Not -m, which searches the working folder before the standard library.
-                [sys.executable, "-c", _BOOT, json.dumps(options | {"reports": told})],
-                pass_fds=[told],
+                [sys.executable, "-c", _BOOT, json.dumps(options | {"reports": reported})],
+                pass_fds=[reported],
                 stdin=subprocess.PIPE,
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
@@ -123,7 +123,7 @@ class LocalAgents:
             shutil.rmtree(self.result_folder, ignore_errors=True)
             raise
         finally:
-            os.close(told)
+            os.close(reported)
         threading.Thread(
             target=self._hear, args=[reports], name="taskq-reports", daemon=True
         ).start()
@@ -212,7 +212,11 @@ class LocalAgents:
 
 
 def _default_path(queue: Computing) -> str:
-    """Return the campaign to serve if none is named, never others'; raise `UsageError`."""
+    """Return the campaign to serve if none is named: the one that this program has begun.
+
+    With an embedded server it is the root: all tasks there are this user's. Raise `UsageError` if
+    the program has begun none or several.
+    """
     if queue.embedded:
         return "/"
     paths = [path for path in sorted(queue.begun) if queue.queries.row("campaign", path=path)]

@@ -94,7 +94,7 @@ class CallOutbox:
         _OPEN.add(self)
 
     def put(self, lane: Lane, calls: Sequence[Call]) -> None:
-        """Take calls, to be stored soon; raise what kept earlier calls of the lane from it."""
+        """Take calls, to be stored soon; raise the error of earlier calls of the lane."""
         check_process(self._process)
         with self._changed:
             self._changed.wait_for(lambda: not self._is_full)

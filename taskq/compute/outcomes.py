@@ -24,8 +24,9 @@ class Outcome(Generic[T]):
         index: The place of its argument.
         argument: Argument of the call.
         status: Done, failed or cancelled.
-        attempt: Number of the accepted attempt, whose are `host` and
-            `seconds`, those of its execution, without waiting and transport.
+        attempt: Number of the accepted attempt.
+        host: Where it ran.
+        seconds: Time of its execution, without waiting and transport.
     """
 
     index: int

@@ -53,7 +53,7 @@ class MapOptions(StarOptions, total=False):
 
 
 def remedy(database: Queries, path: str, kind: str) -> str:
-    """Return what gives the right to begin calls at a path; kind: of token that they need."""
+    """Return how to get the right to begin calls at a path; kind: the role or kind of token."""
     if not isinstance(database, GatewayQueries):
         return f"ask for `taskq db grant {kind} LOGIN`"
     paths = sorted(database.value("token_paths"))

@@ -17,7 +17,7 @@ from taskq.compute.outcomes import Outcome, OutcomeReader, seconds_of
 from taskq.compute.result_folder import taken
 from taskq.compute.tracker import LARGEST_PAGE, EndedCall, Tracker
 from taskq.compute.unpickling import ResultReader
-from taskq.db.access import Queries, in_chunks
+from taskq.db.access import Queries, in_chunks, task_rows
 from taskq.db.address import Row
 from taskq.files.large_results import Fetching
 from taskq.model.errors import ResultLost, ResultNotTrusted, TaskqError, UsageError
@@ -78,7 +78,7 @@ class Run(Generic[T]):
     def results(self, timeout: float | None = None, *, progress: bool | None = None) -> Iterator[T]:
         """Iterate over the values in the order of the arguments, waiting for each.
 
-        The very exception of the function is raised, with the traceback from its node as its cause;
+        Raises the very exception of a call, with the traceback from its node as its cause;
         `outcomes` goes on in such cases.
 
         Args:
@@ -148,27 +148,14 @@ class Run(Generic[T]):
 
     def retry(self) -> int:
         """Try the failed calls again; return how many."""
-        how = {"status": "failed", "error_class": None, "dry_run": False}
-        return in_chunks(
-            self._database,
-            "retry",
-            campaign=self.campaign.campaign_id,
-            tasks=self._each_task(),
-            **how,
-        )
+        return self._move("retry", status="failed", error_class=None, dry_run=False)
 
     def cancel(self) -> int:
         """Cancel the calls that have not ended; return how many. Running calls are stopped soon.
 
         `Client.map` begins cancelled calls again.
         """
-        return in_chunks(
-            self._database,
-            "cancel",
-            campaign=self.campaign.campaign_id,
-            tasks=self._each_task(),
-            begun=True,
-        )
+        return self._move("cancel", begun=True)
 
     def best(
         self,
@@ -270,7 +257,7 @@ class Run(Generic[T]):
         row, seconds = ended.row, None
         error: BaseException | None = None
         if row is None:
-            row = self._task(ended.task)
+            (row,) = task_rows(self._database, self.campaign.campaign_id, [ended.task])
             error = CancelledError(f"the task {row['key']} was cancelled")
             if ended.status == "failed":
                 error = self._reader.error(ended.task, row["key"])
@@ -285,11 +272,6 @@ class Run(Generic[T]):
         for index, payload, (value, known) in zip(places, payloads, ends, strict=False):
             argument = self._reader.argument(payload)
             yield Outcome(index, row["key"], ended.status, argument, known, *about, value)
-
-    def _task(self, task: int) -> Row:
-        which = {"campaign": self.campaign.campaign_id, "after": task - 1}
-        (row,) = self._database.rows("tasks", status=None, limit=1, **which)
-        return row
 
     def _ends(
         self, row: Row, error: BaseException | None, chunk: int | None
@@ -330,12 +312,19 @@ class Run(Generic[T]):
             yield task, range(start, end)
             start = end
 
+    def _move(self, name: str, **words: object) -> int:
+        """Move the tasks of the calls with a statement; return how many it moved."""
+        tasks = self._each_task()
+        campaign = self.campaign.campaign_id
+        return in_chunks(self._database, name, campaign=campaign, tasks=tasks, **words)
+
     def _each_task(self) -> list[int]:
         return [task for task, _ in groupby(self._tasks)]
 
     def _has_chunks(self) -> bool:
         several = (task for task, places in self._places_by_task() if len(places) > 1)
-        return any(calls_of(self._task(task)["payload"]) is not None for task in several)
+        rows = task_rows(self._database, self.campaign.campaign_id, several)
+        return any(calls_of(row["payload"]) is not None for row in rows)
 
     def _of_run(self, tasks: array[int]) -> list[bool]:
         """Return which tasks of a page, in order, are of the run: mostly all are."""

@@ -1,8 +1,8 @@
 """Reads pickled results, which may come from an agent that nobody should trust.
 
-Only functions that make plain data are called, and objects of classes are made of data alone
-(`data_objects`): of the classes of the caller's own `__main__`, and exceptions. The caller names
-all other classes, which may run code of their own.
+The reader calls only functions that make plain data. It makes exceptions, and objects of classes
+of the caller's own `__main__`, of data alone (`data_objects`). All other classes may run code of
+their own: the caller must name them.
 """
 
 from __future__ import annotations

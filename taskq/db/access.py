@@ -1,4 +1,4 @@
-"""Access to a queue's named statements, at PostgreSQL or at a gateway; those in bounded parts."""
+"""Access to a queue's named statements, at PostgreSQL or a gateway, some in bounded parts."""
 
 from __future__ import annotations
 
@@ -76,6 +76,12 @@ def task_ids(database: Queries, campaign: int, keys: Iterable[str]) -> dict[str,
     """Return the ids of a campaign's tasks by their keys; keys of no task are left out."""
     rows = database.rows("task_ids", campaign=campaign, keys=list(keys))
     return {row["key"]: row["task_id"] for row in rows}
+
+
+def task_rows(database: Queries, campaign: int, tasks: Iterable[int]) -> Iterator[Row]:
+    """Yield the rows of a campaign's tasks, in the order given."""
+    for task in tasks:
+        yield from database.rows("tasks", campaign=campaign, status=None, after=task - 1, limit=1)
 
 
 def chunks(database: Queries, name: str, /, **values: object) -> Iterator[int]:

@@ -133,7 +133,7 @@ def translated(what: str) -> Iterator[None]:
 
 
 def _refused_value(what: str, error: psycopg.Error) -> ValueRefused | Unavailable:
-    """Return the caller's error, or the server's if an id that the server drew is taken."""
+    """Return the caller's error, or the server's if the server drew an id that is taken."""
     text = _first_line(error)
     if error.diag.constraint_name not in _DRAWN_IDS:
         return ValueRefused(f"{what} refuses a value: {text}")

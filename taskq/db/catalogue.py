@@ -297,9 +297,9 @@ class _Header:
                 continue
             key, value = found.groups()
             if key not in _KEYS:
-                raise self._wrong(number, f"@{key} is not known: {', '.join(sorted(_KEYS))}")
+                raise self.wrong(f"@{key} is not known: {', '.join(sorted(_KEYS))}", number)
             if key in self._lines:
-                raise self._wrong(number, f"@{key} is there twice")
+                raise self.wrong(f"@{key} is there twice", number)
             self._lines[key] = (number, value)
 
     def words(self, key: str, known: frozenset[str], *, needed: bool = True) -> frozenset[str]:
@@ -308,17 +308,17 @@ class _Header:
             return frozenset()
         number, value = self._taken(key, needed=True) or (0, "")
         if not value:
-            raise self._wrong(number, f"@{key} says nothing")
+            raise self.wrong(f"@{key} says nothing", number)
         unknown = set(value.split()) - known
         if unknown:
-            raise self._wrong(number, f"@{key} does not know {', '.join(sorted(unknown))}")
+            raise self.wrong(f"@{key} does not know {', '.join(sorted(unknown))}", number)
         return frozenset(value.split())
 
     def choice(self, key: str, *known: str, needed: bool) -> str | None:
         """Return the word of a line, which must be one of some; None if there is no line."""
         number, value = self._taken(key, needed=needed) or (0, None)
         if value is not None and value not in known:
-            raise self._wrong(number, f"@{key} is {' or '.join(known)}, not {value!r}")
+            raise self.wrong(f"@{key} is {' or '.join(known)}, not {value!r}", number)
         return value
 
     def offer(self, *, needed: bool) -> Offer | None:
@@ -331,14 +331,14 @@ class _Header:
         for option in options:
             found = _OPTION.fullmatch(option)
             if found is None or found.lastgroup is None:
-                raise self._wrong(number, f"@gateway does not know {option!r}")
+                raise self.wrong(f"@gateway does not know {option!r}", number)
             word = found[found.lastgroup]
             if found.lastgroup == "flag":
                 settings[word] = True
             else:
                 settings[found.lastgroup] = int(word) if word.isdecimal() else word
         if kind not in {"manager", "submitter"}:
-            raise self._wrong(number, f"@gateway is manager, submitter or no, not {kind!r}")
+            raise self.wrong(f"@gateway is manager, submitter or no, not {kind!r}", number)
         if "hint" in self._lines:
             settings["hint"] = self._lines.pop("hint")[1]
         return Offer(kind, **settings)  # type: ignore[arg-type]  # as matched
@@ -346,21 +346,18 @@ class _Header:
     def has_no_more(self) -> None:
         """Raise `BadStatement` for a line that means nothing for such a statement."""
         for key, (number, _) in self._lines.items():
-            raise self._wrong(number, f"@{key} does not apply to such a statement")
+            raise self.wrong(f"@{key} does not apply to such a statement", number)
 
     def _taken(self, key: str, *, needed: bool) -> tuple[int, str] | None:
         if not needed:
             return None
         if key not in self._lines:
-            raise self._wrong(1, f"@{key} is missing")
+            raise self.wrong(f"@{key} is missing")
         return self._lines.pop(key)
 
-    def _wrong(self, number: int, what: str) -> BadStatement:
+    def wrong(self, what: str, number: int = 1) -> BadStatement:
+        """Return an error about a line of the file."""
         return BadStatement(f"{self.file}, line {number}: {what}")
-
-    def wrong(self, what: str) -> BadStatement:
-        """Return an error about the file's first line."""
-        return self._wrong(1, what)
 
 
 def _head(text: str) -> list[str]:

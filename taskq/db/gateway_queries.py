@@ -163,7 +163,7 @@ class GatewayQueries(Queries):
     def _bytes(self, request: HttpRequest, *, once: bool) -> bytes:
         """Return the body of the answer; repeat the request while that is harmless and may help.
 
-        once: a repetition might not answer the same, so there is none once an answer may be lost.
+        once: a repetition might get another answer, so do not repeat after an answer may be lost.
         Such a request has a connection of its own, since a kept one may end at any time.
         """
         deadline = time.monotonic() + self._patience_s

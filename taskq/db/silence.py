@@ -3,9 +3,9 @@
 The kernel of a frozen process acknowledges what it receives, so neither TCP nor libpq ever ends a
 statement there, and a deadline cannot tell a silent server from a long statement. So when a
 statement has waited for `PATIENCE_S`, a new connection asks whether the server answers anybody.
-While it does, the statement may take as long as it needs. If not, the connection is abandoned
-without a request to cancel, which would hang too, and so are all other connections to this server
-that are open by then. The next connection tries the other hosts of the DSN first.
+While it does, the statement may take as long as it needs. If not, the connection is abandoned,
+and with it all other connections to this server that are open by then. There is no request to
+cancel, which would hang too. The next connection tries the other hosts of the DSN first.
 
 All connections of taskq are of the two classes here.
 """

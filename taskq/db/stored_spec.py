@@ -23,7 +23,7 @@ def spec_body(spec: CampaignSpec, inputs: Mapping[str, Input] | None = None) -> 
     """Return a spec as the JSON text that the server-side functions take.
 
     inputs: all inputs of the campaign; None keeps those that it has.
-    Raise `InvalidCampaign` if no task could be run by its handler with its parameters.
+    Raise `InvalidCampaign` if its handler could run no task with its parameters.
     """
     if spec.handler is not None:
         try:
@@ -39,7 +39,7 @@ def spec_body(spec: CampaignSpec, inputs: Mapping[str, Input] | None = None) -> 
 def check_handler_of(spec: str | bytes) -> None:
     """Raise `InvalidCampaign` if the handler in a spec, as `spec_body` makes it, is unknown here.
 
-    A spec that is no JSON object is PostgreSQL's to refuse.
+    PostgreSQL refuses a spec that is no JSON object.
     """
     if len(spec) > _MOST_BYTES:
         raise InvalidCampaign(f"settings of {len(spec)} bytes; {_MOST_BYTES} at most")

@@ -234,12 +234,12 @@ class DirectTransport:
     def find_checkpoint(self, held: Held) -> Input | None:
         """Return the blob with the last checkpoint of a task."""
         with as_transport_errors():
-            return self._checkpoints.find(None, held)
+            return self._checkpoints.find(None, held)[0]
 
     def memory_failures(self, held: Held) -> int:
         """Return how often a task has run out of memory."""
         with as_transport_errors():
-            return self._checkpoints.memory_failures(None, held)
+            return self._checkpoints.find(None, held)[1]
 
     def save_checkpoint(self, held: Held, saved: Input) -> bool:
         """Make a stored blob the checkpoint of a task."""

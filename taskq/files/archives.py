@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Sequence
 from typing import ClassVar, Final
@@ -82,16 +81,11 @@ class Checkpoints(TaskArchives):
     KIND = CHECKPOINT
     SAVES = "save_checkpoint"
 
-    def find(self, session: int | None, held: Held) -> Input | None:
-        """Return the blob of a task's last checkpoint; None without one, or if not held so."""
-        return self.look(session, held)[0]
+    def find(self, session: int | None, held: Held) -> tuple[Input | None, int]:
+        """Return the blob of a task's last checkpoint, and how often it has run out of memory.
 
-    def memory_failures(self, session: int | None, held: Held) -> int:
-        """Return how often a task has run out of memory; 0 if it is not held so."""
-        return self.look(session, held)[1]
-
-    def look(self, session: int | None, held: Held) -> tuple[Input | None, int]:
-        """Return the values of `find` and `memory_failures`."""
+        None without a checkpoint; None and 0 if the session does not hold the task with this lease.
+        """
         row = self._database.row(
             "find_checkpoint",
             session=session,
@@ -130,16 +124,8 @@ class Outputs(TaskArchives):
 
         Raise `ResultLost` if it is missing, damaged, or not made by an agent of taskq.
         """
-        data = bytearray()
         try:
-            for chunk in self._blobs.read(found.digest):
-                data += chunk
-                if len(data) > MAX_BLOB_BYTES:
-                    break
-            if hashlib.sha256(data).hexdigest() != found.digest:
-                raise ResultLost(
-                    f"blob {found.digest}, output files, is damaged where it is stored"
-                )
+            data = self._blobs.whole(found.digest, "output files")
             listed = list(members(bytes(data), heading(OUTPUT, campaign, task), MAX_BLOB_BYTES))
             for one in listed:
                 check_name("/".join(one.parts))

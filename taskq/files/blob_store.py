@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from taskq.model.errors import NotFound, UsageError
+from taskq.model.errors import NotFound, ResultLost, UsageError
 from taskq_agent.transport import MAX_BLOB_BYTES
 
 CHUNK_BYTES: Final = 1_048_576
@@ -59,7 +59,7 @@ class BlobStore(ABC):
         self.put_named(digest, data)
 
     def put_named(self, digest: str, data: bytes) -> None:
-        """Store data of at most `MAX_BLOB_BYTES` of which the caller has computed this digest.
+        """Store data of at most `MAX_BLOB_BYTES`; the caller has computed the digest.
 
         Raise `UsageError` if the data are too large.
         """
@@ -93,6 +93,20 @@ class BlobStore(ABC):
         beyond it is read.
         """
 
+    def whole(self, digest: str, what: str) -> bytearray:
+        """Return a blob of at most `MAX_BLOB_BYTES`; raise as `size` does.
+
+        Raise `ResultLost` if it is larger or damaged. what: says in the message what the blob is.
+        """
+        data = bytearray()
+        for chunk in self.read(digest):
+            data += chunk
+            if len(data) > MAX_BLOB_BYTES:
+                break
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise ResultLost(f"blob {digest}, {what}, is damaged where it is stored")
+        return data
+
     @abstractmethod
     def remove_archive(self, digest: str) -> None:
         """Remove an archive that belongs to no task any more; do nothing if it is not here."""
@@ -121,7 +135,7 @@ def check_digest(digest: str) -> str:
 
 
 def parts(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut data into parts of `CHUNK_BYTES`, the last of which may be shorter."""
+    """Cut data into parts of `CHUNK_BYTES`; the last may be shorter."""
     kept = bytearray()
     for chunk in chunks:
         kept += chunk

@@ -61,7 +61,7 @@ class GatewayBlobs(BlobStore):
 class DatabaseBlobs(BlobStore):
     """Keeps blobs in PostgreSQL, in parts of 1 MiB.
 
-    A short blob is one statement. Of a longer one, each part commits alone, so that a slow upload
+    A short blob is one statement. Each part of a longer one commits alone, so that a slow upload
     keeps no transaction open; the blob becomes visible with its last part.
     """
 
@@ -93,7 +93,7 @@ class DatabaseBlobs(BlobStore):
                     offset += len(row["data"])
 
     def remove_archive(self, digest: str) -> None:
-        """Remove an archive, unless it is in use or none: the database itself checks that."""
+        """Remove an archive; the database itself checks that it is one, and not in use."""
         self._database.value("drop_archive", digest=check_digest(digest))
 
     def _put(self, digest: str, size: int, chunks: Iterable[bytes]) -> None:

@@ -66,7 +66,7 @@ def fetch(
     names on the way there come before the key. A file appears when it is complete, and replaces one
     of the same name. on_lost: called for each task whose files are missing or damaged, or cannot be
     made since a link or folder has the name of one; without it, raise that `ResultLost`. Raise
-    `UsageError` if the disk fails, or a result is of none of these campaigns.
+    `UsageError` if the disk fails, or a result belongs to another campaign.
     """
     fetched, top = Fetched(), next(iter(campaigns))
     try:

@@ -65,7 +65,7 @@ class FolderBlobs(BlobStore):
                 unfinished.unlink(missing_ok=True)
 
     def _make(self, folder: Path) -> None:
-        """Make a sub-folder, but not the store itself, which is gone if its file system is."""
+        """Make a sub-folder, but not the store: without its file system, it is missing."""
         try:
             folder.mkdir(exist_ok=True)
         except FileNotFoundError as error:

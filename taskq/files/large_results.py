@@ -16,7 +16,6 @@ from taskq.model.words import as_json
 from taskq_agent.arrays import base64_of
 from taskq_agent.buffers import is_packed, json_of
 from taskq_agent.protocol import RESULT_REFERENCE
-from taskq_agent.transport import MAX_BLOB_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -118,20 +117,13 @@ def resolved(
 
 
 def _stored(digest: str, blobs: BlobStore) -> bytearray:
-    data = bytearray()
     try:
-        for chunk in blobs.read(digest):
-            data += chunk
-            if len(data) > MAX_BLOB_BYTES:
-                break
+        return blobs.whole(digest, "a result")
     except NotFound as error:
         raise ResultLost(
             f"{error}: is TASKQ_BLOBS the same here as for the agents? "
             "With --raw, references are shown as they are"
         ) from None
-    if hashlib.sha256(data).hexdigest() != digest:
-        raise ResultLost(f"blob {digest}, a result, is damaged where it is stored")
-    return data
 
 
 def _digest(result: Result) -> str:

@@ -206,7 +206,7 @@ class App:
         """Find or save the checkpoint of a task that the session works on."""
         session, held, saved = await self._archive(request)
         if not saved.digest:
-            found, failures = await asyncio.to_thread(self._checkpoints.look, session, held)
+            found, failures = await asyncio.to_thread(self._checkpoints.find, session, held)
             blob = () if found is None else (found.digest, found.size)
             return _json(replace(CheckpointAnswer(True, *blob), memory_failures=failures))
         if await asyncio.to_thread(self._checkpoints.save, session, held, saved):

@@ -8,7 +8,7 @@ The database compares the payloads of existing keys. Only these payloads are sen
 tasks cost no more; see `key_conflicts`.
 
 COPY needs a right on the table that only its owner has. For other logins a chunk is one call of
-`seed_tasks`, which does the same and takes the server a tenth longer. A gateway does so too, in
+`seed_tasks`, which does the same and takes the server a tenth longer. A gateway calls it too, for
 smaller chunks.
 
 While the database stores a chunk, the next one is read and encoded. The caller's thread reads the
@@ -163,7 +163,7 @@ def seed(
 
 
 def _begun(send: Callable[[], _Outcome]) -> Future[_Outcome]:
-    """Send a chunk in a thread that holds up no program's end: the database may not answer."""
+    """Send a chunk in a thread that does not hold up the program's end, in case of no answer."""
     future = Future[_Outcome]()
 
     def run() -> None:

@@ -37,8 +37,7 @@ _FIELDS_OF_OTHERS: Final = {
 class Handler:
     """The code that executes tasks on a worker node.
 
-    Of those for functions only, which `taskq.compute` makes, `taskq_agent.handlers.resident` says
-    more.
+    `taskq.compute` makes the handlers of functions; `taskq_agent.handlers.resident` describes them.
     """
 
     kind: str = _handler(

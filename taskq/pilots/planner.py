@@ -1,8 +1,8 @@
 """Plan of a pilot: how many jobs to submit or to cancel now, and why. Pure.
 
 A job is worth its start only if there is work for it. So there are never more jobs than the waiting
-tasks could fill, nor more than could each get `least_work` for each core, judged by the run times
-of the campaigns' latest attempts. The batch system gets a few at a time (`backlog`), and more as it
+tasks could fill, and each could get `least_work` for each of its cores, judged by the run times of
+the campaigns' latest attempts. The batch system gets a few at a time (`backlog`), and more as it
 lets them through: twice as many as began within the last minute.
 """
 

@@ -272,7 +272,7 @@ def look(
 ) -> Iterator[Row]:
     """Yield results that the cursor does not have, campaign by campaign and ordered by task.
 
-    Of each campaign, the results come first that the cursor has and that are withdrawn since, with
+    Each campaign begins with the results that the cursor has and that were withdrawn since, marked
     `withdrawn` and without the result. Results count as given when the next is requested, and
     withdrawn ones a page at a time. on_page: called when all so far are given.
     """
@@ -332,13 +332,13 @@ def _withdrawn(database: Queries, campaign: int, cursor: Cursor) -> Iterator[Row
     while page := database.rows("withdrawals", campaign=campaign, limit=PAGE, **last):
         last = {"task": page[-1]["task_id"], "attempt": page[-1]["attempt"]}
         gone = [pair for row in page if (pair := (row["task_id"], row["attempt"])) not in known]
-        told = [pair for pair in gone if pair[0] in given]
-        words = {"tasks": [task for task, _ in told], "attempts": [attempt for _, attempt in told]}
-        rows = database.rows("withdrawn_results", campaign=campaign, **words) if told else []
+        had = [pair for pair in gone if pair[0] in given]
+        words = {"tasks": [task for task, _ in had], "attempts": [attempt for _, attempt in had]}
+        rows = database.rows("withdrawn_results", campaign=campaign, **words) if had else []
         try:
             yield from rows
         finally:
-            # Together, so that no task is left out that a reader lets go of.
+            # Even if the reader stops within the page: later results of these tasks then follow.
             if gone:
                 given.remove(task for task, _ in gone)
                 known.update(gone)

@@ -4,7 +4,7 @@ A feeder keeps no state that has to outlive it. Each look chooses the best so fa
 and seeds them, which adds what is new. The look after the end of the first stage chooses the best
 of all, and cancels the other tasks that came from that stage. So a feeder may be killed at any
 moment and begun again, several at a time do no harm, and no result is missed, however late its
-report committed. An order of arrival, from which a feeder could go on, would cost each report an
+report committed. A feeder could go on from an order of arrival, but that would cost each report an
 index. Looks read all results, but are so far apart that they take a tenth of the time.
 """
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Final, TypeAlias
 
-from taskq.db.access import MOVE_CHUNK, PAGE, Queries, in_chunks, pages, task_ids
+from taskq.db.access import MOVE_CHUNK, PAGE, Queries, in_chunks, pages, task_ids, task_rows
 from taskq.db.address import Row
 from taskq.ingest import seeding
 from taskq.ingest.seeding import Conflicts
@@ -174,7 +174,7 @@ class Feeder:
         return tasks
 
     def _cancel_others(self, fed: Fed, nodes: Sequence[Status]) -> Fed:
-        """Cancel tasks with keys of the first stage that are not chosen and have not begun."""
+        """Cancel tasks of the first stage's keys, unless they are chosen or have begun."""
         chosen, cancelled, begun = set(fed.tasks), 0, []
         rows = pages(self._database, "tasks", campaign=self._target.campaign_id, status=None)
         others = (
@@ -187,7 +187,7 @@ class Feeder:
             cancelled += moved
             begun += [row["key"] for row in page if row["status"] not in NOT_BEGUN]
             if moved < len(waiting):  # an agent, or another feeder, came first
-                again = self._again(waiting)
+                again = task_rows(self._database, self._target.campaign_id, waiting)
                 begun += [row["key"] for row in again if row["status"] != "cancelled"]
         return replace(fed, cancelled=cancelled, begun=len(begun), some_begun=tuple(begun[:NAMED]))
 
@@ -197,11 +197,6 @@ class Feeder:
         for node in nodes:
             known |= task_ids(self._database, node.campaign_id, keys).keys()
         return [row for row in page if row["key"] in known]
-
-    def _again(self, tasks: Sequence[int]) -> Iterator[Row]:
-        for task in tasks:
-            about = {"campaign": self._target.campaign_id, "status": None}
-            yield from self._database.rows("tasks", after=task - 1, limit=1, **about)
 
     def _move(self, how: str, tasks: Sequence[int], **words: object) -> int:
         """Cancel or retry tasks of the next stage; return how many."""

@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from decimal import Decimal
 from itertools import groupby, islice
 from typing import IO, Final
@@ -17,7 +17,7 @@ from taskq.db.access import Queries
 from taskq.db.connections import Row
 from taskq.files.large_results import Fetching
 from taskq.model.seed import NamedCampaign
-from taskq.results.ranking import PAGE, SCAN, Best, dotted, field_words, rank_of
+from taskq.results.ranking import SCAN, Best, dotted, fetched_rows, field_words, rank_of
 
 #: Lines sorted in memory at a time.
 RUN_LINES: Final = 200_000
@@ -131,19 +131,13 @@ class GroupRanking:
         """Rank large results, fetched one by one; return how many count."""
         tasks, ranked = row["large"] or [], 0
         groups = dict(zip(tasks, row["large_groups"] or (), strict=True))
-        for begin in range(0, len(tasks), PAGE):
-            page = tasks[begin : begin + PAGE]
-            for one in self._rows(campaign, page):
-                fetched = self._fetching.of(one)
-                rank = rank_of(dotted(fetched, self._wanted.by))
-                group = groups[one["task_id"]] or _digest(dotted(fetched, self._wanted.group or ""))
-                if rank is not None and group is not None:
-                    self._note(group, rank, one["task_id"])
-                    ranked += 1
+        for one in fetched_rows(self._database, self._fetching, campaign, tasks):
+            rank = rank_of(dotted(one, self._wanted.by))
+            group = groups[one["task_id"]] or _digest(dotted(one, self._wanted.group or ""))
+            if rank is not None and group is not None:
+                self._note(group, rank, one["task_id"])
+                ranked += 1
         return ranked
-
-    def _rows(self, campaign: NamedCampaign, tasks: Sequence[int]) -> list[Row]:
-        return self._database.rows("results_of", campaign=campaign.campaign_id, tasks=tasks)
 
     def _note(self, group: bytes, rank: Decimal, task: int) -> None:
         key = sort_key(rank if self._wanted.lowest else rank.copy_negate())

@@ -42,7 +42,7 @@ class Poses:
 
     pattern: the output file with the pose, such as `best/*.sdf`; by default the only one that ends
     in `.sdf` or `.mol`, or else in `.pdbqt`. field: a dotted name, such as `result.molblock`,
-    instead of a file. Either holds a mol block, SDF or PDBQT, of which the first molecule counts.
+    instead of a file. Either holds a mol block, SDF or PDBQT; its first molecule counts.
     fail: raise `NotFound` for a result without a molecule, rather than leave it out.
 
     left_out: number of results left out; `first`: the error of the first one.

@@ -173,16 +173,12 @@ class Ranking:
     def _look_at_large(self, campaign: NamedCampaign, tasks: list[int]) -> int:
         """Rank large results; return how many have the value."""
         ranked = 0
-        for begin in range(0, len(tasks), PAGE):
-            for row in self._rows(campaign, tasks[begin : begin + PAGE]):
-                rank = rank_of(dotted(self._fetching.of(row), self._field))
-                if rank is not None:
-                    self._note(rank, row["task_id"])
-                    ranked += 1
+        for row in fetched_rows(self._database, self._fetching, campaign, tasks):
+            rank = rank_of(dotted(row, self._field))
+            if rank is not None:
+                self._note(rank, row["task_id"])
+                ranked += 1
         return ranked
-
-    def _rows(self, campaign: NamedCampaign, tasks: list[int]) -> list[Row]:
-        return self._database.rows("results_of", campaign=campaign.campaign_id, tasks=tasks)
 
     def _note(self, rank: Decimal, task: int) -> None:
         place = (
@@ -208,6 +204,16 @@ class Ranking:
         campaign, after = self._first
         rows = self._database.rows("results", campaign=campaign.campaign_id, after=after, limit=1)
         return sorted(name for row in rows for name in _numbers("", self._fetching.of(row)))
+
+
+def fetched_rows(
+    database: Queries, fetching: Fetching, campaign: NamedCampaign, tasks: list[int]
+) -> Iterator[Row]:
+    """Yield the rows of large results, each fetched when it is requested."""
+    for begin in range(0, len(tasks), PAGE):
+        page = tasks[begin : begin + PAGE]
+        for row in database.rows("results_of", campaign=campaign.campaign_id, tasks=page):
+            yield fetching.of(row)
 
 
 def fetched(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from taskq.db.access import Queries
 from taskq.files.large_results import Fetching
@@ -61,7 +61,7 @@ class Selection:
                     f"none of {counted(self.left_out, 'result')} has a number in {wanted.by!r} and "
                     f"a value in {wanted.group!r}"
                 )
-            chosen = _with_first(first, places)
+            chosen = chain([first], places)
             for _, result in fetched(self._database, self._fetching, self._campaigns, chosen):
                 yield result
 
@@ -100,10 +100,3 @@ def stage(
     rows = database.rows("counts", path=campaign.path, depth=None)
     nodes = [Status(**row) for row in (rows if below else rows[:1])]
     return [one for one in nodes if but is None or not is_within(one.path, but)]
-
-
-def _with_first(
-    first: tuple[int, int], rest: Iterator[tuple[int, int]]
-) -> Iterator[tuple[int, int]]:
-    yield first
-    yield from rest

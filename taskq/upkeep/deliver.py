@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 
 from taskq.model.errors import TaskqError, Unavailable
 from taskq.model.version import VERSION
-from taskq.upkeep.channels import SmtpServer, Webhook, read_webhook
+from taskq.upkeep.channels import PASSWORD_VARIABLE, SmtpServer, Webhook, read_webhook
 
 
 def main() -> int:
@@ -50,7 +50,7 @@ def main() -> int:
 def _deliver(order: dict[str, Any]) -> None:
     message = order["message"]
     if order["channel"] == "mail":
-        password = os.environ.get("TASKQ_SMTP_PASSWORD") or None
+        password = os.environ.get(PASSWORD_VARIABLE) or None
         send_mail(SmtpServer(**order["smtp"]), password, order["from"], order["to"], message)
     elif order["channel"] == "named-webhook":
         post(read_webhook(Path(order["file"])), message, public_only=False)
@@ -102,10 +102,6 @@ def send_mail(
                 raise Unavailable("the mail server wants a password, and the keeper has none")
             connection.login(server.user, password)
         connection.send_message(letter, sender, [to])
-
-
-if __name__ == "__main__":
-    sys.exit(main())
 
 
 _SUCCESS: Final = range(200, 300)

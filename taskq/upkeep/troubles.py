@@ -1,4 +1,4 @@
-"""Troubles: what explanations of campaigns say that is in the way or broken, for notifications."""
+"""Troubles: what is in the way or broken, by explanations of campaigns, for notifications."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ MANAGING: Final = (
     Mutant(
         "headers-need-not-say-all",
         "taskq/db/catalogue.py",
-        '            raise self._wrong(1, f"@{key} is missing")',
+        '            raise self.wrong(f"@{key} is missing")',
         "            return None",
         "What nobody has thought of is nobody's, or anybody's, without a word.",
         ("tests/unit/test_catalogue.py",),

@@ -52,8 +52,8 @@ class Damage(BadLine):
     """The place of the damage in a compressed file; nothing behind it is read.
 
     `number` is the line of the damage. `uncertain` are the first and the last of the whole lines
-    before it that no checksum covers: some may never have been in the file. None: all are as they
-    were written.
+    before it that no checksum covers: some may never have been in the file. None means that all
+    are as they were written.
     """
 
     uncertain: tuple[int, int] | None

@@ -1,8 +1,8 @@
 """SDF files: molecules as connection tables with data fields, a `$$$$` line after each.
 
-The format is that of BIOVIA's "CTfile Formats": three header lines, of which the first is the
-name, a connection table up to `M  END`, then the fields: a line `> <NAME>`, the lines of the
-value, an empty line.
+The format is that of BIOVIA's "CTfile Formats": three header lines, the first with the name,
+a connection table up to `M  END`, then the fields: a line `> <NAME>`, the lines of the value, an
+empty line.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def molecule(lines: list[str]) -> dict[str, Any]:
 
 
 def _fields(lines: list[str]) -> dict[str, str]:
-    """Return the data fields; an empty line within a value stays in it, though not allowed."""
+    """Return the data fields; keep an empty line in a value, which the format forbids."""
     found: list[tuple[str, list[str]]] = []
     value: list[str] | None = None
     after_gap = True

@@ -120,5 +120,5 @@ def make_driver(
 
 def program() -> list[str]:
     """Return the words that start `taskq` as installed here."""
-    beside = Path(sys.executable).with_name("taskq")
-    return [str(beside) if beside.exists() else shutil.which("taskq") or "taskq"]
+    installed = Path(sys.executable).with_name("taskq")
+    return [str(installed) if installed.exists() else shutil.which("taskq") or "taskq"]

@@ -1,9 +1,8 @@
 """Hosts without a batch system: this one, or others by ssh.
 
-Everything on a host is done by a shell script sent to `sh -s` through standard input, so that
-nothing of it, a token least of all, is in a command line. A job is a folder with its name: making
-the folder succeeds once, so the job is submitted once. A process is known by its number and start
-time.
+A shell script does everything on a host. `sh -s` reads it from standard input, so no command line
+holds any of it, above all no token. A job is a folder with its name: making the folder succeeds
+once, so the job is submitted once. A process is known by its number and start time.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ def _pilot(name: str) -> str:
 
 
 def _resources(settings: PilotSettings) -> dict[str, Any]:
-    """Return what the container gets, neither less nor more."""
+    """Return what the container gets: its requests are its limits."""
     amounts = {"cpu": str(settings.cores)}
     if settings.memory is not None:
         amounts["memory"] = settings.memory

@@ -125,7 +125,7 @@ class PBS(BatchDriver):
     def _stat(self, numbers: Sequence[str], *history: str) -> dict[str, dict[str, str]]:
         """Return what is known of each of these jobs, by number, without those that just went."""
         try:
-            return self._told(numbers, *history)
+            return self._asked(numbers, *history)
         except BatchSystemError:
             listed = {*self._select(*history)}
             left = [number for number in numbers if number in listed]
@@ -133,7 +133,7 @@ class PBS(BatchDriver):
                 raise
             return self._stat(left, *history) if left else {}
 
-    def _told(self, numbers: Sequence[str], *history: str) -> dict[str, dict[str, str]]:
+    def _asked(self, numbers: Sequence[str], *history: str) -> dict[str, dict[str, str]]:
         # -E: without it, a job that has just gone hides those behind it.
         said = self._run("qstat", "-E", "-f", *history, *numbers)
         _, *parts = _JOB.split(said.replace("\n\t", ""))

@@ -60,7 +60,7 @@ def test_how_often_a_task_has_run_out_of_memory_is_told_to_who_holds_it(
     seen = []
     for error_class in ("out-of-memory", "Boom", "out-of-memory"):
         (task,) = agent.claim()
-        seen.append(kept.memory_failures(None, Held(task.campaign, task.task, task.lease)))
+        seen.append(kept.find(None, Held(task.campaign, task.task, task.lease))[1])
         agent.fail(task, error_class)
         with agent._line.connected() as statements:  # noqa: SLF001
             statements.script(
@@ -68,9 +68,9 @@ def test_how_often_a_task_has_run_out_of_memory_is_told_to_who_holds_it(
             )
     (task,) = agent.claim()
     held = Held(task.campaign, task.task, task.lease)
-    assert (seen, kept.memory_failures(None, held)) == ([0, 1, 1], 2)
-    assert kept.memory_failures(hire().session + 10, held) == 0
-    assert kept.memory_failures(None, Held(task.campaign, task.task, str(agent.key))) == 0
+    assert (seen, kept.find(None, held)[1]) == ([0, 1, 1], 2)
+    assert kept.find(hire().session + 10, held)[1] == 0
+    assert kept.find(None, Held(task.campaign, task.task, str(agent.key)))[1] == 0
 
 
 @pytest.mark.thorough

@@ -66,14 +66,14 @@ def test_next_attempt_gets_what_the_last_one_saved(
     assert campaign.spec().checkpoint_bytes == 20_000
     first, second = hire(), hire(host="elsewhere")
     one = claimed(first)
-    assert kept.find(None, held(one)) is None
+    assert kept.find(None, held(one))[0] is None
     assert save(one, b"early")
     assert save(one, b"later")
     with pytest.raises(NotFound):
         blobs.size(digest_of(CHECKPOINT, one, b"early"))
     first.release(one, started=True)
     two = claimed(second)
-    found = kept.find(second.session, held(two))
+    found = kept.find(second.session, held(two))[0]
     assert found is not None
     assert b"".join(blobs.read(found.digest)).endswith(b"later")
 
@@ -90,12 +90,12 @@ def test_late_attempt_overwrites_nothing(
     assert not save(one, b"late")
     two = claimed(heir)
     assert not save(one, b"late")
-    assert kept.find(None, held(one)) is None
+    assert kept.find(None, held(one))[0] is None
     assert save(two, b"new")
     heir.release(two, started=True)
     assert not save(two, b"late")
     three = claimed(heir)
-    assert kept.find(None, held(three)) == Input(
+    assert kept.find(None, held(three))[0] == Input(
         digest_of(CHECKPOINT, one, b"new"), len(heading(CHECKPOINT, one.campaign, one.task)) + 3
     )
     assert campaign.status().working == 1
@@ -110,8 +110,8 @@ def test_only_who_works_on_a_task_may_save_and_find(
     task = agent.claim(3)[1]
     assert not save(task, b"planted", session=stranger.session)
     assert save(task, b"mine", session=agent.session)
-    assert kept.find(stranger.session, held(task)) is None
-    assert kept.find(agent.session, held(task)) is not None
+    assert kept.find(stranger.session, held(task))[0] is None
+    assert kept.find(agent.session, held(task))[0] is not None
     assert agent.done(task) == "accepted"
     assert queue.campaign("/c").status().done == 1
 
