@@ -1,4 +1,4 @@
-"""Bodies that are not what they should be are refused; what is said in right ones is values."""
+"""The gateway refuses malformed bodies, and takes the contents of others as plain values."""
 
 from __future__ import annotations
 
