@@ -158,12 +158,15 @@ Sections = Mapping[str, Mapping[str, str]]
 class Program(click.Group):
     """The top-level command; each sub-command is imported when it is needed.
 
-    sections: heading -> name of the sub-command -> `module:object` in `taskq_cli.commands`.
+    sections: heading -> name of the sub-command -> `module:object` in the package.
     """
 
-    def __init__(self, *args: Any, sections: Sections, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, sections: Sections, package: str = "taskq_cli.commands", **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         _prepared(self)
+        self._package = package
         self._sections = sections
         self._places = {name: place for part in sections.values() for name, place in part.items()}
 
@@ -177,7 +180,7 @@ class Program(click.Group):
         if place is None:
             return None
         module, _, name = place.partition(":")
-        found = getattr(importlib.import_module(f"taskq_cli.commands.{module}"), name)
+        found = getattr(importlib.import_module(f"{self._package}.{module}"), name)
         return _prepared(cast("click.Command", found))
 
     def resolve_command(
