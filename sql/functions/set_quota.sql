@@ -28,10 +28,12 @@ begin
        and not exists (select from taskq.quota q where q.owner = p_owner) then
         raise exception 'there are % quotas; remove some', v_most using errcode = 'TQ409';
     end if;
-    insert into taskq.quota as q (owner, max_running, max_waiting, max_bytes, weight)
+    insert into taskq.quota as q (
+           owner, max_running, max_waiting, max_bytes, weight, login, set_at)
     values (p_owner, (p_quota ->> 'max_running')::integer, (p_quota ->> 'max_waiting')::bigint,
             (p_quota ->> 'max_bytes')::bigint,
-            coalesce((p_quota ->> 'weight')::double precision, 1))
+            coalesce((p_quota ->> 'weight')::double precision, 1), session_user,
+            clock_timestamp())
         on conflict (owner) do update
        set max_running = case when p_quota ? 'max_running' then excluded.max_running
                               else q.max_running end,
@@ -40,7 +42,9 @@ begin
            max_bytes = case when p_quota ? 'max_bytes' then excluded.max_bytes
                             else q.max_bytes end,
            weight = case when p_quota ? 'weight' then excluded.weight else q.weight end,
-           is_full = q.is_full and not p_quota ? 'max_bytes';
+           is_full = q.is_full and not p_quota ? 'max_bytes',
+           login = excluded.login,
+           set_at = excluded.set_at;
     update taskq.quota q
        set is_full = coalesce(taskq.stored_bytes(p_owner) >= q.max_bytes, false)
      where q.owner = p_owner;

@@ -75,8 +75,8 @@ begin
     update taskq.attempt a
        set outcome = 'withdrawn'
      where a.ctid = any (v_rows);  -- see settle()
-    insert into taskq.withdrawal (campaign_id, task_id, attempt)
-    select p_campaign, u.task_id, u.attempt
+    insert into taskq.withdrawal (campaign_id, task_id, attempt, withdrawn_at)
+    select p_campaign, u.task_id, u.attempt, v_now
       from unnest(v_tasks, v_attempts) as u (task_id, attempt);
     insert into taskq.task (
            campaign_id, task_id, lease_id, session_id, claimed_at, due_at, status, attempt, priority, avoids)

@@ -236,6 +236,8 @@ create table taskq.quota (
     max_bytes bigint,
     weight double precision not null default 1,
     is_full boolean not null default false,
+    login text not null,
+    set_at timestamptz not null,
     constraint quota_pkey primary key (owner),
     constraint quota_owner_length check (length(owner) between 1 and 100),
     constraint quota_max_running_range check (max_running between 1 and 1000000),
@@ -251,6 +253,7 @@ comment on column taskq.quota.max_waiting is 'Tasks that wait or are delayed.';
 comment on column taskq.quota.max_bytes is 'Bytes stored; see functions/stored_bytes.sql.';
 comment on column taskq.quota.is_full is 'Whether the bytes were used up when the keeper last looked.';
 comment on column taskq.quota.weight is 'Of the owner among the others, if tasks are shared between owners.';
+comment on column taskq.quota.login is 'Who last changed it, at set_at; for people, no statement reads these.';
 
 create table taskq.sharing (
     only_one boolean not null default true,

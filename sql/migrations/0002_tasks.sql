@@ -184,11 +184,13 @@ create table taskq.withdrawal (
     campaign_id bigint not null,
     task_id bigint not null,
     attempt integer not null,
+    withdrawn_at timestamptz not null,
     constraint withdrawal_pkey primary key (campaign_id, task_id, attempt)
 );
 
 comment on table taskq.withdrawal is
     'Which results were withdrawn, so that readers who have them learn it; see functions/withdraw.sql.';
+comment on column taskq.withdrawal.withdrawn_at is 'For people, no statement reads it.';
 
 
 create view taskq.state as

@@ -224,7 +224,7 @@ def test_withdrawal_happens_after_the_end_of_what_it_takes(
     met = meet(dsn, calling(FINDING), withdrawing(*tasks), meanwhile=lambda _: agent.done(tasks[0]))
     assert (met.waited, met.second) == (True, 1)
     query = """
-        select t.due_at > a.ended_at
+        select w.withdrawn_at > a.ended_at and t.due_at > a.ended_at
           from taskq.withdrawal w
           join taskq.attempt a using (task_id, attempt)
           join taskq.task t using (task_id)

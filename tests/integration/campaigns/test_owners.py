@@ -313,7 +313,7 @@ def test_list_says_what_quotas_are_counted_by(
 
 
 def test_only_operators_change_quotas_and_owners(staff: Staff) -> None:
-    """By rights in PostgreSQL."""
+    """By rights in PostgreSQL. The table shows which of them did it last."""
     for role in ("submitter", "reader", "agent", "manager", "pickler"):
         with psycopg.connect(staff.login(role).dsn, autocommit=True) as connection:
             for statement in (
@@ -325,8 +325,13 @@ def test_only_operators_change_quotas_and_owners(staff: Staff) -> None:
             ):
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     connection.execute(statement.encode())
-    with connect(staff.login("operator").dsn) as operator:
+    login = staff.login("operator")
+    with connect(login.dsn) as operator:
+        assert staff.owner.owners.set_quota("x", {"max_running": 2}) == 0
         assert operator.owners.set_quota("x", {"max_running": 1}) == 0
+        with psycopg.connect(staff.owner.database.dsn) as owner:
+            who = "select login from taskq.quota where set_at <= clock_timestamp()"
+            assert owner.execute(who).fetchall() == [(login.name,)]
         assert operator.owners.set_quota("x", {"max_running": None}) == 0
 
 
