@@ -10,8 +10,8 @@
 -- Result: the tasks that match, and always the last one that was looked at; no row: there are no more.
 --     looked: at how many. Other columns: see tasks().
 --
--- What it reads is bounded by `limit`, whatever matches. It finds only failed tasks by their index, only done ones by
--- attempts, done ones among others by specs, and all else in spans, bundles and rows.
+-- What it reads is bounded by `limit`, whatever matches. If only failed tasks are wanted, it finds them by their
+-- index; if only done ones are, by attempts; done ones among others, by specs; all else in spans, bundles and rows.
 --
 -- Index: that of task_state(); task_failed, task_pkey, bundle_task, span_pkey, attempt_pkey, spec_pkey,
 -- session_pkey, progress_pkey. Plans: see tasks().

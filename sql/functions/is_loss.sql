@@ -3,7 +3,7 @@
 -- view state says the same. Inlined into the calling statement.
 create or replace function taskq.is_loss(p_outcome taskq.attempt_outcome, p_error_class text)
 returns boolean
-language sql immutable
+language sql immutable parallel safe
 as $$
     select p_outcome = 'lost' or p_outcome in ('done', 'withdrawn') and p_error_class <> 'hedged'
 $$;

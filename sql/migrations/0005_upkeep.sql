@@ -113,7 +113,7 @@ create table taskq.trend (
     agents integer not null,
     constraint trend_pkey primary key (campaign_id, minute)
 )
--- A thousand points come each minute, and most go ten minutes later: new ones soon use their space.
+-- A thousand points come each minute, and old ones go every ten minutes: new ones soon use their space.
 with (autovacuum_vacuum_scale_factor = 0.05);
 
 comment on table taskq.trend is

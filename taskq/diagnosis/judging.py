@@ -28,9 +28,9 @@ class Judgement:
     """Places compared with the others that do not stand out themselves.
 
     One bad place would make others look good, and slow places would make others look fast. So, as
-    in judge_hosts() in SQL, the measure leaves out places that stand out, and compares all again
-    until nothing changes, at most three times. groups: attempts by the name of the place; outdated
-    ones do not count.
+    in judge_hosts() in SQL, the measure leaves out places that stand out, and all are compared
+    again until nothing changes, at most three times. groups: attempts by the name of the place;
+    outdated ones do not count.
     """
 
     def __init__(self, groups: Mapping[str, Iterable[AttemptGroup]]) -> None:

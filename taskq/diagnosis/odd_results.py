@@ -43,7 +43,7 @@ _EFFECT: Final = 0.35
 _LEAST_CONSTANT: Final = 8
 #: The probability that a host's results are equal by chance.
 _CHANCE: Final = 1e-9
-#: Most of the results may come from hosts that differ; with more, these may be the right ones.
+#: The largest share of results from hosts that differ; with more, these may be the right ones.
 _MOST_ODD: Final = 0.4
 #: Numbers that differ between hosts whose results are right.
 _OF_HOSTS: Final = re.compile(

@@ -129,6 +129,8 @@ class Outputs(TaskArchives):
             listed = list(members(bytes(data), heading(OUTPUT, campaign, task), MAX_BLOB_BYTES))
             for one in listed:
                 check_name("/".join(one.parts))
+        except ResultLost:  # damaged: another store would not help
+            raise
         except NotFound as error:
             raise ResultLost(f"{error}: is TASKQ_BLOBS the same here as for the agents?") from None
         except ArchiveRefused as error:

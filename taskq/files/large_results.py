@@ -119,6 +119,8 @@ def resolved(
 def _stored(digest: str, blobs: BlobStore) -> bytearray:
     try:
         return blobs.whole(digest, "a result")
+    except ResultLost:  # damaged: another store would not help
+        raise
     except NotFound as error:
         raise ResultLost(
             f"{error}: is TASKQ_BLOBS the same here as for the agents? "

@@ -224,7 +224,7 @@ def test_damaged_large_result_is_no_result(campaign: Campaign, hire: Hire, tmp_p
     campaign.submit({})
     agent = hire()
     agent.done(*agent.claim(), {"taskq_blob": {"digest": digest, "size": size}})
-    with pytest.raises(ResultLost, match="damaged"):
+    with pytest.raises(ResultLost, match=r"is damaged where it is stored$"):
         next(campaign.results(blobs=blobs))
 
 

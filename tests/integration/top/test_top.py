@@ -18,9 +18,10 @@ from taskq.db.connections import Database, Row
 from taskq.diagnosis import ticker
 from taskq.diagnosis.ticker import PERIOD_S
 from taskq.model.errors import Unavailable
-from taskq_cli.top.screens import FRESH_S, LineScreen, OpenedScreen, QuestionScreen
+from taskq_cli.top.screens import FRESH_S, LineScreen, OpenedScreen, QuestionScreen, Rows
 from tests.fixtures.queues import Hire
 from tests.helpers.campaigns import servable
+from tests.helpers.front_harness import until
 from tests.helpers.full_screen import PATIENCE_S, failing, on_screen, shown, shows, text_of
 from tests.helpers.postgres import Postgres
 from tests.helpers.scripted_agent import report_of
@@ -56,6 +57,16 @@ async def test_part_of_the_tree_has_the_agents_above_it(queue: Client, hire: Hir
     async with shown(queue, "/a/b") as (app, _):
         text = await shows(app, "/a/b", "66.6 %", "2 \n")
         assert "beside" not in text
+
+
+async def test_plus_and_minus_show_more_and_fewer_levels(queue: Client) -> None:
+    """No fewer than the top, no more than there are."""
+    servable(queue, "/a/b/c", 1)
+    async with shown(queue) as (app, pilot):
+        await shows(app, "      c")
+        for keys, rows in (("--", 2), ("--", 1), ("+", 2), ("+++", 4), ("-", 3)):
+            await pilot.press(*keys)
+            await until(lambda rows=rows: app.query_one("#tree", Rows).row_count == rows)
 
 
 async def test_what_a_key_did_is_shown_however_slowly_the_tree_is_read(
