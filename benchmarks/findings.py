@@ -49,7 +49,7 @@ class Finding:
     what: str
     ours: float | None
     unit: str
-    beside: str = ""
+    compared: str = ""
     limit: float | None = None
     ratio: Ratio | None = None
     goal: Goal | None = None

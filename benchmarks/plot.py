@@ -25,7 +25,7 @@ _HEAD: Final = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"
      font-family="system-ui, sans-serif" font-size="12">
 <rect width="{width}" height="{height}" fill="white"/>
-<text x="16" y="24" font-size="16" font-weight="600">taskq: figures beside goals</text>"""
+<text x="16" y="24" font-size="16" font-weight="600">taskq: figures and goals</text>"""
 
 
 def svg(findings: Iterable[Finding]) -> str:

@@ -70,8 +70,8 @@ def pgbench(dsn: str, script: str, folder: Path, *options: str) -> float:
 
 
 def _pgbench() -> Path:
-    beside = embedded.locate().bin_dir / "pgbench"
-    found = str(beside) if beside.exists() else shutil.which("pgbench")
+    nearby = embedded.locate().bin_dir / "pgbench"
+    found = str(nearby) if nearby.exists() else shutil.which("pgbench")
     if found is None:
-        raise NotFound("no pgbench beside the PostgreSQL programs or on PATH")
+        raise NotFound("no pgbench next to the PostgreSQL programs or on PATH")
     return Path(found)

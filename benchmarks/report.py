@@ -10,7 +10,7 @@ from benchmarks.findings import Finding
 from benchmarks.machine import Machine
 from benchmarks.scale import Scale
 
-HEADER: Final = ("case", "ours", "beside", "its figure", "ratio", "range", "goal", "reached")
+HEADER: Final = ("case", "ours", "compared with", "its figure", "ratio", "range", "goal", "reached")
 PRECISE_BELOW: Final = 100
 REACHED: Final = {True: "yes", False: "**no**", None: ""}
 
@@ -31,10 +31,10 @@ def lines(machine: Machine, scale: Scale, findings: Iterable[Finding]) -> Iterat
 
 def line(found: Finding) -> str:
     """Return a finding as one line, to print while the benchmarks run."""
-    what, ours, beside, limit, ratio, *_, goal, reached = _cells(found)
+    what, ours, compared, limit, ratio, *_, goal, reached = _cells(found)
     parts = [
         f"{what}: {ours}",
-        f"beside {limit} ({beside})" if limit else "",
+        f"compared with {limit} ({compared})" if limit else "",
         ratio,
         f"goal {goal}: {reached or 'not judged'}" if goal else "",
     ]
@@ -56,7 +56,7 @@ def _cells(found: Finding) -> tuple[str, ...]:
     return (
         found.what if found.ours is None or not found.note else f"{found.what} ({found.note})",
         ours,
-        found.beside,
+        found.compared,
         "" if found.limit is None else number(found.limit),
         "" if ratio is None else f"**{ratio.median:.2f}**",
         "" if ratio is None else f"{ratio.least:.2f} to {ratio.most:.2f}",

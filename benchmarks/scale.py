@@ -17,7 +17,7 @@ class Scale:
     pairs: runs with and without a held snapshot, each held_s long. lookups: `ls` for each number of
     siblings.
     agents...: of gateways; exchange_every_s: of each of `agents_all`, and its heartbeats.
-    ..._beside: agents with a hostile client, and their exchanges a second; hostile: kinds of such
+    healthy_...: agents with a hostile client, and their exchanges a second; hostile: kinds of such
     clients.
     pool_s: how long a task stays leased ahead that no agent names. input_...: agents on nodes that
     fetch an input of this many bytes.
@@ -43,8 +43,8 @@ class Scale:
     lookups: int = 10_000
     agents: int = 512
     agents_few: int = 64
-    agents_beside: int = 256
-    beside_a_second: float = 3_000.0
+    healthy_agents: int = 256
+    healthy_a_second: float = 3_000.0
     hostile: int = 9
     agents_all: int = 20_000
     agents_arriving: int = 10_000
@@ -78,8 +78,8 @@ SHORT: Final = Scale(
     lookups=20,
     agents=16,
     agents_few=8,
-    agents_beside=16,
-    beside_a_second=100.0,
+    healthy_agents=16,
+    healthy_a_second=100.0,
     hostile=1,
     agents_all=40,
     agents_arriving=40,

@@ -28,9 +28,9 @@ class Compared:
     limit: float
     ratio: Ratio
 
-    def finding(self, what: str, unit: str, beside: str, goal: Goal | None) -> Finding:
+    def finding(self, what: str, unit: str, compared: str, goal: Goal | None) -> Finding:
         """Return the line of the table that says so."""
-        return Finding(what, self.ours, unit, beside, self.limit, self.ratio, goal)
+        return Finding(what, self.ours, unit, compared, self.limit, self.ratio, goal)
 
 
 def compare(ours: Measure, limit: Measure, rounds: int) -> Compared:
@@ -66,7 +66,7 @@ def frozen_in_turn(
 
     rate: measures for so many seconds. groups: the leaders of the others' process groups.
     """
-    beside: list[float] = []
+    together: list[float] = []
     alone: list[float] = []
     groups = list(groups)
     try:
@@ -74,10 +74,10 @@ def frozen_in_turn(
             # What comes first changes: next to, alone; alone, next to.
             for thawed in (True, False) if number % 2 else (False, True):
                 _send(groups, signal.SIGCONT if thawed else signal.SIGSTOP)
-                (beside if thawed else alone).append(rate(seconds / PARTS))
+                (together if thawed else alone).append(rate(seconds / PARTS))
     finally:
         _send(groups, signal.SIGCONT)
-    return statistics.mean(beside), statistics.mean(alone)
+    return statistics.mean(together), statistics.mean(alone)
 
 
 def _send(groups: Iterable[int], number: signal.Signals) -> None:

@@ -92,7 +92,7 @@ CASES: Final[Mapping[str, Case]] = {
     "gateway-tls": crowds.encrypted,
     "gateway-batches": crowds.batches,
     "gateway-several": crowds.several,
-    "gateway-hostile": hostile.beside,
+    "gateway-hostile": hostile.together,
     "gateway-connected": multitudes.connected,
     "gateway-arriving": multitudes.arriving,
     "gateway-leaving": multitudes.leaving,

@@ -65,7 +65,7 @@ def database(bench: Bench) -> Iterator[Finding]:
             lambda: crowd.rate(near, work),
             scale.rounds,
         )
-    yield compared.finding(what, "tasks/s", "the same beside it", Goal(0.7))
+    yield compared.finding(what, "tasks/s", "the same near it", Goal(0.7))
 
 
 @contextmanager

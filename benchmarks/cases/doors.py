@@ -56,12 +56,12 @@ def amga(bench: Bench) -> Iterator[Finding]:
                 rates[way].append(rate())
     *_, last = rates.values()
     for way, found in rates.items():
-        beside = [own / limit for own, limit in zip(found, last, strict=True)]
+        shares = [own / limit for own, limit in zip(found, last, strict=True)]
         yield Finding(
             f"{AGENTS} agents, one task in each exchange: {way}",
             statistics.median(found),
             "exchanges/s",
             "direct",
             statistics.median(last),
-            ratio(beside),
+            ratio(shares),
         )

@@ -55,7 +55,7 @@ def called(bench: Bench) -> Iterator[Finding]:
         calls, cheap, arrays = bench.scale.calls, bench.scale.cheap_calls, bench.scale.arrays
         single, chunked = Runs(stage.client), Runs(stage.client, chunksize="auto")
         _rate(single, abs, range(IN_FLIGHT))
-        yield from _beside(bench, single, "no-ops", abs, range(calls), goals={"Dask": Goal(4.0)})
+        yield from _compared(bench, single, "no-ops", abs, range(calls), goals={"Dask": Goal(4.0)})
         for runs, what in ((single, "each a task"), (chunked, 'chunksize="auto"')):
             began = time.perf_counter()
             _rate(runs, abs, range(cheap))
@@ -64,10 +64,10 @@ def called(bench: Bench) -> Iterator[Finding]:
             yield Finding(f"{cheap:,} cheap calls, {what}", took_s, "s", goal=goal)
         goals = {"ProcessPoolExecutor": Goal(0.8)}
         what = 'no-ops, chunksize="auto"'
-        yield from _beside(bench, chunked, what, abs, range(cheap // 10), goals=goals)
+        yield from _compared(bench, chunked, what, abs, range(cheap // 10), goals=goals)
         with taskq.Executor(stage.client) as executor:
             goals, what = {"Dask": Goal(2.0)}, "calls submitted to an executor"
-            yield from _beside(
+            yield from _compared(
                 bench, executor, what, abs, range(calls), goals=goals, measure=_submitted
             )
             if importlib.util.find_spec("numpy") is None:
@@ -77,7 +77,7 @@ def called(bench: Bench) -> Iterator[Finding]:
 
             goals = {"Dask": Goal(1.0)}
             lengths = NewLengths(arrays)
-            yield from _beside(bench, executor, "arrays of 5 MB", np.arange, lengths, goals=goals)
+            yield from _compared(bench, executor, "arrays of 5 MB", np.arange, lengths, goals=goals)
 
 
 class NewLengths:
@@ -161,7 +161,7 @@ def _submitted(caller: CallPool, function: Function, arguments: Iterable[Any]) -
     return len(futures) / (time.perf_counter() - began)
 
 
-def _beside(
+def _compared(
     bench: Bench,
     ours: CallPool,
     what: str,

@@ -21,15 +21,15 @@ WARM_S: Final = 0.3
 MS: Final = 1e3
 
 
-def beside(bench: Bench) -> Iterator[Finding]:
+def together(bench: Bench) -> Iterator[Finding]:
     """Let agents work at an even rate, next to one hostile client after another, and without."""
     # Here, since it needs the extra `gateway`, which other cases do without.
     from benchmarks.hostile_tokens import of_tokens  # noqa: PLC0415
     from benchmarks.load.hostile import ATTACKS, MANY, Hostile  # noqa: PLC0415
 
     scale = bench.scale
-    work = LoadWork(scale.agents_beside, rate=scale.beside_a_second)
-    need, _ = needs(round(2 * scale.beside_a_second), scale.seconds + 2 * WARM_S)
+    work = LoadWork(scale.healthy_agents, rate=scale.healthy_a_second)
+    need, _ = needs(round(2 * scale.healthy_a_second), scale.seconds + 2 * WARM_S)
     with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
         healthy = sessions.opened(stage.database, CAMPAIGN, work.agents)
         attacks = {
@@ -71,9 +71,9 @@ def _seen(
 
 
 def _findings(what: str, work: LoadWork, pairs: list[tuple[Seen, Seen]]) -> Iterator[Finding]:
-    rates = [(beside.rate, alone.rate) for alone, beside in pairs]
-    p99s = [(MS * beside.p99_s, MS * alone.p99_s) for alone, beside in pairs]
-    who = f"{work.agents} agents beside {what}"
+    rates = [(together.rate, alone.rate) for alone, together in pairs]
+    p99s = [(MS * together.p99_s, MS * alone.p99_s) for alone, together in pairs]
+    who = f"{work.agents} agents next to {what}"
     for figures, name, unit, goal in (
         (rates, who, "tasks/s", Goal(0.9)),
         (p99s, f"{who}: 99 of 100 within", "ms", Goal(2.0, "most")),
@@ -87,7 +87,7 @@ def _findings(what: str, work: LoadWork, pairs: list[tuple[Seen, Seen]]) -> Iter
             ratio([own / bound for own, bound in figures]),
             goal,
         )
-    empty = sum(beside.totals.empty for _, beside in pairs)
+    empty = sum(together.totals.empty for _, together in pairs)
     yield Finding(f"{who}: claims without a task", empty, "", goal=Goal(0, "most", timed=False))
 
 
@@ -95,7 +95,7 @@ def _lost(stage: Stage) -> Finding:
     """Return the finding about tasks that were lost or changed by the attacks."""
     counts = stage.client.campaign(CAMPAIGN).status()
     return Finding(
-        "tasks that failed or were given up beside them",
+        "tasks that failed or were given up next to them",
         counts.failed + counts.cancelled,
         "",
         goal=Goal(0, "most", timed=False),

@@ -96,7 +96,7 @@ def _finding(what: str, unit: str, cached: float, alone: float, goal: Goal) -> F
         what,
         cached,
         unit,
-        beside="every agent for itself",
+        compared="every agent for itself",
         limit=alone,
         ratio=Ratio(ratio, ratio, ratio),
         goal=goal,

@@ -77,7 +77,7 @@ def campaigns(bench: Bench) -> Iterator[Finding]:
     yield from _against(bench, f"{count:,} open campaigns served", spread, "one campaign", one)
 
 
-def _against(bench: Bench, what: str, fill: Fill, beside: str, fill_few: Fill) -> Iterator[Finding]:
+def _against(bench: Bench, what: str, fill: Fill, other: str, fill_few: Fill) -> Iterator[Finding]:
     """Compare two databases, each filled anew before each measurement."""
     seconds = bench.scale.seconds
     with bench.stage() as large, bench.stage() as small:
@@ -96,4 +96,4 @@ def _against(bench: Bench, what: str, fill: Fill, beside: str, fill_few: Fill) -
             compared = compare(
                 lambda: measured(large, fill), lambda: measured(small, fill_few), bench.scale.rounds
             )
-    yield compared.finding(what, "tasks/s", beside, AT_LEAST)
+    yield compared.finding(what, "tasks/s", other, AT_LEAST)

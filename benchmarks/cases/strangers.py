@@ -34,7 +34,7 @@ def poured(bench: Bench) -> Iterator[Finding]:
     with bench.stage() as stage, running_gateways(stage.database.dsn, 1, bench.folder) as gateways:
         crowd = Crowd(stage, agents, bench.scale.seconds)
 
-        def beside() -> float:
+        def together() -> float:
             with _strangers(gateways.addresses[0]):
                 seen[True].append(crowd.run(gateways, work).seen)
             return seen[True][-1].rate
@@ -43,8 +43,10 @@ def poured(bench: Bench) -> Iterator[Finding]:
             seen[False].append(crowd.run(gateways, work).seen)
             return seen[False][-1].rate
 
-        rates = compare(beside, alone, bench.scale.rounds)
-    what = f"{agents} agents beside {POURING} strangers that send {BODY_BYTES // 1_000_000} MB each"
+        rates = compare(together, alone, bench.scale.rounds)
+    what = (
+        f"{agents} agents next to {POURING} strangers that send {BODY_BYTES // 1_000_000} MB each"
+    )
     yield rates.finding(f"exchanges of {what}", "a second", "without them", Goal(0.9))
     late = [iter([one.p99_s * 1_000 for one in seen[hostile]]) for hostile in (True, False)]
     slow = compare(late[0].__next__, late[1].__next__, bench.scale.rounds)

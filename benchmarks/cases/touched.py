@@ -77,7 +77,7 @@ def _exactly(base: _Touched) -> Iterator[Finding]:
         yield Finding(what, figure, "", goal=Goal(bound, "most", timed=False))
 
 
-def _no_more(large: _Touched, standing: str, base: _Touched, beside: str) -> Iterator[Finding]:
+def _no_more(large: _Touched, standing: str, base: _Touched, compared: str) -> Iterator[Finding]:
     for what, figure, limit, bound in (
         ("rows looked up", large.reached, base.reached, 1.05),
         # Indexes on more tasks are deeper.
@@ -88,7 +88,7 @@ def _no_more(large: _Touched, standing: str, base: _Touched, beside: str) -> Ite
             f"{what} by an exchange, {standing}",
             figure,
             "",
-            beside,
+            compared,
             limit,
             Ratio(share, share, share),
             Goal(bound, "most", timed=False),
