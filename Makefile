@@ -39,8 +39,8 @@ test-all: .venv/test ## Run all tests: those of `make test`, and the thorough on
 	$(BIN)/pytest -n $(JOBS) --dist worksteal
 
 .PHONY: mutants
-mutants: .venv/test ## Seed bugs into copies of the code, and see that the tests find each of them (half an hour)
-	$(BIN)/python -m tests.mutants
+mutants: .venv/test ## Seed bugs into copies of the code, and see that the tests find each of them (an hour)
+	$(BIN)/python -m tests.mutants --jobs 2
 
 .PHONY: soak
 soak: .venv/test ## Compare the queue with its models, and fuzz a gateway, for HOURS (1), with fresh seeds

@@ -332,8 +332,12 @@ def _withdrawn(database: Queries, campaign: int, cursor: Cursor) -> Iterator[Row
     while page := database.rows("withdrawals", campaign=campaign, limit=PAGE, **last):
         last = {"task": page[-1]["task_id"], "attempt": page[-1]["attempt"]}
         gone = [pair for row in page if (pair := (row["task_id"], row["attempt"])) not in known]
-        had = [pair for pair in gone if pair[0] in given]
-        words = {"tasks": [task for task, _ in had], "attempts": [attempt for _, attempt in had]}
+        # Of several, the first: it made room for the others, which were not given.
+        had: dict[int, int] = {}
+        for task, attempt in gone:
+            if task in given:
+                had.setdefault(task, attempt)
+        words = {"tasks": [*had], "attempts": [*had.values()]}
         rows = database.rows("withdrawn_results", campaign=campaign, **words) if had else []
         try:
             yield from rows

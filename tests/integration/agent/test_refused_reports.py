@@ -87,11 +87,21 @@ def test_report_that_cannot_be_stored_fails_its_task_and_no_other(
     assert "overflow" in (attempt.error or "")
 
 
-def test_payload_that_cannot_be_read_ends_no_agent(queue: Client, postgres: Postgres) -> None:
+@pytest.fixture
+def depth() -> Iterator[int]:
+    """Give a depth that Python does not read and PostgreSQL does, whatever others have set."""
+    former = sys.getrecursionlimit()
+    sys.setrecursionlimit(1_000)
+    yield 2_000
+    sys.setrecursionlimit(former)
+
+
+def test_payload_that_cannot_be_read_ends_no_agent(
+    queue: Client, postgres: Postgres, depth: int
+) -> None:
     """It goes on to other tasks; that one fails for good."""
     campaign = servable(queue)
     campaign.seed([Seed({"n": 0}, "unread", 9), *({"n": n} for n in range(2))])
-    depth = sys.getrecursionlimit() + 1_000  # what a test has imported may have raised it
     deep = '{"n":' * depth + "1" + "}" * depth
     postgres.execute("update taskq.spec set payload = %s where key = 'unread'", [deep])
     settings = AgentSettings(campaign="/c", max_tasks=2, slots=1)

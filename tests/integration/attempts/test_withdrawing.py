@@ -125,7 +125,7 @@ def test_cursor_tells_of_withdrawn_results_and_gives_the_next_ones(
     campaign: Campaign, done: tuple[ScriptedAgent, ScriptedAgent]
 ) -> None:
     """It reports each withdrawal once, and only of results that it has given."""
-    _, good = done
+    bad, good = done
     cursor = Cursor()
     assert len(list(campaign.results(since=cursor))) == 10
     campaign.retry(status="done", keys=["k00", "k03"])
@@ -146,6 +146,16 @@ def test_cursor_tells_of_withdrawn_results_and_gives_the_next_ones(
     assert len(cursor) == 11
     assert list(campaign.results(since=Cursor.of_text(cursor.text))) == []
     assert len(list(campaign.results(since=Cursor()))) == 11
+    for agent in (bad, good):  # between two looks: the cursor has only the first of these results
+        assert campaign.retry(status="done", keys=["k00"]) == 1
+        agent.forget_position()
+        agent.done(agent.claim(1)[0])
+    assert campaign.retry(status="done", keys=["k00"]) == 1
+    found = list(campaign.results(since=cursor))
+    assert [(one.key, one.attempt) for one in found] == [("k00", 2)]
+    bad.forget_position()
+    bad.done(bad.claim(1)[0])
+    assert [(one.key, one.attempt) for one in campaign.results(since=cursor)] == [("k00", 5)]
 
 
 @pytest.mark.parametrize("gone", [[], [1], [5], [3, 4], [1, 5, 9], [2, 3, 10], list(range(1, 12))])

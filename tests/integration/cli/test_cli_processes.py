@@ -179,7 +179,11 @@ def test_ctrl_c_ends_seeding_into_a_database_that_does_not_answer(
     """Neither what is on its way, nor who asks to cancel it."""
     with DatabaseRelay(dsn, tmp_path) as relay:
         with CommandLine(relay.dsn).process("seed", "/c", "--sweep", "n=1:100000000") as seeding:
-            wait_until(lambda: campaign.status().total)
+            # The command has heard of the first chunk when the third is stored.
+            total = 0
+            for _ in range(3):
+                wait_until(lambda before=total: campaign.status().total > before)
+                total = campaign.status().total
             relay.accepts = False
             relay.is_moment = lambda: True
             wait_until(lambda: relay.holds)
