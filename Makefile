@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Tests mostly wait: more of them at a time than there are cores.
-JOBS ?= 5
+JOBS ?= 4
 HOURS ?= 1
 RUNS ?= 10
 SECONDS ?= 15

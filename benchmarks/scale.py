@@ -12,8 +12,9 @@ class Scale:
 
     seconds: of each measurement; rounds: measurements of each, in turn. tasks: the large backlog
     and the large history; few: the small backlog. prioritised: tasks whose priorities are changed.
-    seeds: of a seeding; lives: tasks whose bytes are counted; counted: exchanges whose
-    instructions are. results: that are read. calls, cheap_calls, arrays: calls of functions.
+    seeds: of a seeding; lives: tasks whose bytes are counted; counted, shapes: exchanges whose
+    instructions are, and kinds of them. results: that are read. calls, cheap_calls, arrays: calls
+    of functions.
     pairs: runs with and without a held snapshot, each held_s long. lookups: `ls` for each number of
     siblings.
     agents...: of gateways; exchange_every_s: of each of `agents_all`, and its heartbeats.
@@ -31,6 +32,7 @@ class Scale:
     seeds: int = 300_000
     lives: int = 100_000
     counted: int = 100
+    shapes: int = 4
     results: int = 1_000_000
     calls: int = 2_000
     cheap_calls: int = 200_000
@@ -66,6 +68,7 @@ SHORT: Final = Scale(
     seeds=500,
     lives=500,
     counted=10,
+    shapes=2,
     results=3_000,
     calls=100,
     cheap_calls=500,

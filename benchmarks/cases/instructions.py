@@ -61,7 +61,7 @@ def counted(bench: Bench) -> Iterator[Finding]:
         return
     with own_server() as server:
         counter = _Counter(server, valgrind, bench.scale.counted)
-        for shape in SHAPES:
+        for shape in SHAPES[: bench.scale.shapes]:
             each = counter.each(shape)
             yield Finding(f"an exchange: {shape.what}", each, "instructions", goal=shape.goal)
         counter.check()

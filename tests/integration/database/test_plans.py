@@ -112,6 +112,21 @@ def load(campaign: Campaign, hire: Hire, postgres: Postgres, dsn: str) -> Iterat
         yield Load(connection, postgres, campaign.campaign_id, hire)
 
 
+def check_usual(load: Load, name: str, verb: Verb) -> None:
+    """Check what a verb reads in the usual case."""
+    # Changes of other tests' catalogues may empty the caches, which are read again then.
+    for _ in range(3):
+        load.be_usual()
+        with watched(load.connection) as seen:
+            verb.act(load)
+        hot = seen.to("task", "spec", "attempt", "span", "bundle")
+        assert hot.access_paths <= verb.access_paths, name
+        assert hot.widest is None or hot.widest.rows <= verb.rows, (name, hot.widest)
+        if seen.buffers <= verb.pages:
+            break
+    assert seen.buffers <= verb.pages, (name, seen.buffers, verb.pages)
+
+
 @pytest.mark.parametrize("unpacked", [False, True], ids=["packed", "unpacked"])
 @pytest.mark.parametrize("statistics", ["true", "all waiting", "absent", "empty", "few", "cached"])
 def test_every_verb_goes_by_key_whatever_the_statistics_say(
@@ -144,10 +159,4 @@ def test_every_verb_goes_by_key_whatever_the_statistics_say(
     for name, verb in VERBS.items():
         for _ in range(2):  # planning reads the catalogues, for either way to claim
             verb.act(load)
-        load.be_usual()
-        with watched(load.connection) as seen:
-            verb.act(load)
-        hot = seen.to("task", "spec", "attempt", "span", "bundle")
-        assert hot.access_paths <= verb.access_paths, name
-        assert hot.widest is None or hot.widest.rows <= verb.rows, (name, hot.widest)
-        assert seen.buffers <= verb.pages, (name, seen.buffers, verb.pages)
+        check_usual(load, name, verb)

@@ -262,8 +262,8 @@ def test_claims_go_on_while_postgresql_restarts_until_the_pool_is_empty(
             own_server.down(immediate=True)
             there, before = redis_server.admin.llen(pooled), len(site.executions())
             wait_until(lambda: redis_server.admin.llen(pooled) == 0, timeout_s=PATIENCE_S)
-            # What was popped for a claim whose answer did not arrive waits for its deadline.
-            least = before + there - NODES
+            # What was popped for claims whose answers did not arrive waits for its deadline.
+            least = before + there - NODES * SLOTS
             wait_until(lambda: len(site.executions()) >= least, timeout_s=PATIENCE_S)
             own_server.up()
         results = [result.payload["n"] for result in campaign.results()]
